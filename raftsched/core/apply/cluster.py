@@ -1,0 +1,109 @@
+"""Commands about the cluster itself: formation, leadership, settings, sessions."""
+
+from __future__ import annotations
+
+from raftsched.core.apply.attempts import lose
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import (
+    Accepted,
+    Answer,
+    Barrier,
+    ClusterFormed,
+    EndSession,
+    Form,
+    LeadershipOpened,
+    OpenLeadership,
+    OpenSession,
+    PutSettings,
+    Rejected,
+    SessionChanged,
+)
+from raftsched.core.model import Session
+from raftsched.core.tables import Table, after, u64
+
+
+def form(tx: Tx, c: Form) -> Answer:
+    if tx.meta.cluster_id:
+        return Rejected("stale", "The cluster is formed already.")
+    tx.meta.cluster_id = c.cluster_id
+    tx.meta.members = c.members
+    tx.actions.append(ClusterFormed(c.cluster_id))
+    return Accepted()
+
+
+def open_leadership(tx: Tx, c: OpenLeadership) -> Answer:
+    if c.epoch <= tx.meta.epoch:
+        return Rejected("stale", "A newer leadership was opened.")
+    tx.meta.epoch = c.epoch
+    tx.meta.leader = c.leader
+    tx.actions.append(LeadershipOpened(c.epoch, c.leader))
+    return Accepted()
+
+
+def barrier(tx: Tx, c: Barrier) -> Answer:
+    return Accepted()
+
+
+def put_settings(tx: Tx, c: PutSettings) -> Answer:
+    tx.meta.settings = c.settings
+    return Accepted()
+
+
+def open_session(tx: Tx, c: OpenSession) -> Answer:
+    if all(m.node != c.node for m in tx.meta.members):
+        return Rejected("illegal-transition", f"{c.node} is not a member of this cluster.")
+    newest = tx.node_session(c.node)
+    if newest != c.replaces:
+        return Rejected("stale", f"The newest session of {c.node} is {newest}, not {c.replaces}.")
+    earlier = tx.session(newest) if newest else None
+    if earlier is not None:
+        if earlier.open:
+            # Only the same boot of the same machine can know that nothing of the earlier session runs any more.
+            if earlier.boot_id != c.boot_id:
+                return Rejected(
+                    "illegal-transition", "The earlier session is open and was opened under another boot."
+                )
+            _end(tx, earlier)
+        tx.view.delete(Table.SESSIONS, u64(newest))
+    tx.meta.last_session += 1
+    number = tx.meta.last_session
+    tx.put_session(
+        Session(
+            id=number,
+            node=c.node,
+            boot_id=c.boot_id,
+            nonce=c.nonce,
+            ttl_ms=tx.meta.settings.session_ttl_ms,
+            opened_at_ms=tx.now,
+            slots=c.slots,
+            labels=c.labels,
+            handlers=c.handlers,
+            http=c.http,
+            version=c.version,
+        )
+    )
+    tx.view.put(Table.NODES, c.node.encode(), u64(number))
+    tx.actions.append(SessionChanged(number, c.node, True, tx.meta.epoch))
+    return Accepted(number=number)
+
+
+def end_session(tx: Tx, c: EndSession) -> Answer:
+    # A stopped and deposed leader may wake up with old ends in its queue: only the newest leadership's word counts.
+    if c.epoch != tx.meta.epoch:
+        return Rejected("stale", "Declared by an older leadership.")
+    session = tx.session(c.session)
+    if session is None or not session.open:
+        return Rejected("stale", "The session is over already.")
+    _end(tx, session)
+    return Accepted()
+
+
+def _end(tx: Tx, session: Session) -> None:
+    """Only now are its attempts lost: until here they may be running."""
+    session.open = False
+    tx.put_session(session)
+    prefix = u64(session.id)
+    live = list(tx.view.scan(Table.ASSIGNED, prefix, after(prefix)))
+    for _, key in live:
+        lose(tx, key, session.id)
+    tx.actions.append(SessionChanged(session.id, session.node, False, tx.meta.epoch))

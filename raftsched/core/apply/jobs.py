@@ -1,0 +1,234 @@
+"""Create, edit, pause, resume, expire, delete."""
+
+from __future__ import annotations
+
+from raftsched.core.apply.finish import exhaust, settle, stop_schedule
+from raftsched.core.apply.firing import kill_active
+from raftsched.core.apply.tx import Tx, no_job
+from raftsched.core.commands import (
+    Accepted,
+    Answer,
+    CreateJob,
+    DeleteJob,
+    EditJob,
+    Rejected,
+    SetJobState,
+)
+from raftsched.core.intervals import first_nominal
+from raftsched.core.model import Job, JobState, Policy
+from raftsched.core.tables import KEY_MAX, Table, from_u64, name_key, u64
+from raftsched.core.transitions import job_next
+
+_EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.EXPIRED: "expire"}
+
+
+def create_job(tx: Tx, c: CreateJob) -> Answer:
+    refused = _check(tx, c.policy, c.body)
+    if refused is not None:
+        return refused
+    key = b""
+    if c.name is not None:
+        key = name_key(c.namespace, c.name)
+        if len(key) > KEY_MAX:
+            return Rejected(
+                "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
+            )
+        taken = tx.view.get(Table.NAMES, key)
+        if taken is not None:
+            return _named(tx, c, from_u64(taken))
+    job = Job(
+        id=tx.new_id(),
+        namespace=c.namespace,
+        name=c.name,
+        revision=1,
+        state=JobState.NEW if c.suspended else JobState.SCHEDULED,
+        policy=c.policy,
+        body=c.body,
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        anchor_at_ms=_anchor(tx, c.policy),
+    )
+    if key:
+        tx.view.put(Table.NAMES, key, u64(job.id))
+    start_schedule(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job, created=True)
+
+
+def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
+    """The name exists: the same content is the same job; other content replaces it only when asked to."""
+    job = tx.job(job_id)
+    if job is None:
+        return no_job(job_id)
+    if c.if_none:
+        return Rejected("exists", f"The name {c.name} exists already in namespace {c.namespace}.")
+    same = job.policy == c.policy and job.body == c.body
+    if c.replace:
+        answer = edit(tx, job, c.policy, c.body)
+        if isinstance(answer, Accepted) and c.suspended and job.state is JobState.SCHEDULED:
+            stop_schedule(tx, job)
+            job.state = JobState.SUSPENDED
+            tx.put_job(job)
+        return answer
+    if same:
+        return Accepted(job=job, created=False)
+    return Rejected(
+        "name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content."
+    )
+
+
+def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
+    """The API has checked before; a limit may have changed meanwhile, and nothing over it may enter the tables."""
+    settings = tx.meta.settings
+    if len(body) > settings.body_max_bytes:
+        return Rejected(
+            "too-large", f"The job takes {len(body)} bytes; {settings.body_max_bytes} is the limit."
+        )
+    if policy.timeout_ms > settings.timeout_ceiling_ms:
+        return Rejected(
+            "invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms."
+        )
+    return None
+
+
+def _anchor(tx: Tx, policy: Policy) -> int:
+    starts = policy.trigger.starts_at_ms
+    return tx.now if starts is None or policy.trigger.once else starts
+
+
+def start_schedule(tx: Tx, job: Job) -> None:
+    """(Re)computes the next fire time of a job from now on, as far as the job's state lets it fire."""
+    trigger = job.policy.trigger
+    if trigger.once:
+        nominal = None if job.runs else first_nominal(trigger, tx.now, job.anchor_at_ms)
+        if job.state is JobState.SCHEDULED:
+            tx.set_due(job, nominal)
+            settle(tx, job)
+        else:
+            job.nominal_at_ms = nominal
+        return
+    if job.state is not JobState.SCHEDULED:
+        return
+    if trigger.max_runs is not None and job.runs >= trigger.max_runs:
+        exhaust(tx, job)
+    elif trigger.needs_calendar:
+        tx.set_unscheduled(job, True)
+    else:
+        tx.set_due(job, first_nominal(trigger, tx.now, job.anchor_at_ms))
+        settle(tx, job)
+
+
+def edit_job(tx: Tx, c: EditJob) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    if c.if_revision is not None and c.if_revision != job.revision:
+        return _stale(job)
+    refused = _check(tx, c.policy, c.body)
+    if refused is not None:
+        return refused
+    if c.name != job.name:
+        renamed = _rename(tx, job, c.name)
+        if renamed is not None:
+            return renamed
+    return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
+
+
+def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
+    if name is not None:
+        key = name_key(job.namespace, name)
+        if len(key) > KEY_MAX:
+            return Rejected(
+                "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
+            )
+        if tx.view.get(Table.NAMES, key) is not None:
+            return Rejected("name-taken", f"The name {name} is taken in namespace {job.namespace}.")
+        tx.view.put(Table.NAMES, key, u64(job.id))
+    if job.name is not None:
+        tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
+    return None
+
+
+def edit(
+    tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False, name: str | None = None
+) -> Answer:
+    """The new content applies from the next fire on; instances there are keep their revision."""
+    if not renamed and policy == job.policy and body == job.body:
+        return Accepted(job=job)
+    if job.active:
+        tx.view.put(Table.REVISIONS, tx.kept_revision(job.id, job.revision), tx.encoded(job))
+    moved = policy.trigger != job.policy.trigger
+    if moved:
+        tx.set_due(job, None)
+        tx.set_unscheduled(job, False)
+        tx.set_job_purge(job, None)
+    job.policy = policy
+    job.body = body
+    job.revision += 1
+    job.modified_at_ms = tx.now
+    if renamed:
+        job.name = name
+    if moved:
+        job.runs = 0
+        job.anchor_at_ms = _anchor(tx, policy)
+        state = job_next(job.state, "reschedule")
+        if state is not None:
+            job.state = state
+        start_schedule(tx, job)
+    elif job.fire_at_ms is not None:
+        # the DUE row is the same, but whoever holds it in memory knows it by the revision
+        tx.set_due(job, job.nominal_at_ms)
+    elif job.state is JobState.SCHEDULED and tx.view.get(Table.UNSCHEDULED, u64(job.id)) is not None:
+        tx.set_unscheduled(job, True)
+    tx.put_job(job)
+    return Accepted(job=job)
+
+
+def set_job_state(tx: Tx, c: SetJobState) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    if c.if_revision is not None and c.if_revision != job.revision:
+        return _stale(job)
+    event = _EVENTS.get(c.state)
+    state = None if event is None else job_next(job.state, event)
+    if state is None:
+        return Rejected("illegal-transition", f"A job that is {job.state.name} cannot become {c.state.name}.")
+    if state is not job.state:
+        job.state = state
+        job.modified_at_ms = tx.now
+        if state is JobState.SCHEDULED:
+            job.error = None
+            job.failures_in_a_row = 0
+            start_schedule(tx, job)
+        else:
+            stop_schedule(tx, job)
+            settle(tx, job)
+    if state is JobState.EXPIRED and c.kill:
+        kill_active(tx, job, "expired")
+    tx.put_job(job)
+    return Accepted(job=job)
+
+
+def delete_job(tx: Tx, c: DeleteJob) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    if c.if_revision is not None and c.if_revision != job.revision:
+        return _stale(job)
+    if job.name is not None:
+        tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
+    stop_schedule(tx, job)
+    tx.set_job_purge(job, None)
+    job.state = JobState.DELETED
+    job.modified_at_ms = tx.now
+    kill_active(tx, job, "deleted")
+    settle(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job)
+
+
+def _stale(job: Job) -> Rejected:
+    return Rejected(
+        "stale-revision", f"The job is at revision {job.revision} now; read it again and repeat the change."
+    )

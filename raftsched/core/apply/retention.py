@@ -1,0 +1,73 @@
+"""Prune: what retention no longer keeps goes, by range, a bounded number of rows per command."""
+
+from __future__ import annotations
+
+from raftsched.core.apply.finish import drop_instance, drop_revisions
+from raftsched.core.apply.firing import scheduled_instance
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Accepted, Answer, Prune
+from raftsched.core.model import HOUR_MS, Job, JobState
+from raftsched.core.origins import idle_origins
+from raftsched.core.tables import Table, after, from_by_job, from_u64, u64
+
+
+def prune(tx: Tx, c: Prune) -> Answer:
+    until = min(c.until_ms, tx.now)
+    rows: list[bytes] = []
+    for key, _ in tx.view.scan(Table.PURGE, b"", u64(until + 1)):
+        rows.append(key)
+        if len(rows) >= c.limit:
+            break
+    left = c.limit
+    for key in rows:
+        if left <= 0:
+            break
+        job = tx.job(from_u64(key[8:16]))
+        instance_key = key[16:]
+        if instance_key:
+            instance = tx.instance(instance_key)
+            if instance is not None:
+                drop_instance(tx, job, instance)
+                if job is not None:
+                    tx.put_job(job)
+            else:
+                tx.view.delete(Table.PURGE, key)
+            left -= 1
+        else:
+            left -= _drop_job(tx, job, key, left)
+    for origin in idle_origins(tx.view, tx.now - HOUR_MS):
+        tx.view.delete(Table.ORIGINS, origin)
+    return Accepted(number=c.limit - left)
+
+
+def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
+    """A finished one-shot or a deleted job with its instances; the PURGE row stays until all of them are gone."""
+    if job is None or job.active or job.state not in (JobState.EXPIRED, JobState.DELETED):
+        tx.view.delete(Table.PURGE, key)
+        return 1
+    prefix = u64(job.id)
+    listed: list[bytes] = []
+    for row, _ in tx.view.scan(Table.BY_JOB, prefix, after(prefix)):
+        listed.append(row)
+        if len(listed) > limit:
+            break
+    dropped = 0
+    for row in listed[:limit]:
+        instance = tx.instance(from_by_job(row))
+        if instance is not None:
+            drop_instance(tx, job, instance)
+        else:
+            tx.view.delete(Table.BY_JOB, row)
+        dropped += 1
+    if len(listed) > limit:
+        tx.put_job(job)
+        return dropped
+    own = scheduled_instance(job)
+    if own is not None:
+        tx.view.delete(Table.INSTANCES, own)
+    drop_revisions(tx, job)
+    if job.name is not None and job.state is not JobState.DELETED:
+        tx.view.delete(Table.NAMES, job.namespace.encode() + b"\0" + job.name.encode())
+    tx.view.delete(Table.JOBS, u64(job.id))
+    tx.view.delete(Table.PURGE, key)
+    return dropped + 1

@@ -1,0 +1,56 @@
+"""Which proposals were applied: one small row per proposing process makes proposing again harmless.
+
+A row keeps a floor (every number up to it counts as applied) and a bitmap of the numbers above it. Numbers come nearly in
+order; when a gap stays open for WINDOW numbers the floor moves over it, and what then turns up late counts as applied:
+refusing it is the safe side, its proposer answers "unknown outcome".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from raftsched.core.tables import ReadView, Table, View, u64
+
+WINDOW = 4096
+
+
+class Origin(msgspec.Struct, array_like=True):
+    floor: int = 0
+    above: bytes = b""  # little-endian bitmap; bit 0 is floor + 1
+    used_at_ms: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Origin)
+
+
+def claim(view: View, origin: int, seq: int, now_ms: int) -> bool:
+    """True the first time (origin, seq) is seen; remembers it."""
+    key = u64(origin)
+    raw = view.get(Table.ORIGINS, key)
+    row: Origin = _decoder.decode(raw) if raw is not None else Origin()
+    if seq <= row.floor:
+        return False
+    bits = int.from_bytes(row.above, "little")
+    bit = 1 << (seq - row.floor - 1)
+    if bits & bit:
+        return False
+    bits |= bit
+    over = bits.bit_length() - WINDOW
+    if over > 0:
+        row.floor += over
+        bits >>= over
+    while bits & 1:
+        bits >>= 1
+        row.floor += 1
+    row.above = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+    row.used_at_ms = now_ms
+    view.put(Table.ORIGINS, key, _encode(row))
+    return True
+
+
+def idle_origins(view: ReadView, before_ms: int) -> list[bytes]:
+    """Keys of proposers not heard of since; their processes are gone or have nothing in flight."""
+    return [k for k, v in view.scan(Table.ORIGINS) if _decoder.decode(v).used_at_ms < before_ms]

@@ -1,0 +1,89 @@
+"""Every error a user can meet: its stable code, its HTTP status and its CLI exit code, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    AUTH = 5
+    UNAVAILABLE = 6
+    TIMEOUT = 7
+
+
+@dataclass(frozen=True)
+class Kind:
+    status: int  # HTTP
+    title: str
+    exit: Exit
+
+
+KINDS: dict[str, Kind] = {
+    "invalid-json": Kind(400, "The body is not JSON", Exit.ERROR),
+    "invalid-parameter": Kind(400, "A query parameter is unknown or malformed", Exit.USAGE),
+    "invalid-job": Kind(422, "The job is not valid", Exit.ERROR),
+    "invalid-trigger": Kind(422, "The trigger is not valid", Exit.ERROR),
+    "too-large": Kind(413, "Over a size limit", Exit.ERROR),
+    "unsupported-media-type": Kind(415, "The body must be JSON", Exit.ERROR),
+    "forbidden-host": Kind(403, "Host or Origin is not this node's", Exit.AUTH),
+    "not-found": Kind(404, "No such thing", Exit.NOT_FOUND),
+    "method-not-allowed": Kind(405, "Method not allowed", Exit.USAGE),
+    "name-taken": Kind(409, "The name holds another job", Exit.CONFLICT),
+    "illegal-transition": Kind(409, "Not possible in this state", Exit.CONFLICT),
+    "stale-revision": Kind(412, "The job was changed meanwhile", Exit.CONFLICT),
+    "exists": Kind(412, "It exists already", Exit.CONFLICT),
+    "output-gone": Kind(410, "The output is gone", Exit.NOT_FOUND),
+    "output-unavailable": Kind(503, "The node that holds the output does not answer", Exit.UNAVAILABLE),
+    "no-leader": Kind(503, "No leader at the moment", Exit.UNAVAILABLE),
+    "overloaded": Kind(503, "Too many requests are waiting", Exit.UNAVAILABLE),
+    "stopping": Kind(503, "This node is stopping", Exit.UNAVAILABLE),
+    "unknown-outcome": Kind(504, "It is not known whether this was done", Exit.TIMEOUT),
+    "disk-full": Kind(507, "The disk is full", Exit.UNAVAILABLE),
+    "internal": Kind(500, "Internal error", Exit.ERROR),
+    # answers between the rooms, not seen by users
+    "stale": Kind(409, "Meanwhile out of date", Exit.CONFLICT),
+    "duplicate": Kind(409, "Already applied", Exit.CONFLICT),
+}
+
+
+class RaftschedError(Exception):
+    """An error with a stable code."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(detail or KINDS[code].title)
+        self.code = code
+        self.detail = detail or KINDS[code].title
+
+
+class NoLeader(RaftschedError):
+    """Nothing was proposed."""
+
+    def __init__(self, detail: str = "No leader at the moment; try again shortly.") -> None:
+        super().__init__("no-leader", detail)
+
+
+class UnknownOutcome(RaftschedError):
+    """Proposed, but neither applied nor refused within the deadline: it may still come to pass."""
+
+    def __init__(
+        self, detail: str = "The request was passed on but not confirmed in time; it may still happen."
+    ) -> None:
+        super().__init__("unknown-outcome", detail)
+
+
+class Overloaded(RaftschedError):
+    def __init__(self, detail: str = "Too many requests are waiting; try again shortly.") -> None:
+        super().__init__("overloaded", detail)
+
+
+class StartupError(RaftschedError):
+    """The node cannot start; the detail is one line for the operator."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("internal", detail)
