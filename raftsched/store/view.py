@@ -1,0 +1,69 @@
+"""The replicated tables as LMDB has them within one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from raftsched.core.tables import Table
+
+
+class StoreView:
+    """Reads of one transaction (core.tables.ReadView)."""
+
+    def __init__(self, txn: Any, databases: list[Any]) -> None:
+        self._txn = txn
+        self._databases = databases
+        self._get = txn.get
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        value: bytes | None = self._get(key, None, self._databases[table])
+        return value
+
+    def scan(
+        self, table: Table, low: bytes = b"", high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        with self._txn.cursor(self._databases[table]) as cursor:
+            if reverse:
+                yield from _backward(cursor, low, high)
+            else:
+                yield from _forward(cursor, low, high)
+
+
+def _forward(cursor: Any, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    found = cursor.set_range(low) if low else cursor.first()
+    while found:
+        key, value = cursor.item()
+        if high is not None and key >= high:
+            return
+        yield key, value
+        found = cursor.next()
+
+
+def _backward(cursor: Any, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    if high is None:
+        found = cursor.last()
+    else:
+        found = cursor.prev() if cursor.set_range(high) else cursor.last()
+    while found:
+        key, value = cursor.item()
+        if key < low:
+            return
+        yield key, value
+        found = cursor.prev()
+
+
+class WriteView(StoreView):
+    """Reads and writes of the turn's transaction (core.tables.View)."""
+
+    def __init__(self, txn: Any, databases: list[Any]) -> None:
+        super().__init__(txn, databases)
+        self._put = txn.put
+        self._delete = txn.delete
+
+    def put(self, table: Table, key: bytes, value: bytes) -> None:
+        self._put(key, value, db=self._databases[table])
+
+    def delete(self, table: Table, key: bytes) -> bool:
+        deleted: bool = self._delete(key, db=self._databases[table])
+        return deleted
