@@ -11,7 +11,7 @@ __all__ = ["BatchResult", "EntryResult", "LogEntry", "Turn", "TurnResult"]
 
 
 class LogEntry(NamedTuple):
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index on purpose
     term: int
     data: bytes
 
