@@ -1,0 +1,30 @@
+"""Triggers to times: at, in, every, cron and manual, time zones and daylight saving time.
+
+Asked by the leader and the API, never by apply: time zone data differs from host to host, so one node computes a time
+and the command carries it. Pure: no clock, no state but caches; times are integer UTC milliseconds. Every function
+raises TriggerError for a trigger that cannot be used, and nothing else.
+
+expression, fields and days read a cron expression; wall finds matching times on the wall; zones and cron put them on
+the time line; triggers covers all kinds; text, validation, describe and preview face people.
+"""
+
+from __future__ import annotations
+
+from raftsched.schedule.describe import describe
+from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.preview import Occurrence, preview
+from raftsched.schedule.text import parse_cron_text
+from raftsched.schedule.triggers import Missed, missed, next_nominal
+from raftsched.schedule.validation import validate
+
+__all__ = [
+    "Missed",
+    "Occurrence",
+    "TriggerError",
+    "describe",
+    "missed",
+    "next_nominal",
+    "parse_cron_text",
+    "preview",
+    "validate",
+]

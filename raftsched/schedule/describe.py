@@ -1,0 +1,214 @@
+"""A trigger in plain words, for people who check what they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.schedule.expression import Expression, compiled
+from raftsched.schedule.fields import Parsed
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+_TIMES_MAX = 6  # more times of day than this are not listed one by one
+
+
+def describe(trigger: Trigger, *, job_id: int = 0) -> str:
+    """One line of English, without a full stop. `job_id` feeds `H`; without a job the text says it is an example.
+
+    Raises:
+        TriggerError: the cron expression is not valid.
+    """
+    match trigger.kind:
+        case TriggerKind.AT:
+            text = f"once, at {_instant(trigger.at_ms)}"
+        case TriggerKind.IN:
+            text = f"once, {duration_text(trigger.period_ms)} after it is accepted"
+        case TriggerKind.EVERY if trigger.mode is EveryMode.FIXED_DELAY:
+            text = f"{duration_text(trigger.period_ms)} after the end of each run"
+        case TriggerKind.EVERY:
+            text = f"every {duration_text(trigger.period_ms)}"
+        case TriggerKind.CRON:
+            text = f"{describe_cron(trigger.expr, trigger.dialect, job_id)}, {trigger.timezone} time"
+        case TriggerKind.RRULE:
+            text = "by an RFC 5545 rule"
+        case _:
+            return "only when asked to run"
+    if trigger.jitter_ms:
+        text += f", each delayed by up to {duration_text(trigger.jitter_ms)}"
+    if trigger.starts_at_ms is not None:
+        text += f", from {_instant(trigger.starts_at_ms)}"
+    if trigger.ends_at_ms is not None:
+        text += f", until {_instant(trigger.ends_at_ms)}"
+    if trigger.max_runs is not None:
+        text += f", {trigger.max_runs} time{'s' if trigger.max_runs != 1 else ''} at most"
+    return text
+
+
+def duration_text(duration_ms: int) -> str:
+    """`1h30m`, `90s` as `1m30s`, `250ms`."""
+    if duration_ms == 0:
+        return "0s"
+    parts = []
+    rest = abs(duration_ms)
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        amount, rest = divmod(rest, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return ("-" if duration_ms < 0 else "") + "".join(parts)
+
+
+def describe_cron(expr: str, dialect: str = "", job_id: int = 0) -> str:
+    """The expression alone: times, then days, months and years."""
+    expression = compiled(expr, dialect, job_id)
+    times = expression.times
+    parts = [_times(expression)]
+    days = _days(expression)
+    if days:
+        parts.append(days)
+    elif "every" not in parts[0]:
+        parts.append("every day")
+    if len(times.months) < 12:
+        parts.append("in " + _spans(times.months, lambda month: _MONTHS[month - 1]))
+    if times.years is not None:
+        parts.append("in " + _spans(times.years, str))
+    text = " ".join(parts)
+    if expression.hashed and not job_id:
+        text += " (an example: H depends on the job's id)"
+    return text
+
+
+def _instant(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _times(expression: Expression) -> str:
+    times = expression.times
+    seconds, minutes, hours = times.seconds, times.minutes, times.hours
+    whole = seconds == (0,)
+    if len(hours) * len(minutes) * len(seconds) <= _TIMES_MAX:
+        show = "{:02}:{:02}" if whole else "{:02}:{:02}:{:02}"
+        return "at " + _list([show.format(h, m, s) for h in hours for m in minutes for s in seconds])
+    if whole and minutes == (0,):
+        return _within(hours, 24, "hour")
+    parts = [] if whole else [_within(seconds, 60, "second")]
+    if whole or len(minutes) < 60:
+        parts.append(_within(minutes, 60, "minute"))
+    elif parts[0].startswith("at"):
+        parts.append("of every minute")
+    if len(hours) < 24:
+        parts.append("during " + _spans(hours, lambda hour: f"{hour:02}:00-{hour:02}:59", merged=_hour_span))
+    elif parts[-1].startswith("at"):
+        parts.append("of every hour")
+    return " ".join(parts)
+
+
+def _hour_span(first: int, last: int) -> str:
+    return f"{first:02}:00-{last:02}:59"
+
+
+def _within(values: Sequence[int], span: int, unit: str) -> str:
+    """Seconds of a minute, minutes of an hour, or whole hours of a day."""
+    if len(values) == span:
+        return f"every {unit}"
+    step = _step(values, span)
+    if step:
+        start = f" from {unit} {values[0]}" if values[0] else ""
+        return f"every {step} {unit}s{start}"
+    if unit == "hour":
+        text = _spans(values, lambda hour: f"{hour:02}:00", merged=_hours_hourly)
+        return text if text.startswith("every") else f"at {text}"
+    return f"at {unit}{'s' if len(values) > 1 else ''} " + _spans(values, str)
+
+
+def _hours_hourly(first: int, last: int) -> str:
+    return f"every hour from {first:02}:00 to {last:02}:00"
+
+
+def _step(values: Sequence[int], span: int) -> int:
+    """n when these are every n-th of the whole span, evenly also from the last to the next first; else 0."""
+    if len(values) < 3:
+        return 0
+    step = values[1] - values[0]
+    even = all(b - a == step for a, b in pairwise(values))
+    return step if even and span % step == 0 and len(values) == span // step else 0
+
+
+def _days(expression: Expression) -> str:
+    rule = expression.times.days
+    day = _day_words(rule.day)
+    weekday = _weekday_words(rule.weekday)
+    if rule.both:
+        return " ".join(part for part in (day, f"if it is {weekday}" if day and weekday else weekday) if part)
+    # a field that holds every day without a star makes the other one idle
+    if not day or not weekday:
+        return ""
+    return f"{day} and also {weekday}"
+
+
+def _day_words(field: Parsed) -> str:
+    parts = []
+    if len(field.values) == 31:
+        return ""
+    if field.values:
+        plural = "s" if len(field.values) > 1 else ""
+        parts.append(f"day{plural} {_spans(sorted(field.values), str)}")
+    parts += [
+        "the last day" if not back else f"{back} days before the last" for back in sorted(field.from_end)
+    ]
+    parts += [f"the working day nearest to day {day}" for day in sorted(field.near)]
+    parts += [
+        "the last working day" if not back else f"the working day nearest to {back} days before the last"
+        for back in sorted(field.near_end)
+    ]
+    return f"on {_list(parts)} of the month"
+
+
+def _weekday_words(field: Parsed) -> str:
+    if len(field.values) == 7:
+        return ""
+    parts = []
+    if field.values:
+        # the week begins on Monday here, so that Saturday and Sunday are neighbours
+        days = sorted((value - 1) % 7 for value in field.values)
+        parts.append(_spans(days, lambda value: _WEEKDAYS[(value + 1) % 7]))
+    parts += [f"the {_ORDINALS[nth - 1]} {_WEEKDAYS[day]} of the month" for day, nth in sorted(field.nth)]
+    parts += [f"the last {_WEEKDAYS[day]} of the month" for day in sorted(field.last)]
+    return f"on {_list(parts)}"
+
+
+def _list(items: Sequence[str]) -> str:
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def _spans(
+    values: Iterable[int], name: Callable[[int], str], merged: Callable[[int, int], str] | None = None
+) -> str:
+    """Values by name; three or more in a row as one span; four or more at even distances shortened."""
+    values = list(values)
+    steps = {b - a for a, b in pairwise(values)}
+    if len(values) > 3 and len(steps) == 1 and steps != {1}:
+        return f"{name(values[0])}, {name(values[1])}, .. {name(values[-1])}"
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    parts = []
+    for run in runs:
+        if merged is not None and len(run) > 1:
+            parts.append(merged(run[0], run[-1]))
+        elif len(run) > 2:
+            parts.append(f"{name(run[0])} to {name(run[-1])}")
+        else:
+            parts += [name(value) for value in run]
+    return _list(parts)

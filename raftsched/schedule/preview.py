@@ -1,0 +1,104 @@
+"""The next times of a trigger, with a note where the clocks change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from raftsched.core.model import Trigger, TriggerKind
+from raftsched.schedule import cron
+from raftsched.schedule.expression import Expression, compiled
+from raftsched.schedule.triggers import next_nominal
+from raftsched.schedule.zones import Stretch, Zone, local_text, zone
+
+PREVIEW_MAX = 100  # times
+
+
+class Occurrence(NamedTuple):
+    at_ms: int
+    note: str | None  # "DST: ..", in the wall time of the trigger's zone
+
+
+def preview(
+    trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, job_id: int = 0
+) -> list[Occurrence]:
+    """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` and exclusions aside.
+
+    `anchor_ms` and `job_id` as for `next_nominal`. A fixed delay is shown as if runs took no time.
+
+    Raises:
+        TriggerError: the trigger is not valid (see `validate`).
+    """
+    found: list[Occurrence] = []
+    at: int | None = from_ms
+    limit = min(count, PREVIEW_MAX)
+    if trigger.max_runs is not None:
+        limit = min(limit, trigger.max_runs)
+    while len(found) < limit:
+        before = from_ms if at is None else at
+        at = next_nominal(trigger, before, anchor_ms=anchor_ms, job_id=job_id)
+        if at is None:
+            break
+        note = None
+        if trigger.kind is TriggerKind.CRON:
+            expression = compiled(trigger.expr, trigger.dialect, job_id)
+            note = _note(expression, zone(trigger.timezone), before // 1000, at // 1000)
+        found.append(Occurrence(at, note))
+        if trigger.once:
+            break
+    return found
+
+
+def _note(expression: Expression, place: Zone, before: int, at: int) -> str | None:
+    """What the clocks' change has to do with the fire at `at`, the one before it having been at `before`."""
+    stretch = place.stretch(at)
+    if expression.fixed:
+        return _fixed_note(expression, place, stretch, at)
+    wall = at + stretch.offset
+    seconds = expression.has_seconds
+    shown = local_text(at, stretch.offset, seconds=seconds)
+    if wall < stretch.reached:
+        return f"DST: {shown} happens twice on this day; this is the second time"
+    if _again(place, at, stretch):
+        return f"DST: {shown} happens twice on this day; this is the first time"
+    return _dropped(expression, place, before, at)
+
+
+def _fixed_note(expression: Expression, place: Zone, stretch: Stretch, at: int) -> str | None:
+    seconds = expression.has_seconds
+    if at == stretch.start:
+        gap = cron.skipped_in_gap(expression, stretch)
+        if gap:
+            now = local_text(at, stretch.offset, seconds=seconds)
+            return f"DST: {_span(gap, seconds)} on this day; runs at {now}"
+    if _again(place, at, stretch):
+        shown = local_text(at, stretch.offset, seconds=seconds)
+        return f"DST: {shown} happens twice on this day; runs once, the first time"
+    return None
+
+
+def _again(place: Zone, at: int, stretch: Stretch) -> bool:
+    """Will the wall show the time of `at` once more?"""
+    following = place.stretch(stretch.end)
+    return following.start + following.offset <= at + stretch.offset < following.reached
+
+
+def _dropped(expression: Expression, place: Zone, before: int, at: int) -> str | None:
+    """The nearest gap between the two fires that swallowed some."""
+    stretch = place.stretch(at)
+    while stretch.start > before:
+        gap = cron.skipped_in_gap(expression, stretch)
+        if gap:
+            day = "on this day" if at - stretch.start < 43_200 else "on the day the clocks went forward"
+            return f"DST: {_span(gap, expression.has_seconds)} {day}; nothing runs for that"
+        stretch = place.stretch(stretch.start - 1)
+    return None
+
+
+def _span(gap: tuple[int, int, int], seconds: bool) -> str:
+    first, last, count = gap
+    if count == 1:
+        return f"{local_text(first, 0, seconds=seconds)} does not exist"
+    word = "and" if count == 2 else "to"
+    return (
+        f"{local_text(first, 0, seconds=seconds)} {word} {local_text(last, 0, seconds=seconds)} do not exist"
+    )

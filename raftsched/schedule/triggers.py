@@ -1,0 +1,158 @@
+"""From a trigger to its nominal times.
+
+Pure: the same trigger, anchor, job and time zone data give the same times. Everything is integer UTC milliseconds.
+`starts_at_ms` and `ends_at_ms` are inclusive bounds on nominal times. What a nominal time becomes afterwards (jitter,
+the maximum number of runs, misfires, overlap) is decided by core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.schedule import cron
+from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.expression import Expression, compiled
+from raftsched.schedule.zones import Zone, zone
+
+LATEST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: what every format we speak can still write
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Nominal times that went by."""
+
+    times: tuple[int, ...]  # the newest of them, ascending
+    count: int  # of all
+    until_ms: int | None  # the last; None when there were none
+
+
+def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> int | None:
+    """The first nominal time strictly after `after_ms` and within the bounds; None: never again.
+
+    `anchor_ms` is what EVERY counts from (the grid is anchor, anchor + period, ..) and what IN adds its delay to.
+    For EVERY with a fixed delay, pass the end of the previous run as `after_ms`: the answer is that plus the period.
+    `job_id` feeds `H` in cron expressions.
+
+    Raises:
+        TriggerError: the trigger is not valid (see `validate`).
+    """
+    after_ms = _after(trigger, after_ms)
+    found: int | None
+    match trigger.kind:
+        case TriggerKind.CRON:
+            found = _next_cron(trigger, after_ms, job_id)
+        case TriggerKind.EVERY:
+            found = _next_every(trigger, after_ms, anchor_ms)
+        case TriggerKind.AT:
+            found = trigger.at_ms if trigger.at_ms > after_ms else None
+        case TriggerKind.IN:
+            found = anchor_ms + trigger.period_ms if anchor_ms + trigger.period_ms > after_ms else None
+        case TriggerKind.MANUAL:
+            found = None
+        case _:
+            raise no_rrule()
+    if found is None or found > _end(trigger):
+        return None
+    return found
+
+
+def missed(
+    trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_ms: int = 0, job_id: int = 0
+) -> Missed:
+    """The nominal times in after_ms < time <= until_ms: all counted, the newest `keep` listed.
+
+    The cost does not grow with how many went by, only with `keep` and the number of months.
+
+    Raises:
+        TriggerError: the trigger is not valid (see `validate`).
+    """
+    after_ms = _after(trigger, after_ms)
+    until_ms = min(until_ms, _end(trigger))
+    if until_ms <= after_ms:
+        return Missed((), 0, None)
+    if trigger.kind is TriggerKind.CRON:
+        expression, place = _resolve(trigger, job_id)
+        after, until = after_ms // 1000, until_ms // 1000
+        count = cron.count_between(expression, place, after, until)
+        if not count:
+            return Missed((), 0, None)
+        newest = _newest_cron(expression, place, after, until, min(max(keep, 1), count))
+        return Missed(newest[-keep:] if keep > 0 else (), count, newest[-1])
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+        first = _next_every(trigger, after_ms, anchor_ms)
+        if first > until_ms:
+            return Missed((), 0, None)
+        count = (until_ms - first) // trigger.period_ms + 1
+        last = first + (count - 1) * trigger.period_ms
+        times = range(last - (min(keep, count) - 1) * trigger.period_ms, last + 1, trigger.period_ms)
+        return Missed(tuple(times) if keep > 0 else (), count, last)
+    # once, or after a run that has not ended: one at most
+    found = next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job_id)
+    if found is None or found > until_ms:
+        return Missed((), 0, None)
+    return Missed((found,) if keep > 0 else (), 1, found)
+
+
+def no_rrule() -> TriggerError:
+    return TriggerError("/trigger/rrule", "rrule is not supported yet; most rules can be written as cron")
+
+
+def _after(trigger: Trigger, after_ms: int) -> int:
+    """`after_ms`, or just before the first time allowed; no earlier than 1970, which is before any job."""
+    start = 0 if trigger.starts_at_ms is None else trigger.starts_at_ms
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY and after_ms >= start:
+        return after_ms
+    return min(max(after_ms, start - 1), LATEST_MS)
+
+
+def _end(trigger: Trigger) -> int:
+    return LATEST_MS if trigger.ends_at_ms is None else trigger.ends_at_ms
+
+
+def _next_every(trigger: Trigger, after_ms: int, anchor_ms: int) -> int:
+    period = max(trigger.period_ms, 1)
+    if trigger.mode is EveryMode.FIXED_DELAY:
+        if trigger.starts_at_ms is not None and after_ms < trigger.starts_at_ms:
+            return trigger.starts_at_ms  # the first run of all
+        return after_ms + period
+    if after_ms < anchor_ms:
+        return anchor_ms
+    return anchor_ms + ((after_ms - anchor_ms) // period + 1) * period
+
+
+def _resolve(trigger: Trigger, job_id: int) -> tuple[Expression, Zone]:
+    return compiled(trigger.expr, trigger.dialect, job_id), zone(trigger.timezone)
+
+
+def _next_cron(trigger: Trigger, after_ms: int, job_id: int) -> int | None:
+    expression, place = _resolve(trigger, job_id)
+    found = cron.next_after(expression, place, after_ms // 1000)
+    return None if found is None else found * 1000
+
+
+def _newest_cron(expression: Expression, place: Zone, after: int, until: int, keep: int) -> tuple[int, ...]:
+    """The newest `keep` fires (ms) in after < fire <= until, of which there are at least that many."""
+    # The count from x to the end falls as x grows: the latest x that still has `keep` behind it is just before the
+    # first one wanted.
+    low, high = after, until
+    step = 60
+    while until - step > after:  # most often they are recent: look there first
+        if cron.count_between(expression, place, until - step, until) >= keep:
+            low = until - step
+            break
+        high = until - step
+        step *= 8
+    while high - low > 1:
+        middle = (low + high) // 2
+        if cron.count_between(expression, place, middle, until) >= keep:
+            low = middle
+        else:
+            high = middle
+    times: list[int] = []
+    at: int | None = low
+    while at is not None and len(times) < keep:
+        at = cron.next_after(expression, place, at)
+        if at is not None:
+            times.append(at * 1000)
+    return tuple(times)

@@ -1,0 +1,126 @@
+"""Is a trigger usable? Says what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from raftsched.core.model import DAY_MS, Trigger, TriggerKind
+from raftsched.schedule.describe import duration_text
+from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.expression import compiled
+from raftsched.schedule.fields import LAST_YEAR
+from raftsched.schedule.fields import POINTER as CRON_POINTER
+from raftsched.schedule.triggers import LATEST_MS, next_nominal, no_rrule
+from raftsched.schedule.zones import zone
+
+EVERY_MIN_MS = 1000
+PERIOD_MAX_MS = 36_525 * DAY_MS  # a hundred years
+JITTER_MAX_MS = DAY_MS
+
+
+def validate(trigger: Trigger, *, now_ms: int) -> None:
+    """Checks a built trigger.
+
+    A time `at` that is past is fine (it runs now); a trigger that will never be due after `now_ms` otherwise is not.
+    So do not ask about a trigger that was accepted before and is left alone: it may have run out meanwhile.
+
+    Raises:
+        TriggerError: with the JSON pointer of the field.
+    """
+    _check_instant("/trigger/starts_at", trigger.starts_at_ms)
+    _check_instant("/trigger/ends_at", trigger.ends_at_ms)
+    starts, ends = trigger.starts_at_ms, trigger.ends_at_ms
+    if starts is not None and ends is not None and ends < starts:
+        raise TriggerError(
+            "/trigger/ends_at",
+            f"{instant_text(ends)} is before starts_at, {instant_text(starts)}; it must not be",
+        )
+    if trigger.jitter_ms < 0:
+        raise TriggerError(
+            "/trigger/jitter", f"a jitter of {trigger.jitter_ms} ms is negative; use 0 or more"
+        )
+    if trigger.jitter_ms > JITTER_MAX_MS:
+        raise TriggerError("/trigger/jitter", f"longer than a day; at most {duration_text(JITTER_MAX_MS)}")
+    if trigger.max_runs is not None and trigger.max_runs < 1:
+        raise TriggerError("/trigger/max_runs", f"{trigger.max_runs} runs; use 1 or more, or leave it out")
+    if trigger.calendar is not None:
+        raise TriggerError("/trigger/calendar", "exclusion calendars are not supported yet; leave it out")
+    zone(trigger.timezone)
+    match trigger.kind:
+        case TriggerKind.CRON:
+            _check_cron(trigger, now_ms)
+        case TriggerKind.EVERY:
+            _check_period("/trigger/every", trigger.period_ms, EVERY_MIN_MS)
+        case TriggerKind.IN:
+            _check_period("/trigger/in", trigger.period_ms, 0)
+            _check_once("/trigger/in", now_ms + trigger.period_ms, trigger)
+        case TriggerKind.AT:
+            _check_instant("/trigger/at", trigger.at_ms)
+            _check_once("/trigger/at", trigger.at_ms, trigger)
+        case TriggerKind.MANUAL:
+            pass
+        case _:
+            raise no_rrule()
+    recurs = trigger.kind in (TriggerKind.CRON, TriggerKind.EVERY)
+    if recurs and ends is not None and ends <= now_ms:
+        raise TriggerError(
+            "/trigger/ends_at",
+            f"{instant_text(ends)} is past, so this would never run; use a later time, or null",
+        )
+
+
+def instant_text(at_ms: int) -> str:
+    """RFC 3339 in UTC, milliseconds only where there are some."""
+    text = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{at_ms % 1000:03}Z" if at_ms % 1000 else f"{text}Z"
+
+
+def _check_instant(pointer: str, at_ms: int | None) -> None:
+    if at_ms is not None and not 0 <= at_ms <= LATEST_MS:
+        raise TriggerError(pointer, "out of range; use a time from 1970 to 9999")
+
+
+def _check_period(pointer: str, period_ms: int, least_ms: int) -> None:
+    if period_ms < 0:
+        raise TriggerError(pointer, f"{period_ms} ms is negative; use {duration_text(least_ms)} or more")
+    if period_ms < least_ms:
+        raise TriggerError(pointer, f"{period_ms} ms is too short; the shortest is {duration_text(least_ms)}")
+    if period_ms > PERIOD_MAX_MS:
+        raise TriggerError(pointer, "longer than a hundred years; use a shorter one")
+
+
+def _check_once(pointer: str, at_ms: int, trigger: Trigger) -> None:
+    starts, ends = trigger.starts_at_ms, trigger.ends_at_ms
+    if (starts is not None and at_ms < starts) or (ends is not None and at_ms > ends):
+        raise TriggerError(
+            pointer,
+            f"{instant_text(at_ms)} is not within starts_at and ends_at, so it would never run; leave them out",
+        )
+
+
+def _check_cron(trigger: Trigger, now_ms: int) -> None:
+    compiled(trigger.expr, trigger.dialect)  # the text itself, first
+    if next_nominal(trigger, now_ms) is not None:
+        return
+    ends = trigger.ends_at_ms
+    if ends is not None and ends <= now_ms:
+        return  # said about ends_at
+    unbounded = Trigger(
+        kind=TriggerKind.CRON, expr=trigger.expr, dialect=trigger.dialect, timezone=trigger.timezone
+    )
+    begin = max(now_ms, (trigger.starts_at_ms or 0) - 1)
+    following = next_nominal(unbounded, begin)
+    if following is not None and ends is not None:
+        raise TriggerError(
+            "/trigger/ends_at",
+            f"the next time after the start is {instant_text(following)}, after ends_at, {instant_text(ends)};"
+            " this would never run",
+        )
+    if next_nominal(unbounded, -1) is None:
+        raise TriggerError(
+            CRON_POINTER, f"this never comes on the clocks of {trigger.timezone}; change the time or the date"
+        )
+    raise TriggerError(
+        CRON_POINTER,
+        f"no time left after {instant_text(max(begin, 0))} (years up to {LAST_YEAR} count); use a later year or none",
+    )

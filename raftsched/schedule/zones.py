@@ -1,0 +1,149 @@
+"""Time zones as stretches of constant offset, learnt from zoneinfo and kept.
+
+zoneinfo answers what the offset of one instant is; firing needs to know where it changes. Each zone is probed once a
+day over the stretch of time somebody asks about, and the change itself is found by bisection.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from raftsched.schedule.errors import TriggerError, shown
+
+POINTER = "/trigger/timezone"
+NAME_MAX = 64  # characters
+
+_CHUNK_BITS = 25  # 2**25 s: about a year
+_CHUNK_S = 1 << _CHUNK_BITS
+_PROBE_S = 86_400
+_OVERLAP_S = 2 * 86_400  # how far a clock may have been turned back before a chunk and still matter in it
+_CHUNKS_KEPT = 160  # of one zone: more than 1970-2099
+
+
+class Stretch(NamedTuple):
+    """From `start` to before `end` (UTC seconds) the wall shows UTC + `offset`.
+
+    `reached` is the wall time that clocks had come up to before `start`: below start + offset there is a gap between
+    them, above it an overlap (wall times shown for the second time until `reached`).
+    """
+
+    start: int
+    end: int
+    offset: int
+    reached: int
+
+
+class Zone:
+    """One zone's stretches, found on demand."""
+
+    def __init__(self, info: ZoneInfo) -> None:
+        self._info = info
+        self._chunks: dict[int, tuple[list[int], list[Stretch]]] = {}
+
+    def stretch(self, at: int) -> Stretch:
+        """The stretch that holds this instant (UTC seconds). A stretch may end without a change of offset."""
+        number = at >> _CHUNK_BITS
+        chunk = self._chunks.get(number)
+        if chunk is None:
+            if len(self._chunks) >= _CHUNKS_KEPT:
+                self._chunks.clear()
+            chunk = self._chunks[number] = self._explore(number << _CHUNK_BITS)
+        starts, stretches = chunk
+        return stretches[bisect_right(starts, at) - 1]
+
+    def offset(self, at: int) -> int:
+        """Seconds east of UTC at this instant (UTC seconds)."""
+        delta = datetime.fromtimestamp(at, self._info).utcoffset()
+        if delta is None:  # never: a ZoneInfo always knows
+            raise AssertionError("a zone without an offset")
+        return delta.days * 86_400 + delta.seconds
+
+    def _explore(self, begin: int) -> tuple[list[int], list[Stretch]]:
+        end = begin + _CHUNK_S
+        found: list[Stretch] = []
+        start = begin - _OVERLAP_S
+        offset = self.offset(start)
+        reached = start + offset
+        for change, after in self._changes(start, end, offset):
+            found.append(Stretch(start, change, offset, reached))
+            reached = max(reached, change + offset)
+            start, offset = change, after
+        found.append(Stretch(start, end, offset, reached))
+        inside = [stretch for stretch in found if stretch.end > begin]
+        first = inside[0]
+        if first.start < begin:
+            inside[0] = Stretch(begin, first.end, first.offset, max(first.reached, begin + first.offset))
+        return [stretch.start for stretch in inside], inside
+
+    def _changes(self, low: int, high: int, offset: int) -> list[tuple[int, int]]:
+        """(instant, new offset) of each change in low < instant < high."""
+        changes = []
+        left = low
+        while left < high:
+            right = min(left + _PROBE_S, high - 1)
+            if right <= left:
+                break
+            if self.offset(right) != offset:
+                below, above = left, right
+                while above - below > 1:
+                    middle = (below + above) // 2
+                    if self.offset(middle) == offset:
+                        below = middle
+                    else:
+                        above = middle
+                offset = self.offset(above)
+                changes.append((above, offset))
+                right = above
+            left = right
+        return changes
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> Zone:
+    """The zone of an IANA name.
+
+    Raises:
+        TriggerError: no such zone.
+    """
+    return Zone(zone_info(name))
+
+
+def zone_info(name: str) -> ZoneInfo:
+    """zoneinfo's own object. Errors as `zone`."""
+    if not name or len(name) > NAME_MAX:
+        raise TriggerError(
+            POINTER,
+            f"a zone name has 1-{NAME_MAX} characters, this one {len(name)}; write one like Europe/Madrid",
+        )
+    if name in ("localtime", "local", "Local") or name.startswith(("posix/", "right/")):
+        raise TriggerError(
+            POINTER, f"{shown(name)} may differ from node to node; name the zone itself, like Europe/Madrid"
+        )
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise TriggerError(POINTER, f"no time zone {shown(name)}; {_hint(name)}") from None
+
+
+def _hint(name: str) -> str:
+    near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.75)
+    near = [known for known in _names() if known.lower() == name.lower()] or near
+    if near:
+        return f"did you mean {near[0]}?"
+    return "use an IANA name like Europe/Madrid or UTC; a fixed offset is Etc/GMT-2 (which is UTC+2)"
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(available_timezones()))
+
+
+def local_text(at: int, offset: int, *, seconds: bool = False) -> str:
+    """HH:MM on the wall, or HH:MM:SS."""
+    wall = datetime.fromtimestamp(at + offset, UTC)
+    return wall.strftime("%H:%M:%S" if seconds else "%H:%M")
