@@ -1,0 +1,464 @@
+"""The crontab reader: cron's own rules line by line, real files with exact expectations, and arbitrary bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftsched.cli.crontab import Crontab, read_crontab
+from raftsched.cli.crontab_line import Command, Refusal, setting, shell_text, split_percent
+
+FILES = Path(__file__).parents[2] / "data" / "crontabs"
+
+
+def read(text: str, **kwargs: object) -> Crontab:
+    return read_crontab(text.encode(), **{"source": "tab", "timezone": "Europe/Madrid", **kwargs})  # type: ignore[arg-type]
+
+
+def only(tab: Crontab) -> dict[str, object]:
+    assert tab.refused == []
+    (entry,) = tab.entries
+    return entry.job
+
+
+# ---------------------------------------------------------------- one line
+
+
+def test_a_line_becomes_a_job_that_behaves_as_under_cron() -> None:
+    assert only(read("*/5 8-18 * * 1-5\t/usr/bin/poll --all  # now\n")) == {
+        "trigger": {"cron": "*/5 8-18 * * 1-5", "timezone": "Europe/Madrid"},
+        "handler": {"shell": "/usr/bin/poll --all  # now"},
+        "overlap": "allow",
+        "labels": {"source": "crontab:tab"},
+    }
+
+
+@pytest.mark.parametrize(
+    "nickname, expr",
+    [
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("@monthly", "0 0 1 * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@hourly", "0 * * * *"),
+        ("@Hourly", "0 * * * *"),
+    ],
+)
+def test_nicknames(nickname: str, expr: str) -> None:
+    job = only(read(f"{nickname}   run it"))
+    assert job["trigger"] == {"cron": expr, "timezone": "Europe/Madrid"}
+    assert job["handler"] == {"shell": "run it"}
+
+
+def test_every_is_an_interval_without_a_zone() -> None:
+    assert only(read("@every 1m30s run"))["trigger"] == {"every": "1m30s"}
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        ("@reboot run", "@reboot cannot be imported"),
+        ("@fortnightly run", "not a known nickname"),
+        ("@daily", "no command after @daily"),
+        ("@every soon run", "interval such as 90s"),
+        ("0 2 * *", "only 4 words"),
+        ("0 2 * * *", "no command after the 5 time fields"),
+        ("60 2 * * * run", "minute field"),
+        ("0 24 * * * run", "hour field"),
+        ("0 0 32 * * run", "day-of-month field"),
+        ("0 0 * 13 * run", "month field"),
+        ("0 0 * * 8 run", "weekday field"),
+        ("0 0 30 2 * run", "no such date"),
+        ("*/0 * * * * run", "step"),
+        ("0~30 * * * * run", "H(0-59)"),
+        ("Nightly: backup of all the things", "minute field"),
+        ("0 0 * * * %only input", "the command is empty"),
+        ("0 0 12 * * 1 run", "--no-seconds"),
+        ("0 0 12 * * mon run", "--no-seconds"),
+        ("FOO='bar' baz", "malformed environment line"),
+        ('FOO="bar', "malformed environment line"),
+        ("'a b'=c", "not a variable name"),
+        ("0 0 * * * a\0b", "NUL"),
+    ],
+)
+def test_what_cannot_be_imported_says_why(line: str, reason: str) -> None:
+    tab = read(f"# first\n{line}\n1 2 3 4 * next\n")
+    (refused,) = tab.refused
+    assert refused.line == 2
+    assert reason in refused.reason
+    assert [e.line for e in tab.entries] == [3]  # the rest goes in
+
+
+def test_day_of_month_and_weekday_both_restricted_pass_unchanged() -> None:
+    assert only(read("0 0 1,15 * MON-FRI run"))["trigger"] == {
+        "cron": "0 0 1,15 * MON-FRI",
+        "timezone": "Europe/Madrid",
+    }
+
+
+def test_seconds_first_only_where_nothing_else_makes_sense() -> None:
+    def expr(line: str, seconds: bool | None = None) -> object:
+        return only(read(line, seconds=seconds))["trigger"]["cron"]  # type: ignore[index]
+
+    assert expr("*/6 * * * * * run") == "*/6 * * * * *"
+    assert expr("0 0 7 1/1 * ? * run") == "0 0 7 1/1 * ? *"
+    assert expr("0 30 12 * * MON-FRI run") == "0 30 12 * * MON-FRI"
+    assert expr("0 30 12 * * 1 run") == "0 30 12 * * 1"  # hour 30 leaves no other reading
+    assert expr("0 0 12 * * 1 run", seconds=True) == "0 0 12 * * 1"
+    assert expr("0 0 12 * * 1 run", seconds=False) == "0 0 12 * *"
+    assert expr("0 0 12 * * 7z a.7z /srv") == "0 0 12 * *"  # a command that begins with a digit
+    assert expr("0 0 12 * * L") == "0 0 12 * *"
+
+
+def test_percent_is_cron_s_own_only_where_cron_could_read_the_line() -> None:
+    assert only(read("0 0 0 * * * * date +%F"))["handler"] == {"shell": "date +%F"}
+
+
+# ---------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("A=b", ("A", "b")),
+        ("A = b c ", ("A", "b c")),
+        ('A=" b "', ("A", " b ")),
+        ("A=' b ' ", ("A", " b ")),
+        ("'A' = b", ("A", "b")),
+        ("A=", ("A", "")),
+        ("A=b # c", ("A", "b # c")),  # cron knows no comments at the end of a line
+        ("PATH=$HOME/bin:$PATH", ("PATH", "$HOME/bin:$PATH")),  # and expands nothing
+        ('A="b\'c"', ("A", "b'c")),
+        ("A=b=c", ("A", "b=c")),
+        ("0 0 * * * A=b run", None),
+        ("@daily A=b run", None),
+    ],
+)
+def test_settings(line: str, expected: tuple[str, str] | None) -> None:
+    assert setting(line) == expected
+
+
+def test_settings_hold_for_the_lines_below_them() -> None:
+    tab = read("@daily a\nX=1\n@daily b\nX=2\nY='3 '\n@daily c\n")
+    assert [e.job["handler"].get("env") for e in tab.entries] == [None, {"X": "1"}, {"X": "2", "Y": "3 "}]
+    assert tab.settings == [2, 4, 5]
+
+
+def test_shell_home_and_mailto() -> None:
+    tab = read("SHELL=/bin/bash\nHOME=/srv/app\nMAILTO=ops@example.com\n@daily [[ -f x ]] && echo 'it''s'\n")
+    job = only(tab)
+    assert job["handler"] == {
+        "shell": """exec /bin/bash -c '[[ -f x ]] && echo '"'"'it'"'"''"'"'s'"'"''""",
+        "env": {"SHELL": "/bin/bash", "HOME": "/srv/app", "MAILTO": "ops@example.com"},
+        "cwd": "/srv/app",
+    }
+    assert [(line, note.partition(":")[0]) for line, note in tab.notes] == [(3, "MAILTO")]
+
+
+def test_cron_tz_holds_from_its_line_on_and_tz_does_not_move_the_schedule() -> None:
+    tab = read("@daily a\nCRON_TZ=Asia/Tokyo\n@daily b\nTZ=Africa/Cairo\n@daily c\n")
+    assert [e.job["trigger"]["timezone"] for e in tab.entries] == [
+        "Europe/Madrid",
+        "Asia/Tokyo",
+        "Asia/Tokyo",
+    ]
+    assert [line for line, _ in tab.notes] == [4]
+
+
+def test_an_unknown_zone_refuses_what_depends_on_it() -> None:
+    tab = read("CRON_TZ=Mars/Olympus\n@daily a\nCRON_TZ=UTC\n@daily b\n")
+    assert [r.line for r in tab.refused] == [1, 2]
+    assert "line 1" in tab.refused[1].reason
+    assert [e.line for e in tab.entries] == [4]
+
+
+def test_random_delay_becomes_jitter() -> None:
+    assert only(read("RANDOM_DELAY=30\n@daily a"))["trigger"]["jitter"] == "30m"  # type: ignore[index]
+
+
+# ---------------------------------------------------------------- percent
+
+
+@pytest.mark.parametrize(
+    "text, command, stdin",
+    [
+        ("date +\\%F", "date +%F", ""),
+        ("cat", "cat", ""),
+        ("cat%", "cat", ""),
+        ("cat%one", "cat", "one\n"),
+        ("cat%one%two%", "cat", "one\ntwo\n"),
+        ("cat%%one", "cat", "\none\n"),
+        ("cat%50\\% off", "cat", "50% off\n"),
+        ("cat%a\\b", "cat", "a\\b\n"),
+        ("echo a\\\\%b", "echo a\\\\", "b\n"),
+        ("echo \\n", "echo \\n", ""),
+        ('cat%it\'s "q" $HOME `id`', "cat", 'it\'s "q" $HOME `id`\n'),
+    ],
+)
+def test_the_percent_rule(text: str, command: str, stdin: str) -> None:
+    got = split_percent(text)
+    assert (got.text, got.stdin) == (command, stdin)
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "",
+        pytest.param(
+            "/bin/bash",
+            marks=pytest.mark.skipif(
+                shutil.which("bash") != "/bin/bash" and not Path("/bin/bash").exists(), reason="no bash"
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "stdin",
+    ["", "plain\n", 'it\'s "q" $HOME `id` \\n \\\\ !\n', "%s %d\n\n-n\n", "two\nlines\n", "no newline\\"],
+)
+def test_the_shell_text_gives_the_command_exactly_that_input(shell: str, stdin: str) -> None:
+    text = shell_text(Command("cat; printf '[%s]' \"it's\"; exit 7 # done", stdin), shell)
+    done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.stdout.decode(), done.stderr, done.returncode) == (stdin + "[it's]", b"", 7)
+
+
+# ---------------------------------------------------------------- whole files
+
+
+def test_bom_crlf_blank_lines_and_a_missing_last_newline() -> None:
+    data = b"\xef\xbb\xbf# c\r\nA=b\r\n\r\n  \t\r\n  0 2 * * * run a\r\n@daily run b"
+    tab = read_crontab(data, source="tab", timezone="UTC")
+    assert [(e.line, e.job["handler"]) for e in tab.entries] == [
+        (5, {"shell": "run a", "env": {"A": "b"}}),
+        (6, {"shell": "run b", "env": {"A": "b"}}),
+    ]
+    assert tab.refused == []
+
+
+def test_bytes_that_are_not_utf8_are_refused_by_line() -> None:
+    tab = read_crontab(b"# caf\xe9\n@daily echo caf\xe9\n@daily ok\n", source="tab", timezone="UTC")
+    assert [(r.line, "iconv" in r.reason) for r in tab.refused] == [(2, True)]
+    assert [e.line for e in tab.entries] == [3]
+    json.dumps(tab.refused[0].text).encode()
+
+
+def test_user_column() -> None:
+    by_path = read("0 2 * * *\troot\t/bin/backup  -a\n@daily ana run\n", source="/etc/cron.d/x")
+    assert [(e.job["labels"]["user"], e.job["handler"]["shell"]) for e in by_path.entries] == [
+        ("root", "/bin/backup  -a"),
+        ("ana", "run"),
+    ]
+    assert read("0 2 * * * root run\n5 2 * * * ana run\n").system
+    assert not read("0 2 * * * node /srv/a.js\n").system
+    assert read("# m h dom mon dow user command\n0 2 * * * ana run\n").system
+    assert not read("# m h dom mon dow command\n0 2 * * * root run\n").system
+    assert not read("0 2 * * * root run\n", system=False).system
+    forced = read("0 2 * * * /bin/run it\n0 2 * * * ana\n", system=True)
+    assert [
+        "user name is expected" in forced.refused[0].reason,
+        "no command" in forced.refused[1].reason,
+    ] == [True, True]
+
+
+def test_flags_before_the_command() -> None:
+    tab = read("@daily -n run a\n@daily -s -q run b\n")
+    assert [(e.job["handler"]["shell"], e.job["overlap"]) for e in tab.entries] == [
+        ("run a", "allow"),
+        ("run b", "forbid"),
+    ]
+
+
+def test_names_stay_when_lines_move_and_differ_when_they_must() -> None:
+    first = read("@daily run a\n@daily run a\n@daily run b\n")
+    names = [e.name for e in first.entries]
+    assert len(set(names)) == 3
+    again = read("# new comment\nX=1\n@hourly other\n@daily  run b\n@daily run a\n@daily run a\n")
+    assert {e.name for e in again.entries} > set(names)
+    assert {e.name for e in read("@daily run a\n", source="/somewhere/tab").entries} <= set(names)
+    assert not {e.name for e in read("@daily run a\n", source="tab2").entries} & set(names)
+    (prefixed,) = read("@daily run a\n", prefix="web1-").entries
+    assert prefixed.name == "web1-" + names[0]
+
+
+# file: (system, jobs, settings, refused lines by word of their reason)
+EXPECTED: dict[str, tuple[bool, int, int, dict[int, str]]] = {
+    "12458__AutoHBL": (False, 1, 0, {}),
+    "1on1security__packetCapture": (False, 2, 0, {3: "@reboot"}),
+    "2-click__loxberry-plugin-wifi-presence-unifi": (True, 1, 0, {}),
+    "4U6U57__dotfiles": (False, 2, 0, {}),
+    "705arun__linuxscripts": (
+        False,
+        13,
+        0,
+        dict.fromkeys((1, 2, 4, 9, 10, 17, 18, 19, 23, 27, 31, 39, 40), "minute field")
+        | dict.fromkeys((6, 7, 8, 16, 21, 34, 35, 36, 37, 41), "only")
+        | {43: "@reboot"},
+    ),
+    "95aplh__SVAD260Final": (False, 2, 0, {}),
+    "9M2PJU__Cron-Morse-24-hour-Announcer": (False, 1, 0, {4: "minute field"}),
+    "APSL__apcron": (False, 2, 0, {}),
+    "AustinWinstanley__trading-bot": (False, 22, 1, {}),
+    "Azq2__vk_post_manager": (False, 5, 0, {2: "@reboot"}),
+    "CARS-UChicago__linux_scripts": (False, 6, 4, {}),
+    "CWempe__gps-tag_photos": (True, 7, 0, {}),
+    "FeanorKingofNoldor__khazad_dum": (False, 19, 3, {9: "malformed environment"}),
+    "Rogiel__freebsd-config-files": (True, 2, 0, {}),
+    "Samuel-0-0__jds": (False, 27, 0, {}),
+    "Samuel-Samir__egx-portfolio-manager": (False, 6, 1, {}),
+    "TaylanUB__misc": (False, 0, 1, {2: "@reboot", 3: "@reboot", 9: "@reboot"}),
+    "adiabuk__dotfiles": (False, 5, 0, {}),
+    "apt-mirror__apt-mirror": (False, 0, 0, {}),
+    "aptible__supercronic-hello": (False, 1, 0, {}),
+    "aptible__supercronic-invalid": (False, 0, 0, {1: "only 1 word"}),
+    "aptible__supercronic-zombie": (False, 1, 0, {}),
+    "luckylinux__docker-sync-registries-old": (False, 1, 0, {}),
+    "mbivert__sugard-openbsd": (False, 8, 5, {}),
+    "metno__kvmodelpopulate-old": (False, 1, 1, {}),
+    "wasedatakeuchilab__server": (False, 4, 0, {}),
+}
+
+
+@pytest.mark.parametrize("stem", sorted(EXPECTED))
+def test_real_files(stem: str) -> None:
+    system, jobs, settings, refused = EXPECTED[stem]
+    tab = read_crontab((FILES / f"{stem}.crontab").read_bytes(), source=f"{stem}.crontab", timezone="UTC")
+    assert (tab.system, len(tab.entries), len(tab.settings)) == (system, jobs, settings)
+    assert sorted(refused) == [r.line for r in tab.refused]
+    for r in tab.refused:
+        assert refused[r.line] in r.reason
+
+
+def test_every_real_file_is_read_and_every_name_is_usable() -> None:
+    files = sorted(FILES.glob("*.crontab"))
+    assert len(files) >= 32
+    for path in files:
+        tab = read_crontab(path.read_bytes(), source=str(path), timezone="UTC")
+        names = [e.name for e in tab.entries]
+        assert len(set(names)) == len(names)
+        assert all(re.fullmatch(r"[a-z0-9._-]{1,128}", name) for name in names)
+
+
+def test_real_lines_exactly() -> None:
+    def job(stem: str, line: int) -> dict[str, object]:
+        path = FILES / f"{stem}.crontab"
+        tab = read_crontab(path.read_bytes(), source=path.name, timezone="Asia/Tokyo")
+        return next(e.job for e in tab.entries if e.line == line)
+
+    assert job("95aplh__SVAD260Final", 1)["handler"] == {
+        "shell": "ansible-playbook -i /home/alex/hosts.ini /home/alex/lamp_setup.yml --ask-become-pass"
+    }
+    assert job("9M2PJU__Cron-Morse-24-hour-Announcer", 1)["handler"] == {
+        "shell": "aplay /home/yourhome/morse_wav/intro.wav && hour=$(date +%H) && aplay"
+        " /home/yourhome/morse_wav/${hour}.wav"
+    }
+    assert job("AustinWinstanley__trading-bot-journal", 14)["trigger"] == {
+        "cron": "0 23 * * *",
+        "timezone": "America/New_York",
+    }
+    assert job("metno__kvmodelpopulate-old", 7)["trigger"] == {
+        "cron": "15 4,16 * * *",
+        "timezone": "Asia/Tokyo",
+    }
+    assert job("CWempe__gps-tag_photos", 13) == {
+        "trigger": {"cron": "*/5 * 1-13 JUL *", "timezone": "Asia/Tokyo"},
+        "handler": {
+            "shell": "/opt/gps-tag_photos/gps-tag_photos.sh $(hostname) 10.000000 North 1.000000 East"
+        },
+        "overlap": "allow",
+        "labels": {"source": "crontab:CWempe__gps-tag_photos.crontab", "user": "root"},
+    }
+    assert job("mbivert__sugard-openbsd", 16)["handler"] == {
+        "shell": "/bin/sh /etc/daily",
+        "env": {
+            "SHELL": "/bin/sh",
+            "HOME": "/var/log",
+            "SUGARD": "/var/sugard",
+            "PATH": "/bin:/sbin:/usr/bin:/usr/sbin:/var/sugard/bin",
+            "MAILTO": "%%gmail_email%%",
+        },
+        "cwd": "/var/log",
+    }
+    stdin = job("adiabuk__dotfiles", 4)["handler"]
+    assert stdin == {
+        "shell": "printf %s 'm-\nd-\ny`.txt\n' | /bin/sh -c"
+        " 'ID=packback  ~/bin/packback.sh -g -f ~/Dropbox/packages/`hostname`.`date +'"
+    }
+
+
+# ---------------------------------------------------------------- arbitrary input
+
+_pieces = st.sampled_from(
+    [
+        "*",
+        "0",
+        "5",
+        "59",
+        "*/5",
+        "?",
+        "mon",
+        "1-5",
+        "@daily",
+        "@reboot",
+        "@every",
+        "=",
+        "A=",
+        "CRON_TZ=",
+        "UTC",
+        "'",
+        '"',
+        "%",
+        "\\",
+        "\\%",
+        "#",
+        " ",
+        "\t",
+        "\n",
+        "\r\n",
+        "\x00",
+        "\x0b",
+        "\xe9",
+        "\u2028",
+        "root",
+        "run",
+        "-n ",
+        "H",
+        "L",
+        "~",
+    ]
+)
+
+
+@given(st.one_of(st.binary(max_size=300), st.lists(_pieces, max_size=60).map(lambda p: " ".join(p).encode())),
+       st.sampled_from([None, True, False]), st.sampled_from([None, True, False]))  # fmt: skip
+def test_any_bytes_are_read_and_each_line_has_one_fate(
+    data: bytes, system: bool | None, seconds: bool | None
+) -> None:
+    tab = read_crontab(data, source="x", timezone="UTC", system=system, seconds=seconds)
+    fates = [e.line for e in tab.entries] + [r.line for r in tab.refused] + tab.settings
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    meant = [
+        n for n, line in enumerate(lines, 1) if line.rstrip(b"\r").strip(b" \t\r\v\f")[:1] not in (b"", b"#")
+    ]
+    assert sorted(fates) == meant
+    for entry in tab.entries:
+        json.dumps(entry.job).encode("utf-8")
+        assert entry.job["handler"]["shell"].strip()
+    assert all(r.reason for r in tab.refused)
+
+
+@given(st.text(max_size=80))
+def test_a_setting_is_a_pair_a_refusal_or_no_setting(line: str) -> None:
+    try:
+        found = setting(line)
+    except Refusal:
+        return
+    assert found is None or found[0].isidentifier()
