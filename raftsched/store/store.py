@@ -52,6 +52,9 @@ class _State(msgspec.Struct, array_like=True):
     base_term: int = 0
 
 
+_decode_state = msgspec.msgpack.Decoder(_State).decode
+
+
 class Store:
     """LMDB environment with log, tables and own records; see the package's docstring."""
 
@@ -117,7 +120,7 @@ class Store:
         with self._env.begin() as txn:
             raw = txn.get(_STATE, db=self._own)
             if raw is not None:
-                self._state = msgspec.msgpack.decode(raw, type=_State)
+                self._state = _decode_state(raw)
                 if self._state.format != FORMAT:
                     raise StartupError(
                         f"The store in {self._directory} has format {self._state.format}; this version reads {FORMAT}."
@@ -180,11 +183,15 @@ class Store:
                 if self._resizing:
                     self._gate.notify_all()
 
+    def _stored(self, txn: Any) -> _State:
+        raw = txn.get(_STATE, db=self._own)
+        return _State() if raw is None else _decode_state(raw)
+
     @contextmanager
     def read(self) -> Iterator[StoreView]:
         """A consistent view. Keep it short: an open reader stops the reuse of pages, and the file never shrinks."""
         with self._transaction() as txn:
-            yield StoreView(txn, self._tables)
+            yield StoreView(txn, self._tables, self._stored(txn).applied_index)
 
     def log_bounds(self) -> tuple[int, int]:
         """(first index, last index) in the log; an empty log gives (n + 1, n)."""
@@ -306,7 +313,7 @@ class Store:
     def copy(self, target: Path) -> SnapshotMeta:
         """Writes the tables as of now to a file. Any thread; the reader is closed before this returns."""
         with self._transaction() as txn:
-            state = msgspec.msgpack.decode(txn.get(_STATE, db=self._own), type=_State)
+            state = self._stored(txn)
             view = StoreView(txn, self._tables)
             size, digest = snapshot.write(target, view)
         return SnapshotMeta(state.applied_index, state.applied_term, size, digest)

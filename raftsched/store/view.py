@@ -11,10 +11,11 @@ from raftsched.core.tables import Table
 class StoreView:
     """Reads of one transaction (core.tables.ReadView)."""
 
-    def __init__(self, txn: Any, databases: list[Any]) -> None:
+    def __init__(self, txn: Any, databases: list[Any], applied_index: int = 0) -> None:
         self._txn = txn
         self._databases = databases
         self._get = txn.get
+        self.applied_index = applied_index  # of the state that is seen here
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         value: bytes | None = self._get(key, None, self._databases[table])

@@ -1,0 +1,415 @@
+"""One leadership: established when its opening entry is applied, revoked at step-down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from raftsched.clock import Clock
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
+from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
+from raftsched.core.entry import EntryResult
+from raftsched.core.model import Session, Settings
+from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.errors import RaftschedError
+from raftsched.leader import firing
+from raftsched.leader.dispatcher import Dispatcher
+from raftsched.leader.leases import Leases, may_assign, must_step_down
+from raftsched.leader.window import COUNT_MAX, WINDOW_MS, Window
+
+log = logging.getLogger("raftsched.leader")
+
+TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
+FIRE_BATCH = 500
+PRUNE_ROWS = 1_000
+PRUNE_EVERY_MS = 1_000
+ORIGINS_EVERY_MS = 10 * 60_000
+PROPOSE_TIMEOUT_S = 10.0
+
+
+class RaftFacade(Protocol):
+    """What a leadership needs of the raft room."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def leading(self) -> bool: ...
+    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
+    def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
+    def quorum_sent_at_ms(self) -> int | None: ...
+    def step_down(self) -> None: ...
+
+
+class Leader:
+    """The leader's chores on the event loop. `start` and `stop` once per node; leadership comes and goes between."""
+
+    def __init__(
+        self,
+        raft: RaftFacade,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        clock: Clock,
+        *,
+        window_ms: int = WINDOW_MS,
+        window_count: int = COUNT_MAX,
+    ) -> None:
+        self._raft = raft
+        self._read = read
+        self._clock = clock
+        self._window_ms = window_ms
+        self._window_count = window_count
+        self._term: _Term | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.Task[None] | None = None
+        self._poke = asyncio.Event()
+
+    def start(self) -> None:
+        self._timer = asyncio.get_running_loop().create_task(self._run(), name="leader")
+
+    async def stop(self) -> None:
+        self._term = None
+        tasks = [t for t in (self._timer, *self._tasks) if t is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def established(self) -> bool:
+        return self._term is not None
+
+    def loads(self) -> dict[str, tuple[int, int]]:
+        """node id -> (running, slots), as this leadership counts; empty on followers."""
+        if self._term is None:
+            return {}
+        return {k: (n.running, n.session.slots) for k, n in self._term.dispatcher.loads().items()}
+
+    # ------------------------------------------------------------ events from the raft room
+
+    def on_role(self) -> None:
+        """Role, term or leadership changed."""
+        if self._raft.leading:
+            if self._term is None or self._term.number != self._raft.term:
+                self._establish()
+        elif self._term is not None:
+            log.info("leadership of term %d revoked", self._term.number)
+            self._term = None
+
+    def _establish(self) -> None:
+        self._term = _Term(self, self._raft.term)
+        log.info(
+            "leadership of term %d established: %d due soon, %d nodes with a session",
+            self._term.number,
+            len(self._term.due),
+            len(self._term.dispatcher.loads()),
+        )
+        self._poke.set()
+
+    def on_applied(self, results: Sequence[EntryResult]) -> None:
+        """After each committed turn."""
+        self.on_role()
+        if self._term is None:
+            return
+        for result in results:
+            if result.actions:
+                self._term.actions(result.actions)
+        self._term.pump()
+
+    def on_heartbeat(self, peer: str, payload: bytes) -> None:
+        """A worker's heartbeat: msgpack [session, holds, sent_boot_ms, wall_ms]. Answers with what is granted."""
+        if self._term is None or not self._raft.leading:
+            return
+        try:
+            session, holds, sent_ms, _ = msgspec.msgpack.decode(payload, type=tuple[int, bool, int, int])
+        except msgspec.DecodeError:
+            log.warning("malformed heartbeat from %s dropped", peer)
+            return
+        now = self._clock.boot_ms()
+        term = self._term
+        grant = term.leases.heartbeat(session, peer, holds, self._raft.quorum_sent_at_ms(), now)
+        if grant > 0:
+            self._raft.send(peer, "grant", msgspec.msgpack.encode((session, sent_ms, grant)))
+        if holds and term.dispatcher.backlog:
+            term.pump()
+
+    # ------------------------------------------------------------ the loop
+
+    def poke(self) -> None:
+        self._poke.set()
+
+    async def _run(self) -> None:
+        while True:
+            delay = TICK_MS / 1000
+            if self._term is not None:
+                try:
+                    delay = self._term.tick() / 1000
+                except Exception:
+                    log.exception("the leader's tick failed; leadership is given away")
+                    self._term = None
+                    self._raft.step_down()
+            try:
+                async with asyncio.timeout(delay):
+                    await self._poke.wait()
+            except TimeoutError:
+                pass
+            self._poke.clear()
+
+    def spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def current(self) -> _Term | None:
+        return self._term
+
+    # what a term uses
+    @property
+    def raft(self) -> RaftFacade:
+        return self._raft
+
+    @property
+    def read(self) -> Callable[[], AbstractContextManager[ReadView]]:
+        return self._read
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self._window_ms, self._window_count
+
+
+class _Term:
+    """Leader memory: a cache built from the tables after the opening entry was applied."""
+
+    def __init__(self, leader: Leader, number: int) -> None:
+        self.number = number
+        self._leader = leader
+        self._raft = leader.raft
+        self._read = leader.read
+        self._clock = leader.clock
+        wall = self._clock.wall_ms()
+        window_ms, count = leader.window
+        self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
+        self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
+        sessions = _open_sessions(self._read)
+        self.leases = Leases(sessions, self._clock.boot_ms())
+        self.dispatcher = Dispatcher(self._read, self._raft.node_id)
+        for session in sessions:
+            self.dispatcher.opened(session, self.dispatcher.count_running(session.id))
+        self._settings = _settings(self._read)
+        self._owed = set(firing.owed(self._read))
+        self._ends_proposed: dict[int, int] = {}
+        self._next_prune_ms = 0
+        self._next_origins_ms = wall + ORIGINS_EVERY_MS
+        self._pruning = False
+
+    @property
+    def _current(self) -> bool:
+        return self._leader.current is self and self._raft.leading and self._raft.term == self.number
+
+    # ------------------------------------------------------------ actions after commit
+
+    def actions(self, actions: Iterable[c.Action]) -> None:
+        now = self._clock.wall_ms()
+        soon = False
+        for action in actions:
+            match action:
+                case c.JobDue():
+                    self.due.add(u64(action.job_id), action.fire_at_ms, now)
+                    soon = True
+                case c.InstanceReady():
+                    self.dispatcher.backlog = True
+                case c.AttemptAssigned():
+                    self.dispatcher.applied(action.instance)
+                case c.AttemptEnded():
+                    self.dispatcher.attempt_ended(action.session)
+                case c.InstanceTimer():
+                    self.timers.add(action.instance, action.at_ms, now)
+                    soon = True
+                case c.JobUnscheduled():
+                    self._owed.add(action.job_id)
+                    soon = True
+                case c.SessionChanged():
+                    self._session_changed(action)
+                case _:
+                    pass
+        if soon:
+            self._leader.poke()
+
+    def _session_changed(self, action: c.SessionChanged) -> None:
+        if not action.open:
+            self.leases.ended(action.session)
+            self.dispatcher.closed(action.session)
+            self._ends_proposed.pop(action.session, None)
+            return
+        with self._read() as view:
+            raw = view.get(Table.SESSIONS, u64(action.session))
+        if raw is not None:
+            session = decode_session(raw)
+            if session.open:
+                self.leases.opened(session, self._clock.boot_ms())
+                self.dispatcher.opened(session, self.dispatcher.count_running(session.id))
+
+    # ------------------------------------------------------------ the clock
+
+    def tick(self) -> float:
+        """Does what is due; returns how many ms to sleep at most."""
+        if not self._current:
+            return TICK_MS
+        self._watch_leases()
+        now = self._clock.wall_ms()
+        self._fire(now)
+        for at_ms, key in self.timers.advance(now):
+            self._propose_later([firing.wake_command(at_ms, key)])
+        self._schedule_owed(now)
+        self._prune(now)
+        self.pump()
+        upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
+        return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
+
+    def _watch_leases(self) -> None:
+        now = self._clock.boot_ms()
+        sent = self._raft.quorum_sent_at_ms()
+        ttl = self.leases.shortest_ttl_ms() or self._settings.session_ttl_ms
+        if sent is None or must_step_down(now - sent, ttl):
+            log.warning("no majority has answered for too long; leadership is given away")
+            self._raft.step_down()
+            return
+        for session in self.leases.over(now):
+            if now - self._ends_proposed.get(session, -10_000) >= 1_000:
+                self._ends_proposed[session] = now
+                log.warning("session %d is over: its worker was not heard of", session)
+                self._propose_later([EndSession(session, self.number)])
+
+    def _assignable(self, session: int) -> bool:
+        return self.leases.assignable(session, self._boot_now)
+
+    def _quorum_fresh(self) -> bool:
+        self._boot_now = self._clock.boot_ms()
+        sent = self._raft.quorum_sent_at_ms()
+        ttl = self.leases.shortest_ttl_ms() or self._settings.session_ttl_ms
+        return sent is not None and may_assign(self._boot_now - sent, ttl)
+
+    _boot_now = 0
+
+    # ------------------------------------------------------------ fire and assign
+
+    def _fire(self, now_ms: int) -> None:
+        due = self.due.advance(now_ms)
+        if not due:
+            return
+        fresh = self._quorum_fresh()
+        jobs = firing.due_jobs(self._read, [key for _, key in due], now_ms)
+        batch: list[Command] = []
+        direct = fresh and not self.dispatcher.backlog
+        for job in jobs:
+            batch.append(firing.fire_command(job, now_ms, self._settings.catch_up_max))
+            key = firing.startable(job) if direct else None
+            if key is not None:
+                assign = self.dispatcher.place(key, job.policy, self._assignable)
+                if assign is not None:
+                    batch.append(assign)
+            if len(batch) >= FIRE_BATCH:
+                self._propose_later(batch)
+                batch = []
+        if batch:
+            self._propose_later(batch)
+
+    def pump(self) -> None:
+        """Assigns what waits to who is free."""
+        if not self.dispatcher.backlog or not self._current or not self._quorum_fresh():
+            return
+        assigns = self.dispatcher.pump(self._assignable)
+        if assigns:
+            self._propose_later(list(assigns))
+
+    def _schedule_owed(self, now_ms: int) -> None:
+        batch: list[Command] = []
+        while self._owed and len(batch) < FIRE_BATCH:
+            job = firing.waiting_job(self._read, self._owed.pop())
+            if job is not None:
+                batch.append(firing.schedule_command(job, now_ms))
+        if batch:
+            self._propose_later(batch)
+
+    # ------------------------------------------------------------ proposals
+
+    def _propose_later(self, batch: list[Command]) -> None:
+        self._leader.spawn(self._propose(batch))
+
+    async def _propose(self, batch: list[Command]) -> None:
+        try:
+            answers = await self._raft.propose([encode(command) for command in batch], PROPOSE_TIMEOUT_S)
+        except RaftschedError as error:
+            if self._current:
+                log.warning(
+                    "%d commands of the leader were not confirmed (%s); reading the tables again",
+                    len(batch),
+                    error,
+                )
+                self._read_again(batch)
+            return
+        for command, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Rejected) and isinstance(command, Assign):
+                self.dispatcher.refused(command.instance)
+            elif isinstance(answer, Rejected) and isinstance(command, Fire) and answer.code != "stale":
+                log.error("a fire was refused: %s", answer.detail)
+
+    def _read_again(self, batch: list[Command]) -> None:
+        """Nothing is known of the batch: the tables say what is still to be done."""
+        now = self._clock.wall_ms()
+        for command in batch:
+            if isinstance(command, Assign):
+                self.dispatcher.refused(command.instance)
+        self._owed.update(firing.owed(self._read))
+        self.due.reload(now)
+        self.timers.reload(now)
+        self._leader.poke()
+
+    # ------------------------------------------------------------ retention
+
+    def _prune(self, now_ms: int) -> None:
+        if self._pruning or now_ms < self._next_prune_ms:
+            return
+        self._next_prune_ms = now_ms + PRUNE_EVERY_MS
+        if now_ms < self._next_origins_ms:
+            with self._read() as view:
+                first = next(iter(view.scan(Table.PURGE)), None)
+            if first is None or from_u64(first[0][:8]) > now_ms:
+                return
+        self._next_origins_ms = now_ms + ORIGINS_EVERY_MS
+        self._pruning = True
+        self._leader.spawn(self._prune_all(now_ms))
+
+    async def _prune_all(self, until_ms: int) -> None:
+        """One bounded command after the other, so that others get their turns in between."""
+        try:
+            while self._current:
+                answers = await self._raft.propose([encode(Prune(until_ms, PRUNE_ROWS))], PROPOSE_TIMEOUT_S)
+                done = answers[0]
+                if not isinstance(done, c.Accepted) or (done.number or 0) < PRUNE_ROWS:
+                    return
+        except RaftschedError as error:
+            log.warning("retention was interrupted: %s", error)
+        finally:
+            self._pruning = False
+
+
+def _open_sessions(read: Callable[[], AbstractContextManager[ReadView]]) -> list[Session]:
+    with read() as view:
+        sessions = [decode_session(raw) for _, raw in view.scan(Table.SESSIONS)]
+    return [s for s in sessions if s.open]
+
+
+def _settings(read: Callable[[], AbstractContextManager[ReadView]]) -> Settings:
+    with read() as view:
+        return decode_meta(view.get(Table.META, META_KEY)).settings

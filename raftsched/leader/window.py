@@ -1,0 +1,89 @@
+"""The load-ahead window: a time-ordered table in LMDB, its next part in a wheel.
+
+Memory follows what is due soon, bounded by time and by count; the rest stays on disk until its time comes near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.leader.wheel import Wheel
+
+WINDOW_MS = 10 * 60_000
+COUNT_MAX = 100_000
+
+
+class Window:
+    """Keys of a table whose rows start with an 8-byte due time; the rest of the row's key is the wheel's key."""
+
+    def __init__(
+        self,
+        table: Table,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        now_ms: int,
+        *,
+        window_ms: int = WINDOW_MS,
+        count_max: int = COUNT_MAX,
+    ) -> None:
+        self._table = table
+        self._read = read
+        self._window_ms = min(window_ms, Wheel.SPAN_MS // 2)
+        self._count_max = count_max
+        self._wheel: Wheel[bytes] = Wheel(now_ms)
+        self._horizon_ms = -1  # rows due up to here are in the wheel
+        self.load(now_ms)
+
+    def __len__(self) -> int:
+        return len(self._wheel)
+
+    def load(self, now_ms: int) -> None:
+        """Reads on from the horizon, as far as window and count allow."""
+        until = now_ms + self._window_ms
+        room = self._count_max - len(self._wheel)
+        if room <= 0 or until <= self._horizon_ms:
+            return
+        with self._read() as view:
+            rows = view.scan(self._table, u64(self._horizon_ms + 1), u64(until + 1))
+            for key, _ in rows:
+                at_ms = from_u64(key[:8])
+                if room <= 0 and at_ms > self._horizon_ms:
+                    return  # the horizon stands at the last time that is loaded whole
+                self._wheel.add(key[8:], at_ms)
+                self._horizon_ms = at_ms
+                room -= 1
+        self._horizon_ms = until
+
+    def add(self, key: bytes, at_ms: int, now_ms: int) -> None:
+        """A row was written: straight into the wheel when it lies within the horizon."""
+        if at_ms > self._horizon_ms:
+            self._wheel.cancel(key)
+            return
+        self._wheel.add(key, at_ms)
+        if len(self._wheel) > 2 * self._count_max:
+            self.reload(now_ms)
+
+    def cancel(self, key: bytes) -> None:
+        self._wheel.cancel(key)
+
+    def reload(self, now_ms: int) -> None:
+        """Forgets what is in memory and reads again from the start of the table."""
+        self._wheel = Wheel(now_ms)
+        self._horizon_ms = -1
+        self.load(now_ms)
+
+    def advance(self, now_ms: int) -> list[tuple[int, bytes]]:
+        """(due time, key) of what is due; loads on when the window runs low."""
+        due = self._wheel.advance(now_ms)
+        if self._horizon_ms - now_ms < self._window_ms // 2 and len(self._wheel) <= self._count_max // 2:
+            self.load(now_ms)
+            if self._horizon_ms < now_ms or (not due and self._wheel.next_ms() is not None):
+                due += self._wheel.advance(now_ms)
+        return due
+
+    def next_ms(self, now_ms: int) -> int:
+        """When to look again: the next due time, or when the window wants loading."""
+        upcoming = self._wheel.next_ms()
+        reload_at = max(now_ms + 1, self._horizon_ms - self._window_ms // 2)
+        return reload_at if upcoming is None else min(upcoming, reload_at)
