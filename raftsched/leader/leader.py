@@ -15,13 +15,13 @@ from raftsched.core import commands as c
 from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
 from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.entry import EntryResult
-from raftsched.core.model import Session, Settings
-from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing
-from raftsched.leader.dispatcher import Dispatcher
+from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.leases import Leases, may_assign, must_step_down
 from raftsched.leader.window import COUNT_MAX, WINDOW_MS, Window
+from raftsched.store import StoreView
 
 log = logging.getLogger("raftsched.leader")
 
@@ -54,7 +54,7 @@ class Leader:
     def __init__(
         self,
         raft: RaftFacade,
-        read: Callable[[], AbstractContextManager[ReadView]],
+        read: Callable[[], AbstractContextManager[StoreView]],
         clock: Clock,
         *,
         window_ms: int = WINDOW_MS,
@@ -117,7 +117,7 @@ class Leader:
         if self._term is None:
             return
         for result in results:
-            if result.actions:
+            if result.actions and result.index > self._term.since:
                 self._term.actions(result.actions)
         self._term.pump()
 
@@ -175,7 +175,7 @@ class Leader:
         return self._raft
 
     @property
-    def read(self) -> Callable[[], AbstractContextManager[ReadView]]:
+    def read(self) -> Callable[[], AbstractContextManager[StoreView]]:
         return self._read
 
     @property
@@ -200,12 +200,14 @@ class _Term:
         window_ms, count = leader.window
         self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
         self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
-        sessions = _open_sessions(self._read)
-        self.leases = Leases(sessions, self._clock.boot_ms())
         self.dispatcher = Dispatcher(self._read, self._raft.node_id)
-        for session in sessions:
-            self.dispatcher.opened(session, self.dispatcher.count_running(session.id))
-        self._settings = _settings(self._read)
+        with self._read() as view:
+            self.since = view.applied_index  # what was applied up to here is in what is read now
+            self._settings = decode_meta(view.get(Table.META, META_KEY)).settings
+            sessions = [s for _, raw in view.scan(Table.SESSIONS) if (s := decode_session(raw)).open]
+            for session in sessions:
+                self.dispatcher.opened(session, count_running(view, session.id))
+        self.leases = Leases(sessions, self._clock.boot_ms())
         self._owed = set(firing.owed(self._read))
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
@@ -229,7 +231,7 @@ class _Term:
                 case c.InstanceReady():
                     self.dispatcher.backlog = True
                 case c.AttemptAssigned():
-                    self.dispatcher.applied(action.instance)
+                    self.dispatcher.applied(action.instance, action.session)
                 case c.AttemptEnded():
                     self.dispatcher.attempt_ended(action.session)
                 case c.InstanceTimer():
@@ -257,7 +259,7 @@ class _Term:
             session = decode_session(raw)
             if session.open:
                 self.leases.opened(session, self._clock.boot_ms())
-                self.dispatcher.opened(session, self.dispatcher.count_running(session.id))
+                self.dispatcher.opened(session, 0)
 
     # ------------------------------------------------------------ the clock
 
@@ -402,14 +404,3 @@ class _Term:
             log.warning("retention was interrupted: %s", error)
         finally:
             self._pruning = False
-
-
-def _open_sessions(read: Callable[[], AbstractContextManager[ReadView]]) -> list[Session]:
-    with read() as view:
-        sessions = [decode_session(raw) for _, raw in view.scan(Table.SESSIONS)]
-    return [s for s in sessions if s.open]
-
-
-def _settings(read: Callable[[], AbstractContextManager[ReadView]]) -> Settings:
-    with read() as view:
-        return decode_meta(view.get(Table.META, META_KEY)).settings

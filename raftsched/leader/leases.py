@@ -2,9 +2,9 @@
 
 A session is declared over only when its worker's lease has run out for certain: not before over_at, the later of this
 leadership's start and the session's opening, plus TTL and margin, moved on by each heartbeat that holds the lease. A
-grant is counted from the newest round of heartbeats that a majority answered, by the time that round was SENT: a leader
-that is cut off cannot extend anybody's lease. All times are boot-clock milliseconds, read when they are used. The margin
-covers clocks slewed by up to 10 %: 2 rho TTL / (1 - rho) < TTL / 4.
+grant is counted from the newest round of heartbeats that a majority answered, by the time that round was SENT: a
+leader that is cut off cannot extend anybody's lease. All times are boot-clock milliseconds, read when they are used.
+The margin covers clocks slewed by up to 10 %: 2 rho TTL / (1 - rho) < TTL / 4.
 """
 
 from __future__ import annotations

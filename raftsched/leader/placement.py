@@ -35,8 +35,8 @@ class NodeLoad:
 
 
 def place(nodes: Iterable[NodeLoad], policy: Policy) -> NodeLoad | None:
-    """The eligible node with the least load per slot; ties go to the one with the fewest assignments so far. A node whose
-    load is above twice the eligible minimum (counted as at least 1) gets nothing. The leader is eligible only when
+    """The eligible node with the least load per slot; ties go to the one with the fewest assignments so far. A node
+    whose load is above twice the eligible minimum (counted as at least 1) gets nothing. The leader is eligible only when
     nobody else is. None: nobody can take it now."""
     eligible = [n for n in nodes if n.can(policy)]
     followers = [n for n in eligible if not n.leader]

@@ -36,7 +36,7 @@ class Wheel(Generic[K]):
         return key in self._at
 
     def add(self, key: K, at_ms: int) -> None:
-        """Moves the key when it is there already. A past time is due at the next advance; ValueError beyond the span."""
+        """Moves the key when it is there. A past time is due at the next advance; ValueError beyond the span."""
         self.cancel(key)
         if at_ms - self._now > self.SPAN_MS:
             raise ValueError(f"{at_ms} is more than {self.SPAN_MS} ms ahead of {self._now}")
@@ -69,8 +69,8 @@ class Wheel(Generic[K]):
         return True
 
     def advance(self, now_ms: int) -> list[tuple[int, K]]:
-        """Takes out and returns (due time, key) of all that is due by `now_ms`, in order of time. A clock that went back
-        hands out nothing until it has caught up."""
+        """Takes out and returns (due time, key) of all that is due by `now_ms`, in order of time. A clock that went
+        back hands out nothing until it has caught up."""
         due = list(self._late)
         self._late.clear()
         while self._now < now_ms:
