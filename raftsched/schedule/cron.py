@@ -17,17 +17,23 @@ Times here are UTC seconds.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from raftsched.schedule.expression import Expression
+from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.zones import Stretch, Zone
 
+HORIZON = int(datetime(LAST_YEAR + 1, 1, 3, tzinfo=UTC).timestamp())  # no zone's LAST_YEAR lasts longer
 _OFFSET_MAX = 48 * 3600  # more than any offset, plus any single change of one
 
 
 def next_after(expression: Expression, zone: Zone, after: int) -> int | None:
     """The first fire strictly after `after`; None when there is none up to the end of fields.LAST_YEAR."""
-    return (
-        _next_fixed(expression, zone, after) if expression.fixed else _next_elapsed(expression, zone, after)
-    )
+    if after >= HORIZON:
+        return None
+    if expression.fixed:
+        return _next_fixed(expression, zone, after)
+    return _next_elapsed(expression, zone, after)
 
 
 def _low(stretch: Stretch, at: int) -> int:
@@ -74,6 +80,7 @@ def count_between(expression: Expression, zone: Zone, after: int, until: int) ->
     times = expression.times
     count = 0
     at = after + 1
+    until = min(until, HORIZON)
     while at <= until:
         stretch = zone.stretch(at)
         end = min(stretch.end, until + 1)

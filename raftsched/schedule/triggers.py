@@ -73,7 +73,7 @@ def missed(
         return Missed((), 0, None)
     if trigger.kind is TriggerKind.CRON:
         expression, place = _resolve(trigger, job_id)
-        after, until = after_ms // 1000, until_ms // 1000
+        after, until = after_ms // 1000, min(until_ms // 1000, cron.HORIZON)
         count = cron.count_between(expression, place, after, until)
         if not count:
             return Missed((), 0, None)
