@@ -1,0 +1,5 @@
+"""`python -m raftsched` is the raftsched command."""
+
+from raftsched.cli.main import main
+
+main()

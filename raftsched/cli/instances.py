@@ -1,0 +1,166 @@
+"""`raftsched instances`: the runs of jobs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.output import Column, print_fields, print_json, print_rows, print_table
+from raftsched.cli.remote import check_namespace, find_job, format_option, remote
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
+_STATES = [
+    "WAITING",
+    "LAUNCHED",
+    "RUNNING",
+    "RETRYING",
+    "SUCCEEDED",
+    "FAILED",
+    "TIMED_OUT",
+    "KILLED",
+    "SKIPPED",
+]
+_COLUMNS: list[Column] = [
+    ("ID", lambda i: i["id"]),
+    ("STATE", lambda i: i["state"]),
+    ("SCHEDULED", lambda i: i.get("scheduled_at")),
+    ("NODE", lambda i: i.get("node")),
+    ("ATTEMPT", lambda i: i.get("attempt")),
+    ("EXIT", lambda i: i.get("exit_code")),
+    ("ENDED", lambda i: i.get("ended_at")),
+    ("WHY", lambda i: i.get("reason") or i.get("error")),
+]
+
+
+def _path(instance: str) -> str:
+    if not _ID.fullmatch(instance):
+        raise click.UsageError(
+            f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000, see 'raftsched instances list'"
+        )
+    return f"/v1/instances/{instance}"
+
+
+@click.group()
+def instances() -> None:
+    """The runs of jobs. An instance is one due time of a job; its retries are attempts of the same instance."""
+
+
+@instances.command("list")
+@click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="In this state.")
+@click.option("--node", metavar="ID", help="That ran on this node.")
+@click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@format_option
+@remote
+def list_(
+    client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None,
+    start: str | None, end: str | None, limit: int, fmt: str,
+) -> None:  # fmt: skip
+    """List instances.
+
+    \b
+      raftsched instances list --job billing/nightly-report
+      raftsched instances list --state FAILED --from 2026-11-20T00:00:00Z
+      raftsched instances list --state RUNNING -o name | xargs -n1 raftsched instances kill
+    """
+    query = {
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": state,
+        "node": node,
+        "from": start,
+        "to": end,
+    }
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    rows = client.items("/v1/instances", query, limit)
+    print_rows(fmt, rows, _COLUMNS, lambda i: str(i["id"]), "no instances")
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@format_option
+@remote
+def get(client: Client, instance: str, fmt: str) -> None:
+    """Show one instance and its attempts.
+
+    \b
+      raftsched instances get 0d3k5xw2a9f4m@1763600400000
+    """
+    found: dict[str, Any] = client.get(_path(instance))
+    if fmt == "json":
+        print_json(found)
+    elif fmt == "name":
+        click.echo(found["id"])
+    else:
+        print_fields(
+            {k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)}
+        )
+        attempts = found.get("attempts") or []
+        if attempts:
+            click.echo()
+            names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
+            rows = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in attempts]
+            print_table([n.upper().replace("_", " ") for n in names], rows)
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
+@click.option(
+    "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]"
+)
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
+@click.option("--tail", type=click.IntRange(0), metavar="BYTES", help="Only the end.")
+@remote
+def output(
+    client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None
+) -> None:
+    """Print what an instance wrote, byte for byte, whichever node ran it.
+
+    \b
+      raftsched instances output 0d3k5xw2a9f4m@1763600400000
+      raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
+    """
+    query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
+    try:
+        for piece in client.stream(_path(instance) + "/output", query):
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@instances.command()
+@click.argument("instances", metavar="ID...", nargs=-1, required=True)
+@remote
+def kill(client: Client, instances: tuple[str, ...]) -> None:
+    """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
+
+    \b
+      raftsched instances kill 0d3k5xw2a9f4m@1763600400000
+    """
+    for instance in instances:
+        client.post(f"{_path(instance)}/kill", repeatable=True)  # asking twice changes nothing
+        click.echo(f"asked to end: {instance}")
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@remote
+def rerun(client: Client, instance: str) -> None:
+    """Run a finished instance again, as a new attempt of the same instance.
+
+    \b
+      raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
+    """
+    client.post(f"{_path(instance)}/rerun")
+    click.echo(f"runs again: {instance}")

@@ -1,0 +1,112 @@
+"""The raftsched command. Sub-commands are imported when they are used, so that starting stays quick.
+
+Nothing here may import aiohttp, lmdb, pysyncobj, croniter or rich, not even in passing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from raftsched import __version__
+from raftsched.errors import Exit, RaftschedError
+
+# name: (module, attribute, one line for --help), in the order of --help
+_CLUSTER = {
+    "dev": ("raftsched.cli.dev", "dev", "Start a whole cluster on this machine, with sample jobs."),
+    "node": ("raftsched.cli.node", "node", "Run one node of a cluster."),
+    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, who follows, how far everybody is."),
+}
+_WORK = {
+    "jobs": ("raftsched.cli.jobs", "jobs", "List, create, run, pause, import, ... jobs."),
+    "instances": ("raftsched.cli.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
+    "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
+    "completion": ("raftsched.cli.completion", "completion", "Print the completion script of your shell."),
+}
+_COMMANDS = {**_CLUSTER, **_WORK}
+
+
+class Failure(click.ClickException):
+    """Ends the command: one line on stderr (more for several bad fields), and this exit code."""
+
+    def __init__(self, message: str, code: int = Exit.ERROR) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"raftsched: {self.message}", err=True)
+
+
+def failure(error: RaftschedError) -> Failure:
+    """What a user sees of an error."""
+    from raftsched.client.errors import ClientError
+    from raftsched.errors import KINDS
+
+    if isinstance(error, ClientError):
+        lines = [
+            error.detail,
+            *(f"  {e.pointer or '/'}: {e.detail}" for e in error.errors if len(error.errors) > 1),
+        ]
+        return Failure("\n".join(lines), error.exit)
+    kind = KINDS.get(error.code)
+    return Failure(error.detail, kind.exit if kind is not None else Exit.ERROR)
+
+
+class _Root(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in (("A cluster", _CLUSTER), ("Work with it", _WORK)):
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, _, line) in commands.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RaftschedError as e:
+            raise failure(e) from None
+
+
+@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", message="raftsched %(version)s")
+@click.option(
+    "--server",
+    metavar="URL[,URL]",
+    help="Nodes to ask, any of them will do (RAFTSCHED_SERVER; default http://127.0.0.1:7401).",
+)
+@click.pass_context
+def cli(ctx: click.Context, server: str | None) -> None:
+    """A job scheduler that is its own cluster: three processes, no database, no broker.
+
+    \b
+    Try it:
+      raftsched dev                                  three nodes and sample jobs, Ctrl-C ends all
+      raftsched jobs create tick --every 10s --shell 'date'
+      raftsched jobs list
+      raftsched instances list --job tick
+      raftsched jobs import --from crontab /etc/crontab --dry-run
+
+    \b
+    Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 no node answers or
+    no leader, 7 timeout (it may or may not have happened).
+    """
+    ctx.obj = server
+
+
+def main() -> None:
+    """The entry point of the console script; ends the process."""
+    cli.main(prog_name="raftsched")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`raftsched node`: the flags of a node. What a node does is in `raftsched.node`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.errors import Exit, RaftschedError, StartupError
+
+
+@click.command()
+@click.option(
+    "--id", "id", metavar="ID", help="Name of this node: a-z, 0-9, '.', '_', '-'; kept for its whole life."
+)
+@click.option("--data", metavar="DIR", help="Where it keeps everything; made when missing, never shared.")
+@click.option("--http", metavar="HOST:PORT", help="Listens here for users.  [default: 127.0.0.1:7401]")
+@click.option(
+    "--raft", metavar="HOST:PORT", help="Listens here for the other nodes.  [default: 127.0.0.1:7501]"
+)
+@click.option(
+    "--peers", metavar="ID=HOST:PORT,...", help="All nodes and their Raft addresses, this one included."
+)
+@click.option("--advertise-http", metavar="HOST:PORT", help="What others call --http, where that differs.")
+@click.option("--advertise-raft", metavar="HOST:PORT", help="What others call --raft, where that differs.")
+@click.option(
+    "--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback."
+)
+@click.option("--slots", metavar="N", help="Attempts at one time.  [default: two for each CPU, at least 4]")
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
+@click.option(
+    "--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated."
+)
+@click.option(
+    "--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be admitted."
+)
+@click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
+def node(config: str | None, **flags: Any) -> None:
+    """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
+
+    \b
+    Three nodes on one machine (the first start forms the cluster once all of them answer):
+      PEERS=n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503
+      raftsched node --id n1 --data n1 --http 127.0.0.1:7401 --raft 127.0.0.1:7501 --peers $PEERS
+      raftsched node --id n2 --data n2 --http 127.0.0.1:7402 --raft 127.0.0.1:7502 --peers $PEERS
+      raftsched node --id n3 --data n3 --http 127.0.0.1:7403 --raft 127.0.0.1:7503 --peers $PEERS
+
+    \b
+    One alone:
+      raftsched node --id n1 --data ./n1
+
+    Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
+    from the file given with --config; flags win over variables, variables over the file.
+    """
+    from raftsched.config import ConfigError, load
+
+    try:
+        loaded = load(flags, os.environ, Path(config) if config else None)
+    except ConfigError as e:
+        raise Failure(str(e), Exit.USAGE) from None
+    from raftsched.node import run
+
+    try:
+        code = run(loaded)
+    except StartupError as e:
+        raise Failure(e.detail, Exit.ERROR) from None
+    except RaftschedError as e:
+        raise Failure(e.detail, Exit.ERROR) from None
+    sys.exit(code)

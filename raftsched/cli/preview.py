@@ -1,0 +1,73 @@
+"""`raftsched preview`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.output import cell, print_json
+from raftsched.cli.remote import format_option, remote
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+
+@click.command()
+@click.argument("expression", metavar="EXPR")
+@click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
+@click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
+@click.option(
+    "-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times."
+)
+@click.option("--from", "start", metavar="TIME", help="Count from this time (RFC 3339).  [default: now]")
+@format_option
+@remote
+def preview(
+    client: Client,
+    expression: str,
+    timezone: str | None,
+    quartz: bool,
+    count: int,
+    start: str | None,
+    fmt: str,
+) -> None:
+    """Say in words and times when EXPR is due, daylight saving time included. Nothing is saved.
+
+    EXPR is a cron expression (5 fields, 6 with seconds first, 7 with the year last), a nickname such as @daily, or an
+    interval such as 90s.
+
+    \b
+      raftsched preview '30 2 * * *' -z Europe/Madrid --from 2027-03-27T00:00:00Z
+      raftsched preview '0 9 * * MON#1' -n 3
+      raftsched preview 90s
+    """
+    body: dict[str, Any] = {"trigger": trigger(expression, timezone, quartz), "count": count}
+    if start:
+        body["from"] = start
+    print_times(client.post("/v1/schedules/preview", body, repeatable=True), fmt)
+
+
+def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, Any]:
+    """The trigger that EXPR stands for; a single word that is no nickname is an interval."""
+    if len(expression.split()) == 1 and not expression.startswith("@"):
+        return {"every": expression}
+    found: dict[str, Any] = {"cron": expression}
+    if timezone:
+        found["timezone"] = timezone
+    if quartz:
+        found["dialect"] = "quartz"
+    return found
+
+
+def print_times(answer: dict[str, Any], fmt: str) -> None:
+    """{"description", "next": [{"at", "note"}]}: what preview and next answer."""
+    if fmt == "json":
+        print_json(answer)
+        return
+    if fmt == "table" and answer.get("description"):
+        click.echo(cell(answer["description"]))
+    for time in answer["next"]:
+        click.echo(time["at"] + (f"  {cell(time['note'])}" if fmt == "table" and time.get("note") else ""))
+    if fmt == "table" and not answer["next"]:
+        click.echo("never again")

@@ -1,0 +1,108 @@
+"""What the commands that talk to a cluster share: --server, -o, and how users name a job."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
+_NAME = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
+_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+
+format_option = click.option(
+    "-o",
+    "--output",
+    "fmt",
+    type=click.Choice(["table", "json", "name"]),
+    default="table",
+    show_default=True,
+    help="How to print: for people, for programs, or names only.",
+)
+
+
+def remote(function: _F) -> _F:
+    """Adds --server, and gives the command a Client as its first argument."""
+
+    @click.option("--server", metavar="URL[,URL]", help="Nodes to ask (RAFTSCHED_SERVER).")
+    @click.pass_context
+    @functools.wraps(function)
+    def wrapped(ctx: click.Context, /, *args: Any, server: str | None, **kwargs: Any) -> Any:
+        return function(client(server or ctx.find_root().obj), *args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def client(given: str | None) -> Client:
+    """A client for --server, else RAFTSCHED_SERVER, else this machine."""
+    import os
+
+    from raftsched.client.http import Client
+    from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
+
+    text = given or os.environ.get("RAFTSCHED_SERVER") or DEFAULT_SERVERS
+    try:
+        return Client(parse_servers(text))
+    except ValueError as e:
+        raise click.UsageError(f"--server: {e}") from None
+
+
+def check_namespace(text: str) -> str:
+    """Raises a usage error."""
+    if not _NAMESPACE.fullmatch(text):
+        raise click.UsageError(f"{text!r} is not a namespace; it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
+    return text
+
+
+def by_name(namespace: str, name: str) -> str:
+    """The path of a job by its name. Raises a usage error."""
+    check_namespace(namespace)
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"{name!r} is not a job name; it has 1 to 128 of a-z, 0-9, '.', '_' and '-'")
+    return f"/v1/namespaces/{namespace}/jobs/{name}"
+
+
+def find_job(client: Client, ref: str) -> dict[str, Any]:
+    """The job a user means by `ns/name`, `name` (in "default") or an id; what looks like an id is tried as one first."""
+    from raftsched.client.errors import ClientError
+
+    if "/" not in ref and _ID.fullmatch(ref):
+        try:
+            return dict(client.get(f"/v1/jobs/{ref}"))
+        except ClientError as e:
+            if e.status != 404:
+                raise
+    namespace, slash, name = ref.partition("/")
+    path = by_name(namespace, name) if slash else by_name("default", ref)
+    try:
+        return dict(client.get(path))
+    except ClientError as e:
+        if e.status != 404 or e.code != "not-found":
+            raise
+        raise ClientError(
+            "not-found", f"there is no job {ref!r}; see 'raftsched jobs list'", status=404
+        ) from None
+
+
+def job_ref(job: dict[str, Any]) -> str:
+    """The shortest text that names this job."""
+    name, namespace = job.get("name"), job.get("namespace", "default")
+    if not name:
+        return str(job["id"])
+    return str(name) if namespace == "default" else f"{namespace}/{name}"
+
+
+def read_json(text: str, what: str) -> Any:
+    """Raises a usage error."""
+    try:
+        return json.loads(text)
+    except ValueError as e:
+        raise click.UsageError(f"{what} is not JSON: {e}") from None

@@ -1,0 +1,275 @@
+"""A small synchronous HTTP client that knows several nodes of one cluster.
+
+Any node takes any request, so a node that cannot be reached, or that answers 503 (nothing was done), is passed over
+for the next one. What was sent and not answered is another matter: only requests that may be repeated without harm
+(GET, PUT, DELETE, and those the caller marks) go to the next node, everything else ends as "unknown-outcome".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from raftsched import __version__
+from raftsched.client.errors import ClientError, FieldError
+from raftsched.client.servers import Server
+
+CONNECT_TIMEOUT_S = 3.0
+TIMEOUT_S = 30.0
+_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_CHUNK = 65_536  # bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+    def json(self) -> Any:
+        """The decoded body. ClientError "internal" when it is not JSON, which no node answers."""
+        try:
+            return json.loads(self.body) if self.body else None
+        except ValueError:
+            raise ClientError(
+                "internal", "The answer is not JSON; is this a raftsched node?", status=self.status
+            ) from None
+
+
+class _NotSent(Exception):
+    """This server got nothing of the request."""
+
+
+class _Unanswered(Exception):
+    """This server got (some of) the request, and no answer came back."""
+
+
+class Client:
+    """Not thread-safe. Each request has a connection of its own: a kept one that died meanwhile could not be told from
+    a request that was done."""
+
+    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S) -> None:
+        """`timeout`: seconds to wait for an answer (and between two pieces of it)."""
+        self.servers = list(servers)
+        self.timeout = timeout
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        return self.request("GET", path, query=query).json()
+
+    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Any:
+        """`repeatable`: doing it twice is the same as once (it only sets a state, or makes something by its name)."""
+        return self.request("POST", path, body={} if body is None else body, repeatable=repeatable).json()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+    ) -> Answer:
+        """Sends to one node after the other until one answers; raises ClientError for every answer from 400 on."""
+        connection, response = self._open(method, path, query, body, headers, repeatable)
+        try:
+            return Answer(response.status, _headers(response), response.read())
+        except (OSError, http.client.HTTPException) as e:
+            if method in _REPEATABLE or repeatable:
+                raise ClientError(
+                    "unreachable", f"The connection broke during the answer: {_why(e)}"
+                ) from None
+            raise _unknown(method, path, _why(e)) from None
+        finally:
+            connection.close()
+
+    def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """The body of a GET piece by piece, as it comes; waits between pieces as long as the node does."""
+        connection, response = self._open("GET", path, query, None, None, True)
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(None)
+            while piece := response.read1(_CHUNK):
+                yield piece
+        except (OSError, http.client.HTTPException) as e:
+            raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
+        finally:
+            connection.close()
+
+    def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[dict[str, Any]]:
+        """The items of a list, page after page, `most` of them (None: all)."""
+        left = most
+        cursor: str | None = None
+        while left is None or left > 0:
+            page = min(1000, left) if left is not None else 1000
+            answer = self.get(path, {**query, "limit": page, "cursor": cursor})
+            for item in answer["items"]:
+                yield item
+                if left is not None:
+                    left -= 1
+            cursor = answer.get("next")
+            if not cursor or not answer["items"]:
+                return
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: Any,
+        headers: Mapping[str, str] | None,
+        repeatable: bool | None,
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
+        target = path + _query(query)
+        sent = {
+            "Accept": "application/json, */*",
+            "User-Agent": f"raftsched-cli/{__version__}",
+            "Connection": "close",
+        }
+        data: bytes | None = None
+        if body is not None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        sent.update(headers or {})
+        failures: list[tuple[Server, str]] = []
+        refusal: ClientError | None = None
+        uncertain = False
+        for server in list(self.servers):
+            try:
+                connection, response = self._try(server, method, target, data, sent)
+            except _NotSent as e:
+                failures.append((server, str(e)))
+                continue
+            except _Unanswered as e:
+                if not may_repeat:
+                    raise _unknown(method, path, f"{server} {e}") from None
+                uncertain = True
+                failures.append((server, str(e)))
+                continue
+            if response.status < 400:
+                self._prefer(server)
+                return connection, response
+            try:
+                error = _error(response)
+            finally:
+                connection.close()
+            if response.status == 503:
+                refusal = error
+            elif response.status == 504 and may_repeat:
+                uncertain, refusal = True, error
+            elif response.status == 404 and method == "DELETE" and uncertain:
+                # an earlier node got this very request and did not answer: what should be gone is gone
+                raise ClientError(
+                    "not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404
+                )
+            else:
+                self._prefer(server)
+                raise error
+        raise refusal or _unreachable(failures)
+
+    def _try(
+        self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        kind = http.client.HTTPSConnection if server.scheme == "https" else http.client.HTTPConnection
+        connection = kind(server.host, server.port, timeout=CONNECT_TIMEOUT_S)
+        try:
+            connection.connect()
+        except (OSError, UnicodeError) as e:
+            connection.close()
+            raise _NotSent(_why(e)) from None
+        try:
+            connection.sock.settimeout(self.timeout)
+            connection.request(method, server.path + target, body=data, headers=dict(headers))
+            return connection, connection.getresponse()
+        except TimeoutError:
+            connection.close()
+            raise _Unanswered(f"did not answer within {self.timeout:g} s") from None
+        except http.client.RemoteDisconnected:
+            connection.close()
+            raise _Unanswered("closed the connection without an answer") from None
+        except http.client.BadStatusLine:
+            connection.close()
+            raise _Unanswered("does not speak HTTP") from None
+        except (OSError, http.client.HTTPException) as e:
+            connection.close()
+            raise _Unanswered(f"broke the connection: {_why(e)}") from None
+
+    def _prefer(self, server: Server) -> None:
+        """The next request begins with the node that answered this one."""
+        self.servers.remove(server)
+        self.servers.insert(0, server)
+
+
+def segment(text: str) -> str:
+    """One part of a path."""
+    return quote(text, safe="")
+
+
+def _query(query: Mapping[str, Any] | None) -> str:
+    """Values that are None are left out; lists are repeated; booleans as JSON writes them."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in (query or {}).items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not None:
+                pairs.append((name, str(one).lower() if isinstance(one, bool) else str(one)))
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
+
+
+def _error(response: http.client.HTTPResponse) -> ClientError:
+    """Reads problem+json (RFC 9457), or what can be read of anything else."""
+    try:
+        raw = response.read(1 << 20)
+    except (OSError, http.client.HTTPException):
+        raw = b""
+    status = response.status
+    try:
+        problem = json.loads(raw)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        first = raw.decode("utf-8", "replace").strip().split("\n", 1)[0][:200]
+        return ClientError(
+            f"http-{status}", f"{status} {response.reason}{': ' if first else ''}{first}", status=status
+        )
+    code = problem.get("code") or str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
+    detail = problem.get("detail") or problem.get("title") or f"{status} {response.reason}"
+    fields = problem.get("errors")
+    errors = [
+        FieldError(str(e.get("pointer", "")), str(e.get("detail", "")))
+        for e in (fields if isinstance(fields, list) else [])
+        if isinstance(e, dict)
+    ]
+    return ClientError(str(code), str(detail), status=status, errors=errors)
+
+
+def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:
+    tried = "; ".join(f"{server} {why}" for server, why in failures)
+    hint = "start one with 'raftsched dev', or say --server URL[,URL] (or RAFTSCHED_SERVER)"
+    return ClientError("unreachable", f"no node answers: {tried}; {hint}")
+
+
+def _unknown(method: str, path: str, why: str) -> ClientError:
+    return ClientError(
+        "unknown-outcome",
+        f"{why}; it is not known whether {method} {path} was done, and it was not sent again;"
+        " look before you repeat it",
+    )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "refuses connections"
+    if isinstance(error, TimeoutError):
+        return "does not respond"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__

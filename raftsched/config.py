@@ -1,0 +1,306 @@
+"""The configuration of a node: flags over RAFTSCHED_* variables over a TOML file over defaults, checked as one.
+
+Every error is one line that says what is wrong and what would be right.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
+_PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
+SLOTS_MAX = 10_000
+SETTINGS = (
+    "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
+    "pythonpath", "join",
+)  # fmt: skip
+
+
+class ConfigError(ValueError):
+    """One line for the operator."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it. A name other than localhost counts as reachable."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def wildcard(self) -> bool:
+        """Every interface: right to listen on, useless to others."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    id: str
+    data: Path  # directory, made when missing
+    http: Address  # listens here
+    raft: Address  # listens here
+    peers: Mapping[str, Address]  # where the members' Raft ports are, this node included
+    advertise_http: Address  # what other nodes and answers call this node
+    advertise_raft: Address
+    cluster_key_file: Path | None = None
+    slots: int  # attempts at one time
+    labels: tuple[tuple[str, str], ...] = ()  # sorted
+    pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
+    join: bool = False  # a new node of a cluster that exists
+
+
+def default_slots() -> int:
+    """Two for each CPU, at least four: jobs mostly wait."""
+    return max(4, 2 * (os.cpu_count() or 1))
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: Path | None = None) -> NodeConfig:
+    """Puts the four sources together. `flags` are named as in SETTINGS; None or empty means not given.
+
+    Raises ConfigError.
+    """
+    settings: dict[str, Any] = _read_file(config_file) if config_file is not None else {}
+    settings.update({name: value for name in SETTINGS if (value := environ.get(f"RAFTSCHED_{name.upper()}"))})
+    settings.update({name: value for name, value in flags.items() if value not in (None, (), False)})
+    return build(settings)
+
+
+def build(settings: Mapping[str, Any]) -> NodeConfig:
+    """Checks raw settings (text, or the types a TOML file has). Raises ConfigError."""
+    node_id = _node_id(_required(settings, "id", "--id n1"))
+    data = Path(_text("data", _required(settings, "data", "--data /var/lib/raftsched")))
+    http = parse_address("http", settings.get("http", "127.0.0.1:7401"))
+    raft = parse_address("raft", settings.get("raft", "127.0.0.1:7501"))
+    join = _flag("join", settings.get("join", False))
+    peers = parse_peers(settings.get("peers", {}))
+    advertise_raft = _advertised_raft(settings, node_id, raft, peers, join)
+    if "advertise_http" in settings:
+        advertise_http = parse_address("advertise_http", settings["advertise_http"])
+    else:
+        advertise_http = Address(advertise_raft.host, http.port) if http.wildcard else http
+    if advertise_http.wildcard:
+        raise ConfigError(
+            f"advertise_http {advertise_http}: nobody can connect to that; write the address others use"
+        )
+    key = settings.get("cluster_key_file")
+    if key is None and not raft.loopback:
+        raise ConfigError(
+            f"raft {raft} can be reached from outside and needs a key: make one with 'openssl rand -hex 32', put it on"
+            " every node and say --cluster-key-file FILE (or listen on 127.0.0.1)"
+        )
+    return NodeConfig(
+        id=node_id,
+        data=data,
+        http=http,
+        raft=raft,
+        peers={**peers, node_id: advertise_raft},
+        advertise_http=advertise_http,
+        advertise_raft=advertise_raft,
+        cluster_key_file=None if key is None else Path(_text("cluster_key_file", key)),
+        slots=_slots(settings["slots"]) if "slots" in settings else default_slots(),
+        labels=parse_labels(settings.get("labels", {})),
+        pythonpath=_paths(settings.get("pythonpath", ())),
+        join=join,
+    )
+
+
+def parse_address(name: str, value: Any) -> Address:
+    """host:port, [ipv6]:port. Raises ConfigError."""
+    text = _text(name, value).strip()
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        good = _is_ipv6(host)
+    else:
+        good = _HOST.fullmatch(host) is not None
+    if not colon or not good:
+        raise ConfigError(
+            f"{name} {text!r} is not an address; write host:port, such as 127.0.0.1:7401 or [::1]:7401"
+        )
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
+        raise ConfigError(f"{name} {text!r}: the port must be a number from 1 to 65535")
+    return Address(host, int(port))
+
+
+def parse_peers(value: Any) -> dict[str, Address]:
+    """`n1=host:port,n2=...`, a list of such items, or a table. Raises ConfigError."""
+    if isinstance(value, Mapping):
+        pairs = [(str(node), address) for node, address in value.items()]
+    else:
+        items = value.split(",") if isinstance(value, str) else _list("peers", value)
+        pairs = []
+        for item in (i.strip() for i in items):
+            node, equals, address = item.partition("=")
+            if item and not equals:
+                raise ConfigError(f"peers: {item!r} has no =; {_PEERS_WANTED}")
+            if item:
+                pairs.append((node.strip(), address.strip()))
+    peers: dict[str, Address] = {}
+    for node, address in pairs:
+        _node_id(node)
+        if node in peers:
+            raise ConfigError(f"peers: {node!r} is there twice; every node has one id and one address")
+        found = parse_address(f"peers: {node}", address)
+        if found.wildcard:
+            raise ConfigError(
+                f"peers: {node}={found}: nobody can connect to that; write the address others use"
+            )
+        for other, taken in peers.items():
+            if taken == found:
+                raise ConfigError(
+                    f"peers: {other} and {node} have the same address {found}; each node has its own"
+                )
+        peers[node] = found
+    return peers
+
+
+def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
+    """`k=v,k=v`, a list of such items, or a table; sorted. Raises ConfigError."""
+    if isinstance(value, Mapping):
+        pairs = [(str(k), _text(f"label {k}", v)) for k, v in value.items()]
+    else:
+        items = value.split(",") if isinstance(value, str) else _list("labels", value)
+        pairs = []
+        for item in (i.strip() for i in items):
+            key, equals, text = item.partition("=")
+            if item and not equals:
+                raise ConfigError(f"label {item!r} has no =; write key=value, such as disk=ssd")
+            if item:
+                pairs.append((key, text))
+    labels: dict[str, str] = {}
+    for key, text in pairs:
+        if not _LABEL.fullmatch(key) or len(text) > 128 or not text.isprintable():
+            raise ConfigError(
+                f"label {key[:80]!r}: a key has 1 to 64 letters, digits, '.', '_', '/' and '-', a value at most 128"
+                " printable characters"
+            )
+        if labels.setdefault(key, text) != text:
+            raise ConfigError(f"label {key!r} is there twice with different values; keep one")
+    return tuple(sorted(labels.items()))
+
+
+def _advertised_raft(
+    settings: Mapping[str, Any], node_id: str, raft: Address, peers: Mapping[str, Address], join: bool
+) -> Address:
+    mine = peers.get(node_id)
+    if peers and mine is None and not join:
+        raise ConfigError(
+            f"peers: {node_id!r}, this node, is not among {', '.join(peers)}; the list is the same on every node and"
+            " names all of them"
+        )
+    if "advertise_raft" in settings:
+        advertised = parse_address("advertise_raft", settings["advertise_raft"])
+        if mine is not None and mine != advertised:
+            raise ConfigError(
+                f"advertise_raft is {advertised}, but peers say {node_id}={mine}; the two must be the same"
+            )
+    else:
+        advertised = mine or raft
+        if mine is not None and mine.port != raft.port:
+            raise ConfigError(
+                f"raft listens on port {raft.port}, but peers say {node_id}={mine}; correct one of them, or say"
+                f" --advertise-raft {mine} when ports are mapped"
+            )
+    if advertised.wildcard:
+        raise ConfigError(
+            f"raft {raft} listens everywhere; say --advertise-raft host:port, the address others use"
+        )
+    return advertised
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as f:
+            settings = tomllib.load(f)
+    except OSError as e:
+        raise ConfigError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path} is not TOML: {str(e).splitlines()[0]}") from None
+    for name in settings:
+        if name not in SETTINGS:
+            raise ConfigError(f"{path}: {name!r} is not a setting; known are {', '.join(SETTINGS)}")
+    return settings
+
+
+def _required(settings: Mapping[str, Any], name: str, example: str) -> Any:
+    if not settings.get(name):
+        raise ConfigError(
+            f"{name} is missing; say {example}, set RAFTSCHED_{name.upper()}, or put it into --config FILE"
+        )
+    return settings[name]
+
+
+def _node_id(value: Any) -> str:
+    text = _text("id", value)
+    if not _ID.fullmatch(text):
+        raise ConfigError(
+            f"id {text[:80]!r} is not possible; an id has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n1"
+        )
+    return text
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, (str, Path)):
+        return str(value)
+    raise ConfigError(f'{name} must be text, not {value!r}; write it in quotes, like "..."')
+
+
+def _list(name: str, value: Any) -> list[str]:
+    if isinstance(value, (list, tuple)):
+        return [_text(name, item) for item in value]
+    raise ConfigError(f"{name} must be text or a list, not {value!r}")
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        return text in ("1", "true", "yes", "on")
+    raise ConfigError(f"{name} must be true or false, not {value!r}")
+
+
+def _slots(value: Any) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 9):
+        raise ConfigError(f"slots must be a whole number from 1 to {SLOTS_MAX}, not {value!r}")
+    if not 1 <= int(text) <= SLOTS_MAX:
+        raise ConfigError(f"slots must be from 1 to {SLOTS_MAX}, not {text}")
+    return int(text)
+
+
+def _paths(value: Any) -> tuple[Path, ...]:
+    items = value.split(os.pathsep) if isinstance(value, str) else _list("pythonpath", value)
+    paths = [Path(item).absolute() for item in items if item]
+    for path in paths:
+        if not path.is_dir():
+            raise ConfigError(f"pythonpath {path} is not a directory")
+    return tuple(dict.fromkeys(paths))
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
