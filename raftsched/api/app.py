@@ -1,0 +1,108 @@
+"""The application: the route table put behind the checks that every request passes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+from aiohttp import web
+
+from raftsched.api.batch import BODY_MAX
+from raftsched.api.context import ApiContext
+from raftsched.api.metrics import ApiMetrics, RequestCounts
+from raftsched.api.output import CLIENT, STOPPING
+from raftsched.api.problems import Problem, answer
+from raftsched.api.replies import stamp
+from raftsched.api.requests import HostCheck
+from raftsched.api.routes import ROUTES, Handler
+from raftsched.errors import RaftschedError
+
+log = logging.getLogger(__name__)
+
+_Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def build_app(ctx: ApiContext) -> web.Application:
+    """Serve it without an access log: `AppRunner(app, access_log=None)`; metrics count requests."""
+    app = web.Application(client_max_size=BODY_MAX)
+    metrics = ApiMetrics(ctx.status)
+    ctx.registry.register(metrics)
+    check = HostCheck(ctx.hosts)
+    methods: defaultdict[str, list[str]] = defaultdict(list)
+    for route in ROUTES:
+        endpoint = _guarded(ctx, check, route.handler, metrics.route(route.method, route.path))
+        app.router.add_route(route.method, route.path, endpoint)
+        methods[route.path].append(route.method)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, endpoint)
+            methods[route.path].append("HEAD")
+    for path, allowed in methods.items():
+        app.router.add_route(
+            "*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path))
+        )
+    app.router.add_route("*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")))
+    app.cleanup_ctx.append(_client)
+    app.on_shutdown.append(_stop)
+    return app
+
+
+async def _client(app: web.Application) -> AsyncIterator[None]:
+    """The HTTP client that fetches output from other nodes, and the word that ends what follows output."""
+    app[STOPPING] = asyncio.Event()
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=60.0)
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+        app[CLIENT] = session
+        yield
+
+
+async def _stop(app: web.Application) -> None:
+    app[STOPPING].set()
+
+
+def _guarded(ctx: ApiContext, check: HostCheck, handler: Handler, counts: RequestCounts) -> _Endpoint:
+    monotonic = ctx.clock.monotonic
+
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        began = monotonic()
+        response: web.StreamResponse
+        try:
+            headers = request.headers
+            check(headers.get("Host"), headers.get("Origin"))
+            if not request.raw_path.isascii():
+                raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
+            response = await handler(ctx, request)
+        except RaftschedError as error:
+            response = answer(error)
+        except web.HTTPException:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and request.transport is None:
+                raise  # the caller has gone
+            log.exception("%s %s failed", request.method, request.path)
+            response = answer(RaftschedError("internal", "An error of this node; its log says more."))
+        if not response.prepared:
+            stamp(ctx, response.headers)
+        counts.count(response.status, monotonic() - began)
+        return response
+
+    return endpoint
+
+
+def _wrong_method(allowed: list[str]) -> Handler:
+    allow = ", ".join(sorted(allowed))
+
+    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+        raise Problem(
+            "method-not-allowed",
+            f"{request.method} is not possible here; use {allow}.",
+            headers={"Allow": allow},
+        )
+
+    return handler
+
+
+async def _nowhere(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+    raise Problem("not-found", f"There is nothing at {request.path[:200]}; the API is under /v1.")

@@ -1,0 +1,173 @@
+"""POST /v1/jobs:batch: up to 10,000 jobs, a result for each, in order.
+
+Decoded in one go when all are sound in structure, else one by one. The commands travel in several proposals at once;
+what becomes of one proposal does not touch the others. The loop gets its turn between the pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api import strict
+from raftsched.api.context import ApiContext
+from raftsched.api.durations import format_time
+from raftsched.api.jobs_in import content_of, create_command, read_job, refused
+from raftsched.api.jobs_out import next_fire_at_ms
+from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
+from raftsched.api.replies import reply
+from raftsched.api.requests import Query, check_type, read_body
+from raftsched.api.schema import JobIn
+from raftsched.core.commands import Accepted, Answer
+from raftsched.core.ids import job_text
+from raftsched.core.model import Settings
+from raftsched.errors import RaftschedError
+
+BATCH_MAX = 10_000  # jobs
+BODY_MAX = 16 * 1024 * 1024  # bytes
+PROPOSAL_COMMANDS = 1_000
+PROPOSAL_BYTES = 256 * 1024
+SLICE = 200  # jobs between two turns of the event loop
+
+_LINES = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
+_TYPES = frozenset({"application/json"}) | _LINES
+_typed = msgspec.json.Decoder(list[JobIn])
+_typed_line = msgspec.json.Decoder(JobIn)
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_encode = msgspec.json.Encoder().encode
+
+
+async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
+    check_type(request, _TYPES)
+    Query(request)
+    lines = request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
+    raw = await read_body(request, BODY_MAX)
+    given = _decode(raw, lines)
+    if len(given) > BATCH_MAX:
+        raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")
+    results: list[bytes] = [b""] * len(given)
+    proposals = await _propose(ctx, given, results)
+    await _gather(ctx, proposals, results)
+    return reply(b'{"items":[' + b",".join(results) + b"]}")
+
+
+def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
+    """Jobs, or, when one of them is not sound, the text of each. Raises Problem invalid-json, invalid-job."""
+    try:
+        return _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
+    except (ValueError, RecursionError):
+        pass
+    if lines:
+        return [line for line in raw.splitlines() if line.strip()]
+    try:
+        return [bytes(piece) for piece in _pieces.decode(raw)]
+    except msgspec.ValidationError:
+        raise Problem(
+            "invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]
+        ) from None
+    except (ValueError, RecursionError):
+        strict.parse(raw)
+        raise Problem("invalid-json", "The body is not JSON.") from None
+
+
+class _Proposal:
+    """Commands on their way, and the places of their jobs in the batch."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.commands: list[bytes] = []
+        self.size = 0
+        self.task: asyncio.Future[list[Answer]] | None = None
+
+    @property
+    def full(self) -> bool:
+        return len(self.commands) >= PROPOSAL_COMMANDS or self.size >= PROPOSAL_BYTES
+
+    def send(self, ctx: ApiContext) -> None:
+        self.task = asyncio.ensure_future(ctx.propose(self.commands, ctx.propose_timeout_s))
+
+
+async def _propose(ctx: ApiContext, given: Sequence[JobIn | bytes], results: list[bytes]) -> list[_Proposal]:
+    """Starts the proposals; what is refused here has its result afterwards."""
+    settings, now_ms = ctx.settings(), ctx.now_ms()
+    proposals: list[_Proposal] = []
+    current = _Proposal()
+    for place, job in enumerate(given):
+        try:
+            command = _command(job, settings, now_ms)
+        except Problem as problem:
+            results[place] = _failure(problem)
+        else:
+            current.places.append(place)
+            current.commands.append(command)
+            current.size += len(command)
+            if current.full:
+                current.send(ctx)
+                proposals.append(current)
+                current = _Proposal()
+        if place % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    if current.commands:
+        current.send(ctx)
+        proposals.append(current)
+    return proposals
+
+
+def _command(job: JobIn | bytes, settings: Settings, now_ms: int) -> bytes:
+    if isinstance(job, bytes):
+        return create_command(read_job(job, settings, now_ms))
+    errors: list[FieldError] = []
+    content = content_of(job, settings, now_ms, errors)
+    if errors:
+        raise refused(errors)
+    return create_command(content)
+
+
+async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes]) -> None:
+    tasks = [p.task for p in proposals if p.task is not None]
+    if tasks:
+        await asyncio.wait(tasks)
+    failures = 0
+    first: RaftschedError | None = None
+    for proposal in proposals:
+        assert proposal.task is not None
+        try:
+            answers = proposal.task.result()
+        except RaftschedError as error:
+            first = first or error
+            failures += 1
+            failed = _failure(error)
+            for place in proposal.places:
+                results[place] = failed
+            continue
+        _render(ctx, proposal.places, answers, results)
+        await asyncio.sleep(0)
+    if first is not None and failures == len(proposals) and first.code != "unknown-outcome":
+        raise first  # nothing was proposed: the whole batch may be sent again
+
+
+def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> None:
+    now_ms = ctx.now_ms()
+    for place, answer in zip(places, answers, strict=True):
+        if not isinstance(answer, Accepted) or answer.job is None:
+            rejected = (
+                from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
+            )
+            results[place] = _failure(rejected)
+            continue
+        job = answer.job
+        fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms)
+        when = "null" if fire_at is None else f'"{format_time(fire_at)}"'
+        results[place] = (
+            f'{{"status":{201 if answer.created else 200},"id":"{job_text(job.id)}","state":"{job.state.name}",'
+            f'"revision":{job.revision},"next_fire_at":{when}}}'
+        ).encode()
+
+
+def _failure(error: RaftschedError) -> bytes:
+    return _encode(body_of(error))

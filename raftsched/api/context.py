@@ -1,0 +1,87 @@
+"""What the API is given of the node it runs on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from raftsched.clock import Clock
+from raftsched.core.apply.tx import META_KEY, decode_meta
+from raftsched.core.commands import Answer
+from raftsched.core.model import Meta, Settings
+from raftsched.core.tables import ReadView, Table
+
+if TYPE_CHECKING:
+    from raftsched.worker.output import OutputStore
+
+SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another member as this node sees it."""
+
+    node_id: str
+    connected: bool
+    match_index: int | None = None  # known to the leader only
+    clock_offset_ms: float | None = None
+
+
+@dataclass(slots=True)
+class ClusterStatus:
+    """This node's view of the cluster."""
+
+    node_id: str
+    leader: str | None
+    term: int
+    role: str  # "leader", "follower", "candidate"
+    commit_index: int
+    applied_index: int
+    formed: bool
+    peers: Sequence[Peer] = ()  # without this node
+
+
+@dataclass(slots=True)
+class ApiContext:
+    """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
+    UnknownOutcome or Overloaded. `wait_applied(index, timeout_s)` is True as soon as this node has applied the index,
+    False when the time is over."""
+
+    node_id: str
+    clock: Clock
+    read: Callable[[], AbstractContextManager[ReadView]]
+    propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]]
+    status: Callable[[], ClusterStatus]
+    output: OutputStore
+    rng: random.Random
+    wait_applied: Callable[[int, float], Awaitable[bool]]
+    hosts: frozenset[str] = (
+        frozenset()
+    )  # names by which this node may be called, beside IP addresses and localhost
+    version: str = ""
+    propose_timeout_s: float = 10.0
+    registry: CollectorRegistry = field(
+        default_factory=CollectorRegistry
+    )  # /metrics shows what is registered here
+    _settings: Settings | None = None
+    _settings_at: float = 0.0
+
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    def settings(self) -> Settings:
+        now = self.clock.monotonic()
+        if self._settings is None or now - self._settings_at > SETTINGS_FRESH_S:
+            with self.read() as view:
+                self._settings = meta(view).settings
+            self._settings_at = now
+        return self._settings
+
+
+def meta(view: ReadView) -> Meta:
+    return decode_meta(view.get(Table.META, META_KEY))

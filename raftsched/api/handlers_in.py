@@ -1,0 +1,122 @@
+"""A handler as given, checked: exactly one kind, and nothing that could never be started."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from raftsched.api.problems import FieldError, pointer
+from raftsched.api.schema import HandlerIn, HttpIn
+
+_CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_ONE_OF = "exactly one of exec, shell, python, http"
+_URL_MAX = 2048
+
+
+def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
+    """What a node must announce to run it: "exec", "shell", "python" or "http"."""
+    if given is None:
+        errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"exec": ["./report.sh"]}}'))
+        return ""
+    kinds = []
+    if given.exec is not None:
+        kinds.append("exec")
+    if given.shell is not None:
+        kinds.append("shell")
+    if given.python is not None:
+        kinds.append("python")
+    if given.http is not None:
+        kinds.append("http")
+    if given.call is not None:
+        errors.append(FieldError(f"{at}/call", f"is not supported yet; give {_ONE_OF}"))
+        return ""
+    if len(kinds) != 1:
+        detail = (
+            f"has {' and '.join(kinds)}; give {_ONE_OF}" if kinds else f"says nothing to run; give {_ONE_OF}"
+        )
+        errors.append(FieldError(at, detail))
+        return ""
+    kind = kinds[0]
+    if given.exec is not None:
+        _exec(given.exec, f"{at}/exec", errors)
+    elif given.shell is not None:
+        if not given.shell.strip():
+            errors.append(FieldError(f"{at}/shell", 'is empty; give a command line such as "echo hello"'))
+        _no_nul(given.shell, f"{at}/shell", errors)
+    elif given.python is not None:
+        if not _CALLABLE.fullmatch(given.python):
+            errors.append(
+                FieldError(
+                    f"{at}/python",
+                    'is no callable; write "package.module:function", for example "jobs.mail:send"',
+                )
+            )
+    elif given.http is not None:
+        _http(given.http, f"{at}/http", errors)
+    if given.env or given.cwd is not None:
+        _surroundings(given, kind, errors, at)
+    return kind
+
+
+def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
+    if not command or not command[0]:
+        errors.append(
+            FieldError(at, 'names no program; give it and its arguments, such as ["./report.sh", "--month"]')
+        )
+    for i, argument in enumerate(command):
+        if "\0" in argument:
+            _no_nul(argument, f"{at}/{i}", errors)
+
+
+def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
+    try:
+        url = urlsplit(given.url)
+        sound = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        sound = False
+    if not sound or len(given.url) > _URL_MAX or any(c <= " " or c == "\x7f" for c in given.url):
+        errors.append(
+            FieldError(
+                f"{at}/url", f"must be an http:// or https:// address of at most {_URL_MAX} characters"
+            )
+        )
+    for name, value in given.headers.items():
+        if not _HEADER.fullmatch(name):
+            errors.append(
+                FieldError(
+                    f"{at}/headers{pointer(name[:128])}", "is not a header name; use letters, digits, '-'"
+                )
+            )
+        if any((c < " " and c != "\t") or c == "\x7f" for c in value):
+            errors.append(
+                FieldError(
+                    f"{at}/headers{pointer(name[:128])}", "has control characters; a header is one line"
+                )
+            )
+
+
+def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str) -> None:
+    if kind == "http":
+        for field in ("env", "cwd"):
+            if getattr(given, field):
+                errors.append(FieldError(f"{at}/{field}", "has no meaning with http; leave it out"))
+        return
+    for name, value in given.env.items():
+        place = f"{at}/env{pointer(name[:128])}"
+        if not name or "=" in name or "\0" in name:
+            errors.append(
+                FieldError(place, "is not a variable name; it must not be empty nor hold '=' or NUL")
+            )
+        _no_nul(value, place, errors)
+    if given.cwd is not None:
+        if not given.cwd.startswith("/"):
+            errors.append(
+                FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere')
+            )
+        _no_nul(given.cwd, f"{at}/cwd", errors)
+
+
+def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
+    if "\0" in text:
+        errors.append(FieldError(at, "holds a NUL character, which no program can be given; take it out"))

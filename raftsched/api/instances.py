@@ -1,0 +1,141 @@
+"""/v1/instances and /v1/jobs/{id}/instances: list, get, kill, rerun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aiohttp import web
+
+from raftsched.api.actions import read_nothing
+from raftsched.api.context import ApiContext
+from raftsched.api.durations import TIME_MAX_MS
+from raftsched.api.instances_out import instance_json
+from raftsched.api.problems import Problem
+from raftsched.api.replies import propose_one, reply, reply_page
+from raftsched.api.requests import READ, Query, bad_parameter, fresh_enough, instance_key_of
+from raftsched.api.rows import get_job, get_named, instances_of, page, requested_instance, requested_job
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.commands import Kill, Rerun, encode
+from raftsched.core.ids import parse_job
+from raftsched.core.model import Instance, InstanceState, Job
+from raftsched.core.tables import ReadView, Table, u64
+
+INSTANCE_KEY_BYTES = 24
+_STATES = tuple(state.name for state in InstanceState)
+_FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
+
+
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    key = instance_key_of(request)
+    with ctx.read() as view:
+        row = requested_instance(view, key)
+    return reply(instance_json(row))
+
+
+async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+    query = Query(request, *_FILTERS)
+    await fresh_enough(ctx, query)
+    with ctx.read() as view:
+        return _list(view, request, query, requested_job(view, request))
+
+
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """?job takes an id, or with ?namespace a name."""
+    query = Query(request, "job", "namespace", *_FILTERS)
+    await fresh_enough(ctx, query)
+    name = query.text("job")
+    with ctx.read() as view:
+        if name is None:
+            return _list(view, request, query, None)
+        job = _job(view, name, query.text("namespace"))
+        if job is None:
+            raise Problem(
+                "not-found", f'There is no job "{name[:128]}"; give an id, or a name with ?namespace=.'
+            )
+        return _list(view, request, query, job)
+
+
+def _job(view: ReadView, text: str, namespace: str | None) -> Job | None:
+    job_id = parse_job(text)
+    job = None if job_id is None else get_job(view, job_id)
+    if job is not None and namespace is not None and job.namespace != namespace:
+        job = None
+    if job is None and namespace is not None and len(namespace) <= 64 and len(text) <= 128:
+        job = get_named(view, namespace, text)
+    return job
+
+
+class _Filter:
+    def __init__(self, query: Query, view: ReadView, job: Job | None) -> None:
+        self._view = view
+        self._node = query.text("node")
+        self._dead = query.choice("dead_letter", "true", "false")
+        self._namespace = query.text("namespace") if job is None else None
+        self._namespaces: dict[int, str | None] = {}
+        self._states = None
+        states = query.text("state")
+        if states is not None:
+            self._states = states.split(",")
+            if any(state not in _STATES for state in self._states):
+                raise bad_parameter(
+                    "state", f"must be one or more of {', '.join(_STATES)}, separated by commas"
+                )
+
+    def __call__(self, raw: bytes) -> Instance | None:
+        row = decode_instance(raw)
+        if self._states is not None and row.state.name not in self._states:
+            return None
+        if self._node is not None and (not row.attempts or row.attempts[-1].node != self._node):
+            return None
+        if self._dead is not None and row.dead_letter != (self._dead == "true"):
+            return None
+        if self._namespace is not None and self._namespace_of(row.job_id) != self._namespace:
+            return None
+        return row
+
+    def _namespace_of(self, job_id: int) -> str | None:
+        if job_id not in self._namespaces:
+            job = get_job(self._view, job_id)
+            self._namespaces[job_id] = None if job is None else job.namespace
+        return self._namespaces[job_id]
+
+
+def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -> web.Response:
+    """Newest scheduled time first; `from` is inclusive, `to` is not."""
+    low_ms, high_ms = query.time("from") or 0, query.time("to")
+    high_ms = TIME_MAX_MS if high_ms is None else high_ms
+    listing = "instances" if job is None else f"instances of {job.id}"
+    filters = query.filters()
+    before = query.cursor(listing)
+    if before is not None and len(before) != INSTANCE_KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list")
+    keep = _Filter(query, view, job)
+    rows: Iterator[tuple[bytes, bytes]]
+    if job is not None:
+        rows = instances_of(view, job, low_ms, high_ms, before)
+    else:
+        high = u64(high_ms) if before is None else min(u64(high_ms), before)
+        rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
+    found, last = page(rows, query.limit(), lambda _, value: keep(value))
+    return reply_page(request, [instance_json(row) for row in found], listing, filters, last)
+
+
+async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Asks what runs to end; ends at once what has not started."""
+    Query(request)
+    await read_nothing(request)
+    return await _change(ctx, encode(Kill(instance_key_of(request))))
+
+
+async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
+    """One more attempt of what is at its end."""
+    Query(request)
+    await read_nothing(request)
+    return await _change(ctx, encode(Rerun(instance_key_of(request))))
+
+
+async def _change(ctx: ApiContext, command: bytes) -> web.Response:
+    accepted = await propose_one(ctx, command)
+    assert accepted.row is not None, "apply answers these commands with the row"
+    return reply(instance_json(accepted.row), 202)

@@ -1,0 +1,82 @@
+"""A row of the INSTANCES table -> the JSON of the API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.schema import AttemptOut, InstanceOut, OutputOut
+from raftsched.core.ids import instance_key, instance_text, job_text
+from raftsched.core.model import Attempt, Instance
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _raw(value: bytes | None) -> msgspec.Raw | None:
+    return None if value is None else msgspec.Raw(value)
+
+
+def _output(attempt: Attempt, name: str) -> OutputOut | None:
+    ref = attempt.output
+    if ref is None:
+        return None
+    return OutputOut(
+        node=attempt.node,
+        size=ref.size,
+        truncated=ref.truncated,
+        sha256=ref.sha256.hex(),
+        url=f"/v1/instances/{name}/output?attempt={attempt.number}",
+    )
+
+
+def _attempt(attempt: Attempt, name: str) -> AttemptOut:
+    return AttemptOut(
+        number=attempt.number,
+        node=attempt.node,
+        session=attempt.session,
+        token=attempt.token,
+        assigned_at=format_time(attempt.assigned_at_ms),
+        started_at=format_time_or_none(attempt.started_at_ms),
+        ended_at=format_time_or_none(attempt.ended_at_ms),
+        outcome=None if attempt.outcome is None else attempt.outcome.name,
+        exit_code=attempt.exit_code,
+        error=attempt.error,
+        result=_raw(attempt.result),
+        output=_output(attempt, name),
+    )
+
+
+def instance_json(row: Instance) -> bytes:
+    """The fields of the newest attempt stand beside those of the instance."""
+    name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
+    attempts = [_attempt(a, name) for a in row.attempts]
+    last = attempts[-1] if attempts else None
+    return _encode(
+        InstanceOut(
+            id=name,
+            job_id=job_text(row.job_id),
+            state=row.state.name,
+            scheduled_at=format_time(row.nominal_at_ms),
+            manual=row.request != 0,
+            priority=row.priority,
+            node=last.node if last else None,
+            token=last.token if last else None,
+            attempt=last.number if last else 0,
+            started_at=last.started_at if last else None,
+            ended_at=format_time_or_none(row.ended_at_ms),
+            exit_code=last.exit_code if last else None,
+            error=row.error or (last.error if last else None),
+            reason=row.reason,
+            kill_asked=row.kill_asked,
+            dead_letter=row.dead_letter,
+            job_revision=row.job_revision,
+            created_at=format_time(row.created_at_ms),
+            modified_at=format_time(row.modified_at_ms),
+            skipped=row.gap_count,
+            skipped_until=format_time_or_none(row.gap_until_ms),
+            params=_raw(row.params),
+            result=last.result if last else None,
+            output=last.output if last else None,
+            attempts=attempts,
+        )
+    )

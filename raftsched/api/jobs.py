@@ -1,0 +1,314 @@
+"""/v1/jobs and /v1/namespaces/{ns}/jobs/{name}: create, read, replace, patch, delete, list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api import strict
+from raftsched.api.context import ApiContext
+from raftsched.api.jobs_in import (
+    Content,
+    create_command,
+    parse_name,
+    parse_namespace,
+    read_job,
+    read_plain,
+)
+from raftsched.api.jobs_out import etag, job_json
+from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.replies import job_of, propose_one, reply_job, reply_page
+from raftsched.api.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    bad_parameter,
+    check_type,
+    create_only,
+    fresh_enough,
+    if_match,
+    not_modified,
+    read_body,
+)
+from raftsched.api.rows import following, get_named, page, requested_job
+from raftsched.core.apply.tx import decode_job
+from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
+from raftsched.core.model import Job, JobState
+from raftsched.core.tables import ReadView, Table, after, name_key
+
+PATCH_TRIES = 5  # when nobody said which revision to change
+_WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
+_STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
+
+
+async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+    check_type(request)
+    if request.query_string:
+        Query(request)
+    settings = ctx.settings()
+    raw = await read_body(request, settings.body_max_bytes)
+    content = read_job(raw, settings, ctx.now_ms())
+    accepted = await propose_one(ctx, create_command(content, if_none=create_only(request)))
+    if accepted.created:
+        return reply_job(ctx, job_of(accepted), 201, location=True)
+    return reply_job(ctx, job_of(accepted))
+
+
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        job = requested_job(view, request)
+    if not_modified(request, etag(job)):
+        return web.Response(status=304, headers={"ETag": etag(job)})
+    return reply_job(ctx, job)
+
+
+async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By id: the whole new content."""
+    raw = await _edit_body(ctx, request)
+    with ctx.read() as view:
+        job = requested_job(view, request)
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=job.policy.trigger, tolerant=True)
+    _stays(content, job)
+    return await _edit(ctx, job, content, if_match(request), content.name or job.name)
+
+
+async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
+    raw = await _edit_body(ctx, request)
+    namespace, name = request.match_info["ns"], request.match_info["name"]
+    with ctx.read() as view:
+        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+    content = read_job(
+        raw, ctx.settings(), ctx.now_ms(), kept=None if job is None else job.policy.trigger, tolerant=True
+    )
+    _identify(content, namespace, name)
+    if "If-Match" in request.headers:
+        revision = if_match(request)
+        if job is None:
+            raise Problem(
+                "stale-revision", "If-Match was given, but the job does not exist; leave it out to create."
+            )
+        return await _edit(ctx, job, content, revision, job.name)
+    accepted = await propose_one(ctx, create_command(content, replace=True, if_none=create_only(request)))
+    if accepted.created:
+        return reply_job(ctx, job_of(accepted), 201, location=True)
+    return reply_job(ctx, job_of(accepted))
+
+
+async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """RFC 7396 on the job as given. Without If-Match, a change in between means to merge again."""
+    check_type(request, PATCH_TYPES)
+    Query(request)
+    change = strict.parse(await read_body(request, ctx.settings().body_max_bytes))
+    if not isinstance(change, dict):
+        raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
+    wanted = if_match(request)
+    for _ in range(PATCH_TRIES):
+        with ctx.read() as view:
+            job = requested_job(view, request)
+        if wanted is not None and wanted != job.revision:
+            raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
+        content = _patched(ctx, job, change)
+        command = EditJob(job.id, content.policy, content.body, job.revision, content.name)
+        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
+        if isinstance(answer, Accepted):
+            return reply_job(ctx, job_of(answer))
+        if answer.code != "stale-revision" or wanted is not None:
+            raise from_rejected(answer)
+    raise Problem("stale-revision", "The job changes too often; read it and send If-Match.")
+
+
+def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
+    given = msgspec.json.decode(job.body)
+    given["name"] = job.name
+    whole = {key: given.pop(key, None) for key in _WHOLE}
+    whole.update({key: change[key] for key in _WHOLE if key in change})
+    merged = _merge(given, {k: v for k, v in change.items() if k not in _WHOLE})
+    content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), job.policy.trigger)
+    _stays(content, job)
+    return content
+
+
+def _merge(target: Any, change: Any) -> Any:
+    """RFC 7396, section 2."""
+    if not isinstance(change, dict):
+        return change
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value)
+    return merged
+
+
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    Query(request)
+    with ctx.read() as view:
+        job = requested_job(view, request)
+    await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
+    return web.Response(status=204)
+
+
+async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
+    check_type(request)
+    Query(request)
+    return await read_body(request, ctx.settings().body_max_bytes)
+
+
+async def _edit(
+    ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None
+) -> web.Response:
+    command = EditJob(job.id, content.policy, content.body, revision, name)
+    return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
+
+
+def _stays(content: Content, job: Job) -> None:
+    """What an edit cannot change."""
+    errors = []
+    if content.namespace is not None and content.namespace != job.namespace:
+        errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"'))
+    if content.suspended:
+        errors.append(
+            FieldError("/suspended", "is for creation; POST to /pause or /resume of the job instead")
+        )
+    if errors:
+        raise Problem("invalid-job", errors=errors)
+
+
+def _identify(content: Content, namespace: str, name: str) -> None:
+    """The address names the job; the body may repeat it."""
+    errors = []
+    if content.namespace is not None and content.namespace != namespace:
+        errors.append(FieldError("/namespace", f'differs from the address, which says "{namespace[:64]}"'))
+    if content.name is not None and content.name != name:
+        errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"'))
+    if not parse_namespace(namespace):
+        errors.append(
+            FieldError("/namespace", "in the address: use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'")
+        )
+    if not parse_name(name):
+        errors.append(
+            FieldError("/name", "in the address: use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'")
+        )
+    if errors:
+        raise Problem("invalid-job", errors=errors)
+    content.namespace, content.name = namespace, name
+
+
+# ---------------------------------------------------------------- list
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """The first fields of core.model.Job: enough to pass over most rows without decoding them whole."""
+
+    id: int
+    namespace: str
+    name: str | None
+    revision: int
+    state: JobState
+
+
+class _Tags(msgspec.Struct):
+    """What filters look at in the body."""
+
+    owner: str | None = None
+    labels: dict[str, str] = {}
+
+
+_head = msgspec.msgpack.Decoder(_Head).decode
+_tags = msgspec.json.Decoder(_Tags).decode
+
+
+class _Filter:
+    def __init__(self, query: Query) -> None:
+        self.namespace = query.text("namespace")
+        self.name = query.text("name")
+        self.prefix = query.text("name_prefix")
+        self.owner = query.text("owner")
+        states = query.text("state")
+        self.states = None
+        if states is not None:
+            self.states = states.split(",")
+            if any(state not in _STATES for state in self.states):
+                raise bad_parameter(
+                    "state", f"must be one or more of {', '.join(_STATES)}, separated by commas"
+                )
+        label = query.text("label")
+        self.label = None
+        if label is not None:
+            key, equals, value = label.partition("=")
+            if not key or not equals:
+                raise bad_parameter("label", "must be key=value")
+            self.label = (key, value)
+        if self.name is not None and self.prefix is not None:
+            raise bad_parameter("name", "and name_prefix exclude each other")
+
+    def __call__(self, raw: bytes) -> Job | None:
+        head = _head(raw)
+        if head.state is JobState.DELETED:
+            return None
+        if self.namespace is not None and head.namespace != self.namespace:
+            return None
+        if self.states is not None and head.state.name not in self.states:
+            return None
+        if self.name is not None and head.name != self.name:
+            return None
+        if self.prefix is not None and not (head.name or "").startswith(self.prefix):
+            return None
+        job = decode_job(raw)
+        if self.owner is not None or self.label is not None:
+            tags = _tags(job.body)
+            if self.owner is not None and tags.owner != self.owner:
+                return None
+            if self.label is not None and tags.labels.get(self.label[0]) != self.label[1]:
+                return None
+        return job
+
+
+async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
+    """In the order of their ids, which is that of their creation; within a namespace by name when a name or prefix is
+    asked for. A page may be short, even empty, while `next` says that there is more to look through."""
+    query = Query(
+        request,
+        "namespace",
+        "name",
+        "name_prefix",
+        "owner",
+        "state",
+        "label",
+        "order",
+        "limit",
+        "cursor",
+        *READ,
+    )
+    await fresh_enough(ctx, query)
+    keep = _Filter(query)
+    reverse = query.choice("order", "asc", "desc") == "desc"
+    filters = query.filters()
+    last = query.cursor("jobs")
+    now_ms = ctx.now_ms()
+    with ctx.read() as view:
+        table, low, high = _range(keep)
+        if last is not None:
+            low, high = (low, last) if reverse else (max(low, following(last)), high)
+        rows = view.scan(table, low, high, reverse=reverse)
+        jobs, last = page(rows, query.limit(), lambda _, value: _take(view, table, value, keep))
+    return reply_page(request, [job_json(job, now_ms) for job in jobs], "jobs", filters, last)
+
+
+def _take(view: ReadView, table: Table, value: bytes, keep: _Filter) -> Job | None:
+    """The value of a NAMES row is the key of a JOBS row."""
+    raw = value if table is Table.JOBS else view.get(Table.JOBS, value)
+    return None if raw is None else keep(raw)
+
+
+def _range(keep: _Filter) -> tuple[Table, bytes, bytes | None]:
+    name = keep.name if keep.name is not None else keep.prefix
+    if keep.namespace is None or name is None or len(keep.namespace) > 64 or len(name) > 128:
+        return Table.JOBS, b"", None
+    low = name_key(keep.namespace, name)
+    return Table.NAMES, low, following(low) if keep.name is not None else after(low)

@@ -1,0 +1,281 @@
+"""A job as given -> the command that creates or edits it. All errors are collected, each with its JSON pointer.
+
+`Job.body` holds the content of the job as given, in canonical JSON: known fields in the order of the schema, those
+left at their default left out, text forms of durations and times kept. The worker reads "handler" and "params" there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from raftsched.api import strict
+from raftsched.api.durations import format_duration
+from raftsched.api.handlers_in import need_of
+from raftsched.api.problems import FieldError, Problem, pointer
+from raftsched.api.schema import READ_ONLY, JobIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.triggers_in import duration_of, trigger_of
+from raftsched.core.commands import CreateJob, encode
+from raftsched.core.model import (
+    MINUTE_MS,
+    Delivery,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Settings,
+    Trigger,
+)
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_QUEUE = "default"
+LABELS_MAX = 32
+LABEL_KEY_MAX = 128
+LABEL_VALUE_MAX = 256
+OWNER_MAX = 128
+
+_name = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII).fullmatch
+_namespace = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII).fullmatch
+_NAME_RULE = "use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"
+_NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+
+_OVERLAP = {v.name.lower(): v for v in Overlap}
+_MISFIRE = {v.name.lower(): v for v in MisfirePolicy}
+_DELIVERY = {v.name.lower(): v for v in Delivery}
+_OUTCOME = {v.name.lower(): v for v in Outcome}
+_RETRY = Retry()
+_MISFIRE_DEFAULT = Misfire()
+_RETENTION = Retention()
+_TIMEOUT_MS = 5 * MINUTE_MS
+
+_json = msgspec.json.Encoder(order="deterministic").encode
+_decoder = msgspec.json.Decoder(JobIn)
+
+
+@dataclass(slots=True)
+class Content:
+    """A job that was checked. `namespace` is None when it was not given."""
+
+    namespace: str | None
+    name: str | None
+    policy: Policy
+    body: bytes
+    suspended: bool
+
+
+def parse_name(text: str) -> bool:
+    return _name(text) is not None
+
+
+def parse_namespace(text: str) -> bool:
+    return _namespace(text) is not None
+
+
+def read_job(
+    raw: bytes, settings: Settings, now_ms: int, *, kept: Trigger | None = None, tolerant: bool = False
+) -> Content:
+    """A request's body. Problem invalid-json, invalid-job or invalid-trigger.
+
+    `kept` is the trigger of the job to be edited; `tolerant` skips what is read-only, so that an answer can be edited
+    and put back."""
+    if len(raw) > settings.body_max_bytes:
+        raise too_large(len(raw), settings.body_max_bytes)
+    try:
+        given = _decoder.decode(raw)
+    except (ValueError, RecursionError):
+        return _slow(strict.parse(raw), settings, now_ms, kept, tolerant)
+    errors: list[FieldError] = []
+    content = content_of(given, settings, now_ms, errors, kept)
+    if errors:
+        raise refused(errors)
+    return content
+
+
+def read_plain(value: Any, settings: Settings, now_ms: int, kept: Trigger | None = None) -> Content:
+    """The same from a decoded value."""
+    return _slow(value, settings, now_ms, kept, False)
+
+
+def _slow(value: Any, settings: Settings, now_ms: int, kept: Trigger | None, tolerant: bool) -> Content:
+    errors: list[FieldError] = []
+    if tolerant and isinstance(value, dict):
+        value = {k: v for k, v in value.items() if k not in READ_ONLY}
+    given = strict.examine(value, JobIn, errors, READ_ONLY)
+    if given is not None:
+        bad = {error.pointer for error in errors}
+        more: list[FieldError] = []
+        content = content_of(given, settings, now_ms, more, kept)
+        # What the walk took out looks missing now: only errors at other places are news.
+        errors += [e for e in more if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)]
+        if not errors:
+            return content
+    raise refused(errors)
+
+
+def refused(errors: list[FieldError]) -> Problem:
+    only_trigger = all(e.pointer == "/trigger" or e.pointer.startswith("/trigger/") for e in errors)
+    return Problem("invalid-trigger" if only_trigger else "invalid-job", errors=errors)
+
+
+def too_large(size: int, limit: int) -> Problem:
+    return Problem("too-large", f"The job takes {size:,} bytes; {limit:,} is the limit.")
+
+
+def create_command(content: Content, *, replace: bool = False, if_none: bool = False) -> bytes:
+    return encode(
+        CreateJob(
+            content.namespace or DEFAULT_NAMESPACE,
+            content.name,
+            content.policy,
+            content.body,
+            content.suspended,
+            replace,
+            if_none,
+        )
+    )
+
+
+def content_of(
+    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None = None
+) -> Content:
+    """Errors are added to the list; the result is of use only when none were. The given job is used up."""
+    name, namespace = given.name, given.namespace
+    if namespace is not None and not _namespace(namespace):
+        errors.append(FieldError("/namespace", f"breaks the rule for namespaces; {_NAMESPACE_RULE}"))
+    if name is not None and not _name(name):
+        errors.append(FieldError("/name", f"breaks the rule for names; {_NAME_RULE}"))
+    policy = _policy(given, settings, now_ms, errors, kept)
+    if given.labels:
+        _labels(given.labels, "/labels", errors)
+    if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
+        errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
+    if given.conditions or given.conditions_timeout is not None or given.notify is not None:
+        _not_yet(given, errors)
+    if given.params:
+        encode_params(given.params, settings, errors)
+    suspended = given.suspended
+    if errors:
+        return Content(namespace, name, policy, b"", suspended)
+    given.name = given.namespace = None
+    given.suspended = False
+    body = _json(given)
+    if len(body) > settings.body_max_bytes:
+        errors.append(FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit"))
+    return Content(namespace, name, policy, body, suspended)
+
+
+def _policy(
+    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None
+) -> Policy:
+    trigger = trigger_of(given.trigger, now_ms, errors, kept)
+    need = need_of(given.handler, errors)
+    timeout = min(_TIMEOUT_MS, settings.timeout_ceiling_ms)
+    if given.timeout is not None:
+        timeout = _timeout(given.timeout, settings, errors)
+    queue = given.queue
+    if queue is None or queue == DEFAULT_QUEUE:
+        given.queue, queue = None, DEFAULT_QUEUE
+    elif not _name(queue):
+        errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
+    return Policy(
+        trigger=trigger,
+        priority=given.priority,
+        queue=queue,
+        timeout_ms=timeout,
+        delivery=Delivery.AT_LEAST_ONCE if given.delivery is None else _DELIVERY[given.delivery],
+        max_lost=given.max_lost,
+        suspend_after=given.suspend_after,
+        retry=_RETRY if given.retry is None else _retry(given.retry, errors),
+        overlap=Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap],
+        misfire=_MISFIRE_DEFAULT if given.misfire is None else _misfire(given, errors),
+        max_concurrency=given.max_concurrency,
+        handler_need=need,
+        node_labels=() if given.placement is None else _placement(given.placement, errors),
+        retention=_RETENTION if given.retention is None else _retention(given.retention, errors),
+    )
+
+
+def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
+    timeout = duration_of(text, "/timeout", errors)
+    if timeout is None:
+        return _TIMEOUT_MS
+    ceiling = settings.timeout_ceiling_ms
+    if timeout > ceiling:
+        errors.append(
+            FieldError(
+                "/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed"
+            )
+        )
+    elif timeout == 0:
+        errors.append(
+            FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}")
+        )
+    return timeout
+
+
+def _retry(given: RetryIn, errors: list[FieldError]) -> Retry:
+    delays = [duration_of(text, f"/retry/delays/{i}", errors) or 0 for i, text in enumerate(given.delays)]
+    if not given.on:
+        errors.append(
+            FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out')
+        )
+    return Retry(tuple(delays), tuple(sorted({_OUTCOME[on] for on in given.on})))
+
+
+def _misfire(given: JobIn, errors: list[FieldError]) -> Misfire:
+    assert given.misfire is not None
+    grace = duration_of(given.misfire.grace, "/misfire/grace", errors) or 0
+    return Misfire(_MISFIRE[given.misfire.policy], grace)
+
+
+def _placement(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
+    if given.on == "all":
+        errors.append(FieldError("/placement/on", 'is not supported yet; give "one" or leave it out'))
+    _labels(given.labels, "/placement/labels", errors)
+    return tuple(sorted(given.labels.items()))
+
+
+def _retention(given: RetentionIn, errors: list[FieldError]) -> Retention:
+    age = duration_of(given.max_age, "/retention/max_age", errors) or 0
+    return Retention(given.succeeded, given.failed, age)
+
+
+def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
+    if len(labels) > LABELS_MAX:
+        errors.append(FieldError(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
+    for key, value in labels.items():
+        if not 1 <= len(key) <= LABEL_KEY_MAX:
+            errors.append(
+                FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters")
+            )
+        if len(value) > LABEL_VALUE_MAX:
+            errors.append(
+                FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters")
+            )
+
+
+def _not_yet(given: JobIn, errors: list[FieldError]) -> None:
+    for field in ("conditions", "conditions_timeout", "notify"):
+        if getattr(given, field) not in (None, []):
+            errors.append(FieldError(f"/{field}", "is not supported yet; leave it out"))
+
+
+def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
+    """JSON of params, within their limits of size and depth."""
+    if strict.nests_deeper(params):
+        errors.append(
+            FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed")
+        )
+        return b"{}"
+    raw = _json(params)
+    if len(raw) > settings.params_max_bytes:
+        errors.append(
+            FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit")
+        )
+    return raw

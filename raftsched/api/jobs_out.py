@@ -1,0 +1,59 @@
+"""A row of the JOBS table -> the JSON of the API: its state, then its content as given, defaults filled in."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched import schedule
+from raftsched.api.durations import format_duration, format_time, format_time_or_none
+from raftsched.api.schema import JobOut, JobShown
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import Job, JobState
+
+_shown = msgspec.json.Decoder(JobShown).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def next_fire_at_ms(job: Job, now_ms: int) -> int | None:
+    """When it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
+    here, for display only; its jitter is not known yet."""
+    if job.state is not JobState.SCHEDULED:
+        return None
+    if job.fire_at_ms is not None:
+        return job.fire_at_ms
+    trigger = job.policy.trigger
+    if not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
+        return None
+    return schedule.next_nominal(trigger, now_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
+
+
+def job_json(job: Job, now_ms: int) -> bytes:
+    head = _encode(
+        JobOut(
+            id=job_text(job.id),
+            name=job.name,
+            namespace=job.namespace,
+            state=job.state.name,
+            revision=job.revision,
+            next_fire_at=format_time_or_none(next_fire_at_ms(job, now_ms)),
+            last_instance=None if job.last_instance is None else instance_text(job.last_instance),
+            created_at=format_time(job.created_at_ms),
+            modified_at=format_time(job.modified_at_ms),
+            running=job.active - job.held,
+            active=job.active,
+            runs=job.runs,
+            failures_in_a_row=job.failures_in_a_row,
+            last_start_at=format_time_or_none(job.last_start_at_ms),
+            last_end_at=format_time_or_none(job.last_end_at_ms),
+            last_executor=job.last_node,
+            error=job.error,
+        )
+    )
+    content = _shown(job.body)
+    if content.timeout is None:
+        content.timeout = format_duration(job.policy.timeout_ms)
+    return head[:-1] + b"," + _encode(content)[1:]
+
+
+def etag(job: Job) -> str:
+    return f'"{job.revision}"'

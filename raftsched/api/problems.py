@@ -1,0 +1,95 @@
+"""Errors as RFC 9457 problem details (application/problem+json).
+
+`type` is stable (`urn:raftsched:problem:<code>`, the code again in `code`), `errors` names each bad field by its JSON
+pointer (RFC 6901) and says what would be right. Codes and their HTTP statuses are in `raftsched.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from aiohttp import web
+
+from raftsched.core.commands import Rejected
+from raftsched.errors import KINDS, RaftschedError
+
+MEDIA_TYPE = "application/problem+json"
+ERRORS_MAX = 100  # reported of one request
+_RETRY_AFTER_S = {"no-leader": "1", "overloaded": "1", "stopping": "1", "behind": "1"}
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """What is wrong at one place of the body (`pointer`, "" for all of it), and what would be right."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct, omit_defaults=True):
+    """The JSON of a problem."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: Sequence[FieldError] = ()
+
+
+class Problem(RaftschedError):
+    """Answers the request with a problem."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str = "",
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if not detail and errors:
+            first = errors[0]
+            detail = f"{first.pointer or 'The body'} {first.detail}."
+            if len(errors) > 1:
+                detail += f" And {len(errors) - 1} more."
+        super().__init__(code, detail)
+        self.errors = tuple(errors[:ERRORS_MAX])
+        self.headers = dict(headers or {})
+
+
+def pointer(*parts: str | int) -> str:
+    """RFC 6901."""
+    return "".join("/" + str(p).replace("~", "~0").replace("/", "~1") for p in parts)
+
+
+def body_of(error: RaftschedError) -> ProblemBody:
+    kind = KINDS[error.code]
+    return ProblemBody(
+        type=f"urn:raftsched:problem:{error.code}",
+        title=kind.title,
+        status=kind.status,
+        code=error.code,
+        detail=error.detail.encode(
+            "utf-8", "replace"
+        ).decode(),  # it may quote a header, whose bytes are anything
+        errors=error.errors if isinstance(error, Problem) else (),
+    )
+
+
+def answer(error: RaftschedError) -> web.Response:
+    body = body_of(error)
+    response = web.Response(
+        body=msgspec.json.encode(body), status=body.status, headers={"Content-Type": MEDIA_TYPE}
+    )
+    if error.code in _RETRY_AFTER_S:
+        response.headers["Retry-After"] = _RETRY_AFTER_S[error.code]
+    if isinstance(error, Problem):
+        response.headers.update(error.headers)
+    return response
+
+
+def from_rejected(rejected: Rejected) -> RaftschedError:
+    """What apply refused. A code that errors.py does not know would be a bug, and is shown as one."""
+    if rejected.code in KINDS:
+        return RaftschedError(rejected.code, rejected.detail)
+    return RaftschedError("internal", f"{rejected.code}: {rejected.detail}")

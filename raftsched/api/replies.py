@@ -1,0 +1,78 @@
+"""Answers: JSON bodies, the headers that say how fresh they are, and proposals turned into either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from aiohttp import web
+from multidict import CIMultiDict
+
+from raftsched.api.context import ApiContext
+from raftsched.api.cursors import encode_cursor
+from raftsched.api.jobs_out import etag, job_json
+from raftsched.api.problems import from_rejected
+from raftsched.core.commands import Accepted, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import Job
+
+_encode = msgspec.json.Encoder().encode
+_JSON = "application/json"
+
+
+def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """JSON that is encoded already."""
+    given = {"Content-Type": _JSON}
+    if headers:
+        given.update(headers)
+    return web.Response(body=body, status=status, headers=given)
+
+
+def reply_value(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return reply(_encode(value), status, headers)
+
+
+def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:
+    headers = {"ETag": etag(job)}
+    if location:
+        headers["Location"] = f"/v1/jobs/{job_text(job.id)}"
+    return reply(job_json(job, ctx.now_ms()), status, headers)
+
+
+def reply_page(
+    request: web.Request, items: Sequence[bytes], listing: str, filters: Mapping[str, str], last: bytes | None
+) -> web.Response:
+    """{"items": [...], "next": cursor or null}, and the next page as a link (RFC 8288). `last`: the key after which the
+    list goes on, None at its end."""
+    headers = {}
+    cursor = b"null"
+    if last is not None:
+        text = encode_cursor(listing, filters, last)
+        cursor = _encode(text)
+        url = request.rel_url.update_query(cursor=text)
+        headers["Link"] = f'<{url}>; rel="next"'
+    body = b'{"items":[' + b",".join(items) + b'],"next":' + cursor + b"}"
+    return reply(body, 200, headers)
+
+
+def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
+    """Who leads, in which term, and up to which index this node has applied. Without a leader reads may be old."""
+    status = ctx.status()
+    headers["Raftsched-Leader"] = status.leader or ""
+    headers["Raftsched-Term"] = str(status.term)
+    headers["Raftsched-Index"] = str(status.applied_index)
+    if status.leader is None:
+        headers["Raftsched-Stale"] = "true"
+
+
+async def propose_one(ctx: ApiContext, command: bytes) -> Accepted:
+    """Raises what apply refused as an error, and NoLeader, UnknownOutcome, Overloaded."""
+    answer = (await ctx.propose((command,), ctx.propose_timeout_s))[0]
+    if isinstance(answer, Rejected):
+        raise from_rejected(answer)
+    return answer
+
+
+def job_of(accepted: Accepted) -> Job:
+    assert accepted.job is not None, "apply answers these commands with the job"
+    return accepted.job

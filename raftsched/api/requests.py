@@ -1,0 +1,268 @@
+"""What every request is checked for, and how its parts are read: Host and Origin, type and size of the body, query
+parameters, preconditions."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.cursors import decode_cursor
+from raftsched.api.durations import parse_time
+from raftsched.api.problems import FieldError, Problem
+from raftsched.core.commands import Barrier, encode
+from raftsched.core.ids import parse_instance, parse_job
+
+PAGE_DEFAULT = 100
+PAGE_MAX = 1_000
+MIN_INDEX_WAIT_S = 5.0
+JSON_TYPES = frozenset({"application/json"})
+PATCH_TYPES = frozenset({"application/json", "application/merge-patch+json"})
+_VERDICTS_MAX = 1_024
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
+_ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
+_BARRIER = encode(Barrier())
+_READ_PARAMETERS = frozenset({"consistency", "min_index"})
+
+
+class HostCheck:
+    """No web page may drive a node through a browser: neither by a name of its own that leads to this address (Host),
+    nor by a request across origins (Origin)."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
+        self._verdicts: dict[str, bool] = {}
+
+    def __call__(self, host: str | None, origin: str | None) -> None:
+        """Raises Problem forbidden-host."""
+        if host is None or not self._known(host):
+            raise Problem(
+                "forbidden-host",
+                "The Host header must be an IP address, localhost, or the advertised name of this node.",
+            )
+        if origin is not None and not _same(origin, host):
+            raise Problem(
+                "forbidden-host", f"Requests from pages of other origins are refused; this one is {host}."
+            )
+
+    def _known(self, host: str) -> bool:
+        verdict = self._verdicts.get(host)
+        if verdict is None:
+            verdict = self._judge(host)
+            if len(self._verdicts) >= _VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[host] = verdict
+        return verdict
+
+    def _judge(self, host: str) -> bool:
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match[1].lower()
+        if name.startswith("["):
+            name = name[1:-1]
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name.rstrip(".") in self._hosts
+        return True
+
+
+def _same(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def check_type(request: web.Request, types: Iterable[str] = JSON_TYPES) -> None:
+    """Raises Problem unsupported-media-type."""
+    given = request.headers.get("Content-Type", "")
+    if given in types or given.partition(";")[0].strip().lower() in types:
+        return
+    said = f"it is {given[:80]}" if given else "none is given"
+    raise Problem("unsupported-media-type", f"Content-Type must be {' or '.join(sorted(types))}; {said}.")
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """All of the body, decompressed. Raises Problem too-large as soon as it is known to be over the limit (bytes)."""
+    length = request.content_length
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    content = request.content
+    if content.is_eof() and not content.at_eof():  # all of it has come: the usual case, one piece
+        raw = content.read_nowait(-1)
+    else:
+        parts: list[bytes] = []
+        size = 0
+        async for part in content.iter_any():
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(part)
+        raw = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(raw) > limit:
+        raise _too_large(limit)
+    return raw
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem("too-large", f"The body is too large; {limit:,} bytes is the limit.")
+
+
+async def optional_json(request: web.Request, limit: int) -> bytes:
+    """The body of a request that may have none (then b"{}")."""
+    raw = await read_body(request, limit)
+    if not raw:
+        return b"{}"
+    check_type(request)
+    return raw
+
+
+class Query:
+    """The query parameters of a request; unknown, repeated and malformed ones are refused with 400."""
+
+    def __init__(self, request: web.Request, *known: str) -> None:
+        self._values: dict[str, str] = {}
+        query = request.query
+        if not query:
+            return
+        errors = []
+        for name in query:
+            if name not in known:
+                allowed = f"known are {', '.join(sorted(known))}" if known else "none are known here"
+                errors.append(f'"{name[:64]}" is not a parameter; {allowed}')
+            elif len(query.getall(name)) > 1:
+                errors.append(f'"{name}" is given more than once')
+        if errors:
+            raise Problem("invalid-parameter", ". ".join(dict.fromkeys(errors)) + ".")
+        self._values = dict(query)
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def parsed(self, name: str, parse: Callable[[str], int]) -> int | None:
+        """`parse` raises ValueError with what is wrong and what would be right."""
+        text = self._values.get(name)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise bad_parameter(name, str(error)) from None
+
+    def time(self, name: str) -> int | None:
+        """Milliseconds."""
+        return self.parsed(name, parse_time)
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        def parse(text: str) -> int:
+            if not text.isascii() or not text.isdigit() or len(text) > 18 or not low <= int(text) <= high:
+                raise ValueError(f"must be an integer from {low} to {high}")
+            return int(text)
+
+        return self.parsed(name, parse)
+
+    def limit(self) -> int:
+        return self.integer("limit", 1, PAGE_MAX) or PAGE_DEFAULT
+
+    def choice(self, name: str, *choices: str) -> str | None:
+        text = self._values.get(name)
+        if text is not None and text not in choices:
+            raise bad_parameter(name, f"must be one of {', '.join(choices)}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        return self.choice(name, "true", "false") == "true"
+
+    def cursor(self, listing: str) -> bytes | None:
+        """The key after which the list goes on."""
+        text = self._values.get("cursor")
+        if text is None:
+            return None
+        try:
+            return decode_cursor(listing, self.filters(), text)
+        except ValueError as error:
+            raise bad_parameter("cursor", str(error)) from None
+
+    def filters(self) -> dict[str, str]:
+        """What decides which rows a list has: all but the page and how fresh it is."""
+        return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", *_READ_PARAMETERS)}
+
+
+def bad_parameter(name: str, detail: str) -> Problem:
+    return Problem(
+        "invalid-parameter", f'The parameter "{name}" {detail}.', [FieldError("", f"?{name} {detail}")]
+    )
+
+
+READ = tuple(sorted(_READ_PARAMETERS))
+
+
+async def fresh_enough(ctx: ApiContext, query: Query) -> None:
+    """?consistency=leader: what was committed before is applied here; ?min_index=N: this node has applied N."""
+    if query.choice("consistency", "local", "leader") == "leader":
+        await ctx.propose((_BARRIER,), ctx.propose_timeout_s)
+    index = query.integer("min_index", 0, 2**53)
+    if (
+        index is not None
+        and ctx.status().applied_index < index
+        and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S)
+    ):
+        raise Problem(
+            "behind", f"This node has not applied index {index} yet; try again or ask another node."
+        )
+
+
+def job_id_of(request: web.Request) -> int:
+    """Raises Problem not-found for a text that is no id, as for one that names nothing."""
+    text = request.match_info["id"]
+    job_id = parse_job(text)
+    if job_id is None:
+        raise Problem(
+            "not-found", f'There is no job "{text[:64]}"; ids have 13 characters, names go by namespace.'
+        )
+    return job_id
+
+
+def instance_key_of(request: web.Request) -> bytes:
+    text = request.match_info["id"]
+    key = parse_instance(text)
+    if key is None:
+        raise Problem("not-found", f'There is no instance "{text[:64]}".')
+    return key
+
+
+def if_match(request: web.Request) -> int | None:
+    """The revision the caller wants to change; None: any. Raises Problem stale-revision, invalid-parameter."""
+    text = request.headers.get("If-Match")
+    if text is None or text.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(text)
+    if match is None:
+        raise Problem("invalid-parameter", 'If-Match must be one ETag as it was answered, such as "3", or *.')
+    return int(match[1])
+
+
+def create_only(request: web.Request) -> bool:
+    """If-None-Match: * on a write."""
+    text = request.headers.get("If-None-Match")
+    if text is None:
+        return False
+    if text.strip() != "*":
+        raise Problem("invalid-parameter", "If-None-Match must be * with a write: create only.")
+    return True
+
+
+def not_modified(request: web.Request, etag: str) -> bool:
+    """If-None-Match on a read."""
+    text = request.headers.get("If-None-Match")
+    if text is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in text.split(",")}
+    return "*" in tags or etag in tags

@@ -1,0 +1,132 @@
+"""Looking up and listing rows of the replicated tables, with a bound on the work of one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from aiohttp import web
+
+from raftsched.api.problems import Problem
+from raftsched.api.requests import job_id_of
+from raftsched.core.apply.tx import decode_instance, decode_job, decode_session
+from raftsched.core.ids import instance_key, instance_text
+from raftsched.core.model import Instance, Job, JobState, Session, TriggerKind
+from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from_u64, name_key, u64
+
+T = TypeVar("T")
+
+SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and its cursor goes on
+
+
+def get_job(view: ReadView, job_id: int) -> Job | None:
+    """None also for a deleted one."""
+    raw = view.get(Table.JOBS, u64(job_id))
+    if raw is None:
+        return None
+    job = decode_job(raw)
+    return None if job.state is JobState.DELETED else job
+
+
+def get_named(view: ReadView, namespace: str, name: str) -> Job | None:
+    raw = view.get(Table.NAMES, name_key(namespace, name))
+    return None if raw is None else get_job(view, from_u64(raw))
+
+
+def requested_job(view: ReadView, request: web.Request) -> Job:
+    """The job that the address names, by id or by namespace and name. Raises Problem not-found."""
+    if "name" in request.match_info:
+        namespace, name = request.match_info["ns"], request.match_info["name"]
+        job = get_named(view, namespace, name) if len(namespace) <= 64 and len(name) <= 128 else None
+        if job is None:
+            raise Problem("not-found", f'There is no job "{name[:128]}" in namespace "{namespace[:64]}".')
+        return job
+    job_id = job_id_of(request)
+    job = get_job(view, job_id)
+    if job is None:
+        raise Problem("not-found", f"There is no job {request.match_info['id']}.")
+    return job
+
+
+def get_instance(view: ReadView, key: bytes) -> Instance | None:
+    raw = view.get(Table.INSTANCES, key)
+    return None if raw is None else decode_instance(raw)
+
+
+def requested_instance(view: ReadView, key: bytes) -> Instance:
+    row = get_instance(view, key)
+    if row is None:
+        raise Problem("not-found", f"There is no instance {instance_text(key)}.")
+    return row
+
+
+def get_session(view: ReadView, number: int) -> Session | None:
+    raw = view.get(Table.SESSIONS, u64(number))
+    return None if raw is None else decode_session(raw)
+
+
+def newest_session(view: ReadView, node: str) -> Session | None:
+    raw = view.get(Table.NODES, node.encode())
+    return None if raw is None else get_session(view, from_u64(raw))
+
+
+def page(
+    rows: Iterable[tuple[bytes, bytes]], limit: int, take: Callable[[bytes, bytes], T | None]
+) -> tuple[list[T], bytes | None]:
+    """Rows that `take` keeps, and the key of the last row looked at when there may be more."""
+    items: list[T] = []
+    last = None
+    for seen, (key, value) in enumerate(rows):
+        if len(items) >= limit or seen >= SCAN_MAX:
+            return items, last
+        item = take(key, value)
+        if item is not None:
+            items.append(item)
+        last = key
+    return items, None
+
+
+def following(key: bytes) -> bytes:
+    """The smallest key above this one."""
+    return key + b"\0"
+
+
+def instances_of(
+    view: ReadView, job: Job, low_ms: int, high_ms: int, before: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """(instance key, row) of one job, newest first, from `low_ms` up to below `high_ms`, below the key `before`.
+
+    The scheduled instance of a one-shot has no BY_JOB row: its key follows from the job."""
+    extra = sorted((k for k in _own_keys(job) if low_ms <= from_u64(k[:8]) < high_ms), reverse=True)
+    if before is not None:
+        extra = [key for key in extra if key < before]
+    prefix = u64(job.id)
+    low = prefix + u64(low_ms)
+    high = prefix + u64(high_ms) if before is None else min(prefix + u64(high_ms), by_job_key(before))
+    for index_key, _ in view.scan(Table.BY_JOB, low, high, reverse=True):
+        key = from_by_job(index_key)
+        while extra and extra[0] >= key:
+            own = extra.pop(0)
+            if own != key:
+                yield from _row(view, own)
+        yield from _row(view, key)
+    for own in extra:
+        yield from _row(view, own)
+
+
+def _row(view: ReadView, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+    raw = view.get(Table.INSTANCES, key)
+    if raw is not None:
+        yield key, raw
+
+
+def _own_keys(job: Job) -> set[bytes]:
+    trigger = job.policy.trigger
+    if not trigger.once:
+        return set()
+    keys = {instance_key(trigger.at_ms, job.id)}
+    if trigger.kind is TriggerKind.IN:
+        keys = {instance_key(job.anchor_at_ms + trigger.period_ms, job.id)}
+    if job.last_instance is not None:
+        keys.add(job.last_instance)
+    return keys

@@ -1,0 +1,70 @@
+"""When something will run, in words and times: of a job, or of a trigger that is only being thought about."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from raftsched import schedule
+from raftsched.api import strict
+from raftsched.api.context import ApiContext
+from raftsched.api.durations import format_time
+from raftsched.api.problems import FieldError, Problem
+from raftsched.api.replies import reply_value
+from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.rows import requested_job
+from raftsched.api.schema import PreviewIn
+from raftsched.api.triggers_in import time_of, trigger_of
+from raftsched.core.model import JobState, Trigger, TriggerKind
+
+BODY_MAX = 16 * 1024  # bytes
+COUNT_DEFAULT = 10
+COUNT_MAX = 100
+
+_preview = msgspec.json.Decoder(PreviewIn)
+
+
+async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
+    check_type(request)
+    Query(request)
+    given = strict.read(await read_body(request, BODY_MAX), PreviewIn, _preview, "invalid-body")
+    errors: list[FieldError] = []
+    start = time_of(given.from_, "/from", errors)
+    from_ms = ctx.now_ms() if start is None else start
+    trigger = trigger_of(given.trigger, min(from_ms, ctx.now_ms()), errors)
+    if errors:
+        raise Problem("invalid-trigger", errors=errors)
+    anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
+    return _reply(trigger, from_ms, given.count, anchor_ms, 0)
+
+
+async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Nominal times, before jitter. None while the job is not scheduled."""
+    query = Query(request, "count", *READ)
+    count = query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
+    await fresh_enough(ctx, query)
+    with ctx.read() as view:
+        job = requested_job(view, request)
+    trigger = job.policy.trigger
+    if job.state is not JobState.SCHEDULED:
+        return reply_value({"description": schedule.describe(trigger), "next": []})
+    if trigger.max_runs is not None:
+        count = min(count, max(0, trigger.max_runs - job.runs))
+    from_ms = ctx.now_ms()
+    if job.nominal_at_ms is not None:
+        from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
+    return _reply(trigger, from_ms, count, job.anchor_at_ms, job.id)
+
+
+def _reply(trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int) -> web.Response:
+    if trigger.kind is TriggerKind.MANUAL or count == 0:
+        times = []
+    else:
+        times = schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id)
+    return reply_value(
+        {
+            "description": schedule.describe(trigger),
+            "next": [{"at": format_time(time.at_ms), "note": time.note} for time in times],
+        }
+    )
