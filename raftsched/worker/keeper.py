@@ -1,0 +1,256 @@
+"""A keeper: the small process around one attempt, or around one service process that runs attempts one after the other.
+
+It is the subreaper of everything below it, so nothing can leave its tree. It begins to kill when the lease is about
+to end, when the supervisor or the node is gone, when it is told to, on timeout, and when the main process has ended
+but others are left; and it reports an end only when nothing is left. It decides alone: neither node nor supervisor
+has to be awake for it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from raftsched.clock import SystemClock
+from raftsched.worker import wire
+from raftsched.worker.lease import LeaseSlot
+from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group
+from raftsched.worker.spool import STDERR, STDOUT, Capture
+
+BEGAN_AFTER_MS = 200  # an attempt that is over sooner is reported once, as ended
+_CHUNK = 64 * 1024
+
+
+class CannotStart(Exception):
+    """The reason, for the user, why nothing could be started."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What every keeper needs of the supervisor that forked it."""
+
+    lease: LeaseSlot
+    life_fd: int  # read end of a pipe whose write end only the node has
+    lock_fd: int  # held open only: the lock of the data directory
+    live_directory: str  # spool files
+    output_max: int  # bytes kept of an attempt's output
+
+
+class Tree:
+    """A main process in a session of its own, everything below it, and what ends it."""
+
+    def __init__(self, around: Surroundings, control: socket.socket, session: int) -> None:
+        self.clock = SystemClock()
+        self.control = control
+        self.capture = Capture(around.live_directory, around.output_max)
+        self.asked: int | None = None  # outcome, once it was asked to end
+        self.lost = False  # killed for the sake of the lease
+        self.pid = 0
+        self.status = 0  # wait status of the main process
+        self._lease = around.lease
+        self._session = session
+        self._life_fd = around.life_fd
+        self._kill_at: int | None = None
+        self._timer = BootTimer()
+        self._poll = select.poll()
+        self._streams: dict[int, int] = {}
+
+    def start(self, spawn: Callable[[int, int], int]) -> None:
+        """`spawn` gets the descriptors for stdout and stderr and returns the pid. Raises CannotStart.
+
+        Nothing is started when the lease has no room left."""
+        if self._lease.kill_at(self._session) <= self.clock.boot_ms():
+            self.lost = True
+            raise CannotStart("the lease was about to end")
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        self._streams = {out: STDOUT, err: STDERR}
+        try:
+            self.pid = spawn(out_end, err_end)
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        for fd in (out, err):
+            os.set_blocking(fd, False)
+            self._poll.register(fd, select.POLLIN)
+        self._pidfd = os.pidfd_open(self.pid)
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._poll.register(self._timer.fd, select.POLLIN)
+        self._poll.register(self._life_fd, 0)  # hang-up only
+        self._poll.register(self.control.fileno(), select.POLLIN)
+
+    def ask(self, outcome: int, grace_ms: int) -> None:
+        """TERM now, KILL after the grace period."""
+        if self.asked is None:
+            self.asked = outcome
+            self._kill_at = self.clock.boot_ms() + grace_ms
+            kill_group(self.pid, signal.SIGTERM)
+
+    def watch(
+        self,
+        timers: Callable[[int], int | None],
+        token: Callable[[], int],
+        before_read: Callable[[], None] = lambda: None,
+        collect: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Until the main process ended or has to be killed; then until nothing is left.
+
+        `timers` gets the time (boot ms), does what is due and says when it wants to be called again."""
+        while True:
+            now = self.clock.boot_ms()
+            wake_at = self._lease.kill_at(self._session)
+            if wake_at <= now:
+                self.lost = True
+                break
+            wanted = timers(now)  # may ask it to end
+            if wanted is not None:
+                wake_at = min(wake_at, wanted)
+            if self._kill_at is not None:
+                if self._kill_at <= now:
+                    break
+                wake_at = min(wake_at, self._kill_at)
+            if self.capture.flush_at is not None:
+                if self.capture.flush_at <= now or self.capture.urgent:
+                    self.capture.flush(token())
+                else:
+                    wake_at = min(wake_at, self.capture.flush_at)
+            self._timer.arm(wake_at)
+            ended = False
+            for fd, _events in self._poll.poll():
+                if fd in self._streams:
+                    before_read()
+                    self._read(fd)
+                elif fd == self._pidfd:
+                    ended = True
+                elif fd == self._life_fd:
+                    self.lost = True
+                    ended = True
+                elif fd == self.control.fileno():
+                    data = self.control.recv(16)
+                    if not data or data == wire.CMD_FENCE:
+                        self.lost = True
+                        ended = True
+                    elif data == wire.CMD_COLLECT:
+                        collect()
+                    else:
+                        outcome = wire.TIMED_OUT if data[:1] == wire.CMD_TIMEOUT else wire.KILLED
+                        self.ask(outcome, int.from_bytes(data[1:5], "little"))
+            if ended:
+                break
+        self._end()
+
+    def _end(self) -> None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            kill_group(self.pid, signal.SIGKILL)
+        else:
+            self.status = status
+        if has_children():
+            found = end_descendants(self.pid)
+            if found is not None:
+                self.status = found
+        self.drain()
+
+    def drain(self) -> None:
+        """Reads what is in the pipes. A stranger who was handed a write end does not keep it waiting."""
+        for fd in list(self._streams):
+            while fd in self._streams and self._read(fd):
+                pass
+
+    def _read(self, fd: int) -> bool:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(fd)
+            del self._streams[fd]
+            return False
+        self.capture.write(self._streams[fd], data, self.clock.boot_ms())
+        return True
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell says it: 128 + the signal's number for a killed process."""
+        if os.WIFSIGNALED(self.status):
+            return 128 + os.WTERMSIG(self.status)
+        return os.WEXITSTATUS(self.status)
+
+
+def describe_exit(code: int) -> str:
+    if code > 128:
+        try:
+            return f"killed by {signal.Signals(code - 128).name}"
+        except ValueError:
+            pass
+    return f"exit code {code}"
+
+
+def asked_error(outcome: int, timeout_ms: int | None, reason: str = "") -> str:
+    """What a user reads about an attempt that was asked to end."""
+    if outcome == wire.TIMED_OUT and timeout_ms is not None:
+        return f"timed out after {timeout_ms / 1000:g} s"
+    return reason or "killed on request"
+
+
+def keep_attempt(
+    around: Surroundings, control: socket.socket, launch: wire.Launch, spawn: Callable[[int, int], int]
+) -> None:
+    """The whole life of the keeper of one attempt; its last words go to `control`."""
+    tree = Tree(around, control, launch.session)
+    clock = tree.clock
+    started_at_ms = clock.wall_ms()
+    token = launch.token
+
+    def send(message: wire.Began | wire.Done) -> None:
+        try:
+            control.send(wire.encode(message))
+        except OSError:  # the supervisor is gone, and so is everybody who would like to know
+            pass
+
+    def done(
+        outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms
+    ) -> None:
+        frames, spooled, truncated = tree.capture.finish(token)
+        ended_at_ms = max(clock.wall_ms(), began or 0)
+        send(
+            wire.Done(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated)
+        )
+
+    try:
+        tree.start(spawn)
+    except CannotStart as exc:
+        if tree.lost:
+            done(wire.LOST, None, str(exc), None)
+            return
+        tree.capture.write(STDERR, f"raftsched: {exc}\n".encode(), clock.boot_ms())
+        done(wire.FAILED, None, wire.shorten(str(exc)))
+        return
+    begun = clock.boot_ms()
+    timeout_at = begun + launch.timeout_ms
+    began_at: int | None = begun + BEGAN_AFTER_MS
+
+    def timers(now: int) -> int | None:
+        nonlocal began_at
+        if began_at is not None and began_at <= now:
+            began_at = None
+            send(wire.Began(token, started_at_ms))
+        if timeout_at <= now:
+            tree.ask(wire.TIMED_OUT, launch.grace_ms)
+            return began_at
+        return timeout_at if began_at is None else min(began_at, timeout_at)
+
+    tree.watch(timers, lambda: token)
+    code = tree.exit_code
+    if tree.lost:
+        done(wire.LOST, code, "stopped: the node's lease ended, or the node did")
+    elif tree.asked is not None:
+        done(tree.asked, code, asked_error(tree.asked, launch.timeout_ms))
+    elif code == 0:
+        done(wire.SUCCEEDED, 0, None)
+    else:
+        done(wire.FAILED, code, wire.shorten(f"{describe_exit(code)}\n{tree.capture.tail()}".rstrip()))

@@ -1,0 +1,244 @@
+"""What attempts printed, on the disk of the node that ran them: segment files, written one after the other.
+
+A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
+spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
+end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftsched.core.model import OutputRef
+from raftsched.errors import RaftschedError
+from raftsched.worker import spool
+
+_MAGIC = b"RSo1"
+# magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these
+_HEADER = struct.Struct("<4sIQqQ32s")
+_CRC = struct.Struct("<I")
+HEADER_SIZE = _HEADER.size + _CRC.size
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Output to be kept: `frames`, or the spool file of the token when `spooled`."""
+
+    token: int
+    ended_at_ms: int
+    frames: bytes = b""
+    spooled: bool = False
+    truncated: int = 0
+
+
+class OutputStore:
+    """Safe for threads; the appending side is meant for one."""
+
+    def __init__(
+        self, directory: Path, *, max_attempt_bytes: int = 1024 * 1024, segment_bytes: int = 64 * 1024 * 1024
+    ) -> None:
+        """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
+        makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
+        for reading only."""
+        self.directory = directory
+        self.live_directory = directory / "live"
+        self.max_attempt_bytes = max_attempt_bytes
+        self._segment_bytes = segment_bytes
+        self._lock = threading.Lock()
+        self.live_directory.mkdir(parents=True, exist_ok=True)
+        numbers = self._numbers()
+        self._number = numbers[-1] if numbers else 1
+        self._fd = self._open_segment(self._number)
+        self._end = self._whole_size()
+        if self._end < os.fstat(self._fd).st_size:
+            os.ftruncate(self._fd, self._end)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def clear_live(self) -> None:
+        """Removes spool files that nobody will finish. Only while nothing runs."""
+        for path in self.live_directory.iterdir():
+            path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ writing
+
+    def append(self, records: Sequence[Record]) -> list[OutputRef | None]:
+        """Writes them with one fdatasync; blocks. None for a record without any output.
+
+        Raises OSError (a full disk) with nothing written and the spool files still there."""
+        with self._lock:
+            if self._end >= self._segment_bytes:
+                self._roll()
+            start = self._end
+            refs: list[OutputRef | None] = []
+            try:
+                for record in records:
+                    refs.append(self._append(record))
+                if self._end != start:
+                    os.fdatasync(self._fd)
+            except OSError:
+                self._end = start
+                os.ftruncate(self._fd, start)
+                raise
+        for record in records:
+            if record.spooled:
+                self.discard(record.token)
+        return refs
+
+    def _append(self, record: Record) -> OutputRef | None:
+        body = record.frames
+        if record.spooled:
+            try:
+                body = self._live_path(record.token).read_bytes()
+            except FileNotFoundError:
+                body = b""
+        if not body:
+            return None
+        digest = hashlib.sha256(body).digest()
+        head = _HEADER.pack(_MAGIC, len(body), record.token, record.ended_at_ms, record.truncated, digest)
+        data = head + _CRC.pack(zlib.crc32(head)) + body
+        offset = self._end
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
+        self._end += len(data)
+        return OutputRef(self._number, offset, len(body), digest, record.truncated)
+
+    def discard(self, token: int) -> None:
+        """Removes the spool file of an attempt, if it has one."""
+        self._live_path(token).unlink(missing_ok=True)
+
+    def _roll(self) -> None:
+        fd = self._open_segment(self._number + 1)
+        os.close(self._fd)
+        self._fd = fd
+        self._number += 1
+        self._end = os.fstat(fd).st_size
+
+    def _open_segment(self, number: int) -> int:
+        path = self._segment_path(number)
+        fresh = not path.exists()
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        if fresh:  # the name has to be on the disk before a reference to it is
+            directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        return fd
+
+    def _whole_size(self) -> int:
+        """Where the whole records of the open segment end."""
+        size = os.fstat(self._fd).st_size
+        at = 0
+        while True:
+            head = os.pread(self._fd, HEADER_SIZE, at)
+            body_size = _body_size(head)
+            if body_size is None or at + HEADER_SIZE + body_size > size:
+                return at
+            body = os.pread(self._fd, body_size, at + HEADER_SIZE)
+            if hashlib.sha256(body).digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
+                return at
+            at += HEADER_SIZE + body_size
+
+    # ------------------------------------------------------------ reading
+
+    def read(
+        self, ref: OutputRef, stream: str | None = None, offset: int = 0, limit: int | None = None
+    ) -> bytes:
+        """Output as text: everything as it came, or "stdout" or "stderr" only; `limit` bytes of it from `offset`.
+
+        Raises RaftschedError "output-gone" when its segment was deleted or is damaged."""
+        try:
+            fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise RaftschedError("output-gone", "The output was deleted with its segment, by age.") from None
+        try:
+            body = os.pread(fd, ref.size, ref.offset + HEADER_SIZE)
+        finally:
+            os.close(fd)
+        if len(body) != ref.size or hashlib.sha256(body).digest() != ref.sha256:
+            raise RaftschedError("output-gone", "The stored output is damaged: its digest does not fit.")
+        return _cut(spool.render(body, _stream_number(stream)), offset, limit)
+
+    def live(
+        self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None
+    ) -> bytes | None:
+        """What a running attempt has printed so far; None when nothing is there (yet, or not any more).
+
+        Once the middle is being left out, what lies behind it moves; until then offsets are stable."""
+        try:
+            body = self._live_path(token).read_bytes()
+        except FileNotFoundError:
+            return None
+        return _cut(spool.render(body, _stream_number(stream)), offset, limit)
+
+    # ------------------------------------------------------------ deleting
+
+    def drop_before(self, ms: int) -> int:
+        """Deletes the segments whose newest record is older than this (UTC ms); returns how many."""
+        dropped = 0
+        with self._lock:
+            if self._end and self._newest_ms(self._number) < ms:
+                self._roll()
+            for number in self._numbers():
+                if number == self._number:
+                    continue
+                if self._newest_ms(number) >= ms:
+                    break
+                self._segment_path(number).unlink(missing_ok=True)
+                dropped += 1
+        return dropped
+
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(self._segment_path(number).stat().st_size for number in self._numbers())
+
+    def _newest_ms(self, number: int) -> int:
+        return self._segment_path(number).stat().st_mtime_ns // 1_000_000
+
+    def _numbers(self) -> list[int]:
+        names = (path.name for path in self.directory.glob("seg-*.dat"))
+        return sorted(int(name[4:-4]) for name in names if name[4:-4].isdigit())
+
+    def _segment_path(self, number: int) -> Path:
+        return self.directory / f"seg-{number:08d}.dat"
+
+    def _live_path(self, token: int) -> Path:
+        return self.live_directory / spool.live_name(token)
+
+
+def _body_size(head: bytes) -> int | None:
+    if len(head) < HEADER_SIZE or head[:4] != _MAGIC:
+        return None
+    if zlib.crc32(head[: _HEADER.size]) != _CRC.unpack(head[_HEADER.size :])[0]:
+        return None
+    size: int = _HEADER.unpack(head[: _HEADER.size])[1]
+    return size
+
+
+def _stream_number(stream: str | None) -> int | None:
+    if stream is None:
+        return None
+    try:
+        return {"stdout": spool.STDOUT, "stderr": spool.STDERR}[stream]
+    except KeyError:
+        detail = f'stream is {stream!r}; it can be "stdout" or "stderr", or be left out for both.'
+        raise RaftschedError("invalid-parameter", detail) from None
+
+
+def _cut(text: bytes, offset: int, limit: int | None) -> bytes:
+    if offset == 0 and limit is None:
+        return text
+    return text[offset : None if limit is None else offset + limit]

@@ -1,0 +1,175 @@
+"""Linux process facts that the standard library does not offer: subreapers, boot-time timers, killing a whole tree."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+from collections.abc import Iterable
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_CLOCK_BOOTTIME = 7
+_TFD_NONBLOCK = os.O_NONBLOCK
+_TFD_CLOEXEC = os.O_CLOEXEC
+_TFD_TIMER_ABSTIME = 1
+_ITIMERSPEC = struct.Struct("@qqqq")  # interval s, ns; value s, ns
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), f"prctl({option}, {value})")
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's (prctl(2))."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """SIGKILL for this process when its parent ends (prctl(2))."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class BootTimer:
+    """A timerfd on CLOCK_BOOTTIME: also fires when the machine slept over its time. Readable once it is due."""
+
+    def __init__(self) -> None:
+        self.fd: int = _libc.timerfd_create(_CLOCK_BOOTTIME, _TFD_NONBLOCK | _TFD_CLOEXEC)
+        if self.fd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), "timerfd_create")
+
+    def arm(self, at_boot_ms: int) -> None:
+        """Fires at this time, at once when it has passed."""
+        at = max(at_boot_ms, 1)
+        spec = _ITIMERSPEC.pack(0, 0, at // 1000, at % 1000 * 1_000_000)
+        if _libc.timerfd_settime(self.fd, _TFD_TIMER_ABSTIME, spec, None) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), "timerfd_settime")
+
+
+def close_all_but(keep: Iterable[int]) -> None:
+    """Closes every descriptor of this process but these."""
+    low = 0
+    for fd in sorted(keep):
+        if low < fd:  # closerange(0, 0) closes descriptor 0
+            os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, 1 << 30)
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            line = stat.read(4096)
+    except OSError:  # it is gone
+        return None
+    return int(line[line.rfind(b")") + 1 :].split(None, 2)[1])
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks since boot (proc(5), stat field 22): tells a reused pid apart."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            line = stat.read(4096)
+    except OSError:
+        return None
+    return line[line.rfind(b")") + 1 :].split()[19].decode()
+
+
+def descendants(root: int, leave_out: Iterable[int] = ()) -> list[tuple[int, int]]:
+    """(pid, parent) of everything below `root`; the trees of its children in `leave_out` are left out."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            parent = _parent(int(name))
+            if parent is not None:
+                children.setdefault(parent, []).append(int(name))
+    spared = set(leave_out)
+    found: list[tuple[int, int]] = []
+    level = [(pid, root) for pid in children.get(root, ()) if pid not in spared]
+    while level:
+        found += level
+        level = [(child, pid) for pid, _ in level for child in children.get(pid, ())]
+    return found
+
+
+def _kill(pid: int, parent: int) -> None:
+    # The number may have been given to somebody else since it was read; a pidfd stays with its process.
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if _parent(pid) in (parent, os.getpid()):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def kill_group(leader: int, number: int) -> None:
+    """Signals a process group; nothing happens when it is empty. The kernel does it in one go, forks cannot escape."""
+    try:
+        os.killpg(leader, number)
+    except OSError:
+        pass
+
+
+def has_children() -> bool:
+    """True while this process has any child, dead ones included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def end_descendants(wanted: int = 0) -> int | None:
+    """SIGKILL for everything below this process, until nothing is left. Needs `become_subreaper`.
+
+    Returns the wait status of child `wanted`, None when it was not among those reaped. A process that forks while it is
+    killed leaves its child to this process, so the next round finds it.
+    """
+    status: int | None = None
+    me = os.getpid()
+    while True:
+        try:
+            while True:
+                pid, code = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid == wanted:
+                    status = code
+        except ChildProcessError:
+            return status
+        for found, parent in descendants(me):
+            _kill(found, parent)
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # until one of them is dead
+        except ChildProcessError:
+            return status
+
+
+def end_strays(known: Iterable[int]) -> None:
+    """The same for the trees of children that are not `known`: what a keeper left that was itself killed."""
+    me = os.getpid()
+    known = set(known)
+    while True:
+        strays = descendants(me, known)
+        if not strays:
+            return
+        for pid, parent in strays:
+            _kill(pid, parent)
+        for pid, parent in strays:
+            if parent == me:
+                try:
+                    os.waitpid(pid, 0)
+                except ChildProcessError:
+                    pass

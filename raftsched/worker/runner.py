@@ -1,0 +1,396 @@
+"""The node's handle of its supervisor process: launch, kill, lease, fence, and the ends that come back.
+
+Requests leave in the order in which they were made, many in one write. An end is told only when nothing of the
+attempt is left and its output, if any, is on the disk; attempts without output do not wait for a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+import raftsched
+from raftsched.clock import Clock
+from raftsched.core.model import Outcome, OutputRef
+from raftsched.errors import StartupError
+from raftsched.worker import processes, wire
+from raftsched.worker.lease import LeaseSlot
+from raftsched.worker.output import OutputStore, Record
+
+GRACE_MS = 5_000  # from TERM to KILL
+_READ = 256 * 1024
+_MODULE = "raftsched.worker.supervisor"
+# What jobs see of the node's own environment (the supervisor already gets nothing else).
+BASE_ENVIRONMENT = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
+        *("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    )
+)
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt to be run, under a session that holds its lease."""
+
+    token: int
+    session: int
+    task: wire.Task
+    timeout_ms: int
+    grace_ms: int = GRACE_MS
+
+
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How it ended; nothing of it is left. LOST: killed (or not even started) because the lease was about to end, by a
+    fence, or while stopping."""
+
+    outcome: Outcome
+    started_at_ms: int | None
+    ended_at_ms: int
+    exit_code: int | None = None
+    error: str | None = None
+    result: bytes | None = None
+    output: OutputRef | None = None
+
+
+def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of the node's environment jobs may see: BASE_ENVIRONMENT and the LC_ variables."""
+    return {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
+
+
+class Runner:
+    def __init__(
+        self,
+        directory: Path,
+        output: OutputStore,
+        clock: Clock,
+        *,
+        python_processes: int = 8,
+        pythonpath: Sequence[Path] = (),
+    ) -> None:
+        """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
+        `python_processes`: how many python runs at a time; as many as the node has slots."""
+        self._directory = directory
+        self._output = output
+        self._clock = clock
+        self._python_processes = python_processes
+        self._pythonpath = pythonpath
+        self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
+        self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_died: Callable[[], None] = lambda: None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._slot, self._slot_fd = LeaseSlot.create()
+        self._life = -1
+        self._out: list[bytes] = []
+        self._unsent = b""
+        self._flush_due = False
+        self._number = 0
+        self._fences: dict[int, asyncio.Future[None]] = {}
+        self._ping_sent: tuple[int, int] | None = (
+            None  # number and boot ms of the ping that was not answered yet
+        )
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
+        self._to_disk: list[wire.Done] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
+
+    # ------------------------------------------------------------ life
+
+    async def start(self, patience_s: float | None = None) -> None:
+        """Ends what an earlier supervisor of this directory left and starts a new one; nothing of the old is left then.
+
+        Raises StartupError when something of it still runs after `patience_s` (None: waits as long as it takes)."""
+        self._loop = asyncio.get_running_loop()
+        lock = await self._take_lock(patience_s)
+        self._output.clear_live()
+        ours, theirs = socket.socketpair()
+        life_read, self._life = os.pipe()
+        try:
+            self._process = self._spawn(theirs.fileno(), life_read, lock)
+        except OSError as exc:
+            ours.close()
+            os.close(self._life)
+            raise StartupError(f"Cannot start the supervisor process: {exc.strerror}") from None
+        finally:
+            theirs.close()
+            os.close(life_read)
+            os.close(lock)
+        ours.setblocking(False)
+        self._socket = ours
+        self._splitter = wire.Splitter()
+        self._unsent = b""
+        self._out.clear()
+        self._ping_sent = None
+        self._gone = self._loop.create_future()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(ours, self._receive)
+        await self._ready
+        if not self.alive:
+            raise StartupError("The supervisor process ended while it started; its error output says why.")
+
+    async def _take_lock(self, patience_s: float | None) -> int:
+        fd = os.open(self._directory / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        give_up_at = None if patience_s is None else self._clock.monotonic() + patience_s
+        try:
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    pass
+                else:
+                    os.ftruncate(fd, 0)
+                    return fd
+                _kill_supervisor(os.pread(fd, 64, 0))
+                if give_up_at is not None and self._clock.monotonic() >= give_up_at:
+                    raise StartupError(
+                        f"Processes of an earlier run of this node do not end; they hold {self._directory}"
+                        "/supervisor.lock (lsof shows them)."
+                    )
+                await asyncio.sleep(0.01)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _spawn(self, node_fd: int, life_fd: int, lock_fd: int) -> subprocess.Popen[bytes]:
+        root = str(Path(raftsched.__file__).parent.parent)
+        env = base_environment(os.environ)
+        env["PYTHONPATH"] = os.pathsep.join(p for p in (root, env.get("PYTHONPATH")) if p)
+        argv = [sys.executable, "-P", "-m", _MODULE]
+        argv += ["--node-fd", str(node_fd), "--life-fd", str(life_fd), "--lock-fd", str(lock_fd)]
+        argv += ["--lease-fd", str(self._slot_fd), "--package-root", root]
+        argv += ["--live-directory", str(self._output.live_directory.absolute())]
+        argv += ["--output-max", str(self._output.max_attempt_bytes)]
+        argv += ["--python-processes", str(self._python_processes)]
+        for path in self._pythonpath:
+            argv += ["--pythonpath", str(path.absolute())]
+        return subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(node_fd, life_fd, lock_fd, self._slot_fd),
+            start_new_session=True,
+        )
+
+    async def stop(self) -> None:
+        """Ends everything that runs; returns when nothing is left."""
+        if self._socket is not None and self._gone is not None:
+            self._send(wire.Stop())
+            self._flush()
+            await asyncio.shield(self._gone)
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+        # The supervisor may have been killed: only the lock tells that its keepers are done as well.
+        os.close(await self._take_lock(None))
+        self._disk.shutdown()
+        if self._slot_fd >= 0:
+            os.close(self._slot_fd)
+            self._slot.close()
+            self._slot_fd = -1
+
+    @property
+    def alive(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the supervisor."""
+        return self._process.pid if self._process is not None else None
+
+    def moves(self, within_ms: int) -> bool:
+        """Alive, and no `ping` is unanswered for longer than this."""
+        if not self.alive:
+            return False
+        return self._ping_sent is None or self._clock.boot_ms() - self._ping_sent[1] <= within_ms
+
+    # ------------------------------------------------------------ requests
+
+    def ping(self) -> None:
+        """Asks for a sign of life; see `moves`."""
+        if self.alive and self._ping_sent is None:
+            self._number += 1
+            self._ping_sent = (self._number, self._clock.boot_ms())
+            self._send(wire.Ping(self._number))
+
+    def launch(self, spec: RunSpec) -> None:
+        """Its end comes by `on_ended`, unless the supervisor dies (`on_died`)."""
+        kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
+        task = wire.encode(spec.task)
+        self._send(wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task))
+
+    def kill(self, token: int, reason: str = "", grace_ms: int = GRACE_MS) -> None:
+        """TERM, and KILL after the grace period; nothing happens when it has ended."""
+        self._send(wire.Kill(token, reason, grace_ms))
+
+    def set_lease(self, session: int, deadline_boot_ms: int) -> None:
+        """What keepers see at once; they begin to kill lease.KILL_BEFORE_MS before it. Anything else is over."""
+        self._slot.store(session, deadline_boot_ms)
+
+    async def fence(self) -> None:
+        """Ends everything launched before; returns when nothing of it is left and nothing of it will start.
+
+        Also true when the supervisor dies meanwhile: then it was started anew, which waits for the same."""
+        if self.alive:
+            self._number += 1
+            number = self._number
+            fenced = self._fences[number] = self._loop.create_future()
+            self._send(wire.Fence(number))
+            try:
+                await fenced
+            finally:
+                self._fences.pop(number, None)
+            if self.alive:
+                return
+        await self.start()
+
+    def _send(self, message: msgspec.Struct) -> None:
+        if self._socket is None:
+            return
+        self._out.append(wire.frame(wire.encode(message)))
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._socket is None or not (self._out or self._unsent):
+            return
+        data = self._unsent + b"".join(self._out)
+        self._out.clear()
+        sent = 0
+        try:
+            while sent < len(data):
+                sent += self._socket.send(memoryview(data)[sent:])
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._died()
+            return
+        self._unsent = data[sent:]
+        if self._unsent:
+            self._loop.add_writer(self._socket, self._flush)
+        else:
+            self._loop.remove_writer(self._socket)
+
+    # ------------------------------------------------------------ what comes back
+
+    def _receive(self) -> None:
+        if self._socket is None:
+            return
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._died()
+            return
+        for raw in self._splitter.feed(data):
+            message = wire.decode_up(raw)
+            if isinstance(message, wire.Done):
+                self._ended(message)
+            elif isinstance(message, wire.Began):
+                self.on_started(message.token, message.at_ms)
+            elif isinstance(message, wire.Pong):
+                if self._ping_sent is not None and self._ping_sent[0] == message.number:
+                    self._ping_sent = None
+            elif isinstance(message, wire.Fenced):
+                fenced = self._fences.get(message.number)
+                if fenced is not None and not fenced.done():
+                    fenced.set_result(None)
+            elif not self._ready.done():
+                self._note_pid(message.pid)
+                self._ready.set_result(None)
+
+    def _ended(self, done: wire.Done) -> None:
+        if not done.frames and not done.spooled:
+            self._tell(done, None)
+            return
+        self._to_disk.append(done)
+        if self._writing is None:
+            self._writing = self._loop.create_task(self._write())
+
+    async def _write(self) -> None:
+        """One batch after the other, each with one fdatasync."""
+        try:
+            while self._to_disk:
+                batch = self._to_disk
+                self._to_disk = []
+                records = [Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated) for d in batch]
+                lost: str | None = None
+                refs: list[OutputRef | None]
+                try:
+                    refs = await self._loop.run_in_executor(self._disk, self._output.append, records)
+                except OSError as exc:  # the run is over all the same, and its end has to be told
+                    refs = [None] * len(batch)
+                    lost = f"the output could not be kept: {exc.strerror}"
+                    for done in batch:
+                        self._output.discard(done.token)
+                for done, ref in zip(batch, refs, strict=True):
+                    self._tell(done, ref, lost)
+        finally:
+            self._writing = None
+
+    def _tell(self, done: wire.Done, ref: OutputRef | None, note: str | None = None) -> None:
+        error = "\n".join(part for part in (note, done.error) if part) or None
+        self.on_ended(
+            done.token,
+            RunEnd(
+                outcome=Outcome(done.outcome),
+                started_at_ms=done.started_at_ms,
+                ended_at_ms=done.ended_at_ms,
+                exit_code=done.exit_code,
+                error=wire.shorten(error) if error else None,
+                result=done.result,
+                output=ref,
+            ),
+        )
+
+    def _died(self) -> None:
+        if self._socket is None or self._process is None:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._socket = None
+        os.close(self._life)
+        with contextlib.suppress(OSError):
+            self._process.kill()  # it closed the socket, so it is ending anyway
+        self._process.wait()
+        self._process = None
+        for future in [*self._fences.values(), self._ready, self._gone]:
+            if future is not None and not future.done():
+                future.set_result(None)
+        self.on_died()
+
+    def _note_pid(self, pid: int) -> None:
+        """Where a successor finds the supervisor: its pid and start time, in the lock file."""
+        (self._directory / "supervisor.lock").write_text(f"{pid} {processes.start_time(pid)}\n")
+
+
+def _kill_supervisor(note: bytes) -> None:
+    """SIGKILL for the process that the lock file names, if it still is that process."""
+    try:
+        number, started = note.decode("ascii").split()
+        fd = os.pidfd_open(int(number))
+    except (ValueError, OSError):
+        return
+    try:
+        if processes.start_time(int(number)) == started:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)

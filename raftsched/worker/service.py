@@ -1,0 +1,127 @@
+"""A service: a process that stays and runs attempts as they come, in the care of a keeper of its own.
+
+The supervisor talks to the service itself, so that a short run costs two packets; the keeper only watches. It reads
+what runs print, and a page shared with the service tells whether a run printed anything: only then the supervisor has
+to ask the keeper for it before the next run.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import signal
+import socket
+import struct
+import traceback
+from collections.abc import Callable
+
+from raftsched.worker import wire
+from raftsched.worker.keeper import CannotStart, Surroundings, Tree
+from raftsched.worker.processes import close_all_but, die_with_parent
+
+PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the encoded task follows
+OP_RUN, OP_KILL, OP_TIMEOUT = 1, 2, 3
+
+
+class Shared:
+    """Two words that keeper and service share."""
+
+    def __init__(self) -> None:
+        self._words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
+
+    @property
+    def reads(self) -> int:
+        """How often the keeper began to read output; raised before it reads."""
+        value: int = self._words[0]
+        return value
+
+    def count_read(self) -> None:
+        self._words[0] += 1
+
+    @property
+    def token(self) -> int:
+        """The attempt that runs now."""
+        value: int = self._words[1]
+        return value
+
+    @token.setter
+    def token(self, value: int) -> None:
+        self._words[1] = value
+
+
+def keep_service(
+    around: Surroundings,
+    control: socket.socket,
+    work: socket.socket,
+    session: int,
+    serve: Callable[[socket.socket, Shared], None],
+) -> None:
+    """The whole life of the keeper of a service. `work` is the service's end of its socket."""
+    tree = Tree(around, control, session)
+    shared = Shared()
+
+    def spawn(out: int, err: int) -> int:
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become_service(keeper, out, err, work, shared, serve)
+        return pid
+
+    def collected() -> wire.Collected:
+        tail = tree.capture.tail()
+        frames, spooled, truncated = tree.capture.finish(shared.token)
+        return wire.Collected(frames, spooled, truncated, tail)
+
+    def send(message: wire.Collected | wire.Gone) -> None:
+        try:
+            control.send(wire.encode(message))
+        except OSError:
+            pass
+
+    def collect() -> None:
+        tree.drain()
+        send(collected())
+
+    try:
+        tree.start(spawn)
+    except CannotStart:
+        send(wire.Gone(0, True, collected()))
+        return
+    finally:
+        work.close()
+    tree.watch(lambda now: None, lambda: shared.token, shared.count_read, collect)
+    send(wire.Gone(tree.exit_code, tree.lost, collected()))
+
+
+def _become_service(
+    keeper: int,
+    out: int,
+    err: int,
+    work: socket.socket,
+    shared: Shared,
+    serve: Callable[[socket.socket, Shared], None],
+) -> None:
+    """Never returns. What is the service's own dies with its keeper even if somebody kills that one."""
+    code = 1
+    try:
+        die_with_parent()
+        if os.getppid() != keeper:
+            os._exit(1)
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        close_all_but((0, 1, 2, work.fileno()))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        gc.enable()
+        serve(work, shared)
+        code = 0
+    except SystemExit:
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)

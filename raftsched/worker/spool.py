@@ -1,0 +1,174 @@
+"""What a run prints, as a keeper gathers it: chunks tagged with their stream, bounded, readable while the run lasts.
+
+The stored form is a row of frames: stream (1 byte), length (4 bytes, little endian), that many bytes. Stream NOTE
+holds the number of bytes that were left out at this place (8 bytes, little endian).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+from raftsched.worker.wire import INLINE_MAX
+
+STDOUT, STDERR, NOTE = 1, 2, 3
+FLUSH_AFTER_MS = 200  # how soon a reader of a running attempt sees what was printed
+REWRITE_AFTER_MS = 1_000  # the same, once the middle is being left out
+
+_HEAD = struct.Struct("<BI")
+_COUNT = struct.Struct("<Q")
+_TAIL = 1024
+
+
+def pack(stream: int, data: bytes) -> bytes:
+    return _HEAD.pack(stream, len(data)) + data
+
+
+def unpack(stored: bytes) -> Iterator[tuple[int, bytes]]:
+    """(stream, bytes) of each whole frame; a cut one at the end is left out."""
+    at = 0
+    while at + _HEAD.size <= len(stored):
+        stream, size = _HEAD.unpack_from(stored, at)
+        at += _HEAD.size
+        if at + size > len(stored):
+            return
+        yield stream, stored[at : at + size]
+        at += size
+
+
+def render(stored: bytes, stream: int | None = None) -> bytes:
+    """As text: everything as it came, or one stream; a note where bytes were left out."""
+    parts: list[bytes] = []
+    for kind, data in unpack(stored):
+        if kind == NOTE:
+            parts.append(b"\n[... %d bytes of output left out ...]\n" % _COUNT.unpack(data)[0])
+        elif stream is None or kind == stream:
+            parts.append(data)
+    return b"".join(parts)
+
+
+def live_name(token: int) -> str:
+    return f"{token:020d}"
+
+
+class Capture:
+    """Gathers the output of one attempt at a time. Keeps the first and the last half of `limit` bytes.
+
+    Short output stays in memory; what is older than FLUSH_AFTER_MS or larger than INLINE_MAX is written to a spool file
+    named after the token in `directory`. Times are milliseconds of any one clock.
+    """
+
+    def __init__(self, directory: str, limit: int) -> None:
+        self._directory = directory
+        self._head_max = limit // 2
+        self._tail_max = limit - limit // 2
+        self._fd = -1
+        self._reset()
+
+    def _reset(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._unwritten: list[bytes] = []  # frames of the head that are not in the file yet
+        self._unwritten_size = 0
+        self._head_size = 0  # bytes of output in the head
+        self._written = 0  # bytes of the file that are final
+        self._rest: deque[tuple[int, bytes]] = deque()
+        self._rest_size = 0
+        self._rest_changed = False
+        self._left_out = 0
+        self._failure: str | None = None  # why the spool file could not be written
+        self._tails = {STDOUT: b"", STDERR: b""}
+        self.flush_at: int | None = None
+
+    def write(self, stream: int, data: bytes, now_ms: int) -> None:
+        self._tails[stream] = (self._tails[stream] + data)[-_TAIL:]
+        room = self._head_max - self._head_size
+        if room > 0:
+            part = data[:room]
+            data = data[room:]
+            self._unwritten.append(pack(stream, part))
+            self._unwritten_size += len(part) + _HEAD.size
+            self._head_size += len(part)
+        if data:
+            if self._rest and self._rest[-1][0] == stream and len(self._rest[-1][1]) < _TAIL:
+                self._rest[-1] = (stream, self._rest[-1][1] + data)  # a row of tiny writes becomes one frame
+            else:
+                self._rest.append((stream, data))
+            self._rest_size += len(data)
+            self._rest_changed = True
+            while self._rest_size > self._tail_max:
+                over = self._rest_size - self._tail_max
+                first_stream, first = self._rest.popleft()
+                if len(first) > over:
+                    self._rest.appendleft((first_stream, first[over:]))
+                cut = min(over, len(first))
+                self._rest_size -= cut
+                self._left_out += cut
+        if self.flush_at is None:
+            self.flush_at = now_ms + (REWRITE_AFTER_MS if self._rest else FLUSH_AFTER_MS)
+
+    @property
+    def urgent(self) -> bool:
+        """So much waits in memory that it should be flushed now."""
+        return self._unwritten_size > INLINE_MAX
+
+    def flush(self, token: int) -> None:
+        """To the spool file, where `OutputStore.live` reads it."""
+        self.flush_at = None
+        if self._failure is None:
+            try:
+                self._flush(token)
+            except OSError as exc:
+                self._failure = exc.strerror
+        if self._failure is not None:
+            self._unwritten.clear()
+            self._unwritten_size = 0
+
+    def _flush(self, token: int) -> None:
+        if self._fd < 0:
+            path = os.path.join(self._directory, live_name(token))
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        if self._unwritten:
+            self._written += _write_at(self._fd, b"".join(self._unwritten), self._written)
+            self._unwritten.clear()
+            self._unwritten_size = 0
+        if self._rest_changed:
+            end = self._written + _write_at(self._fd, self._rest_frames(), self._written)
+            os.ftruncate(self._fd, end)
+            self._rest_changed = False
+
+    def _rest_frames(self) -> bytes:
+        frames = [pack(stream, data) for stream, data in self._rest]
+        if self._left_out:
+            frames.insert(0, pack(NOTE, _COUNT.pack(self._left_out)))
+        return b"".join(frames)
+
+    def tail(self) -> str:
+        """The end of stderr, or of stdout when nothing went to stderr."""
+        raw = self._tails[STDERR].strip() or self._tails[STDOUT].strip()
+        return raw.decode("utf-8", "replace")
+
+    def finish(self, token: int) -> tuple[bytes, bool, int]:
+        """(frames, spooled, bytes left out), and ready for the next attempt. Empty and not spooled: no output."""
+        left_out = self._left_out
+        frames = b""
+        if self._fd < 0 and self._failure is None and self._unwritten_size + self._rest_size <= INLINE_MAX:
+            frames = b"".join(self._unwritten) + self._rest_frames()
+        elif self._fd >= 0 or self._unwritten or self._rest:
+            self.flush(token)
+        spooled = self._fd >= 0 and self._failure is None
+        if self._failure is not None:
+            frames = pack(STDERR, f"raftsched: the output could not be kept: {self._failure}\n".encode())
+        self._reset()
+        return frames, spooled, left_out
+
+
+def _write_at(fd: int, data: bytes, offset: int) -> int:
+    """Writes all of it and returns its length."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], offset + done)
+    return len(data)

@@ -1,0 +1,345 @@
+"""The supervisor: a small process beside each node that starts and ends what the node is asked to run.
+
+It is started before anything else of the worker and inherits the lock of the data directory; so do the keepers that
+it forks, and the lock is free only when nothing is left. It ends with the node. Requests are handled in the order in
+which they come, which is what a fence relies on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+
+from raftsched.clock import SystemClock
+from raftsched.worker import wire
+from raftsched.worker.executors.command import spawner
+from raftsched.worker.executors.python import PythonService
+from raftsched.worker.keeper import Surroundings, keep_attempt
+from raftsched.worker.lease import LeaseSlot
+from raftsched.worker.pool import NEVER, Pool, Serve, Service
+from raftsched.worker.processes import become_subreaper, close_all_but, end_strays
+from raftsched.worker.service import keep_service
+
+_READ = 256 * 1024
+
+
+class _AttemptKeeper:
+    __slots__ = ("control", "done", "pid", "token")
+
+    def __init__(self, pid: int, control: socket.socket, token: int) -> None:
+        self.pid = pid
+        self.control = control
+        self.token = token
+        self.done = False  # has reported the end
+
+
+class Supervisor:
+    def __init__(
+        self, node: socket.socket, around: Surroundings, pythonpath: list[str], python_processes: int
+    ) -> None:
+        self._node = node
+        self._around = around
+        self._clock = SystemClock()
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._attempts: dict[int, _AttemptKeeper] = {}  # by token
+        self._keepers: dict[int, socket.socket] = {}  # control sockets by pid: all that is not over yet
+        self._services: list[Service] = []
+        self._fences: list[tuple[int, set[int]]] = []
+        self._splitter = wire.Splitter()
+        self._out: list[bytes] = []
+        self._unsent = b""
+        self._stopping = False
+        self._pool = Pool(self, self._clock, PythonService(pythonpath), self._http_service, python_processes)
+
+    def run(self) -> None:
+        """Until the node is gone or asked for the end."""
+        self._watch(self._node, self._from_node)
+        self.emit(wire.encode(wire.Ready(os.getpid())))
+        self._flush()
+        while not (self._stopping and not self._keepers):
+            due_at = self._pool.due_at
+            timeout = -1.0 if due_at >= NEVER else max(0.0, (due_at - self._clock.boot_ms()) / 1000)
+            for fd, _ in self._epoll.poll(timeout):
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    handler()
+            if not self._stopping:
+                self._pool.tick(self._clock.boot_ms())
+            self._answer_fences()
+            for service in self._services:
+                if service.behind:
+                    service.send_rest()
+                    self._epoll.modify(
+                        service.work, select.EPOLLIN | (select.EPOLLOUT if service.behind else 0)
+                    )
+            self._flush()
+
+    # ------------------------------------------------------------ the node
+
+    def _from_node(self) -> None:
+        if self._unsent:
+            self._flush()
+        try:
+            data = self._node.recv(_READ, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            os._exit(1)  # the keepers see that, and kill
+        for raw in self._splitter.feed(data):
+            message = wire.decode_down(raw)
+            if isinstance(message, wire.Launch):
+                self._launch(message)
+            elif isinstance(message, wire.Kill):
+                self._kill(message)
+            elif isinstance(message, wire.Ping):
+                self.emit(wire.encode(wire.Pong(message.number)))
+            elif isinstance(message, wire.Fence):
+                self._end_everything()
+                self._fences.append((message.number, set(self._keepers)))
+            else:
+                self._stopping = True
+                self._end_everything()
+
+    def emit(self, message: bytes) -> None:
+        """With the next flush, in order."""
+        self._out.append(wire.frame(message))
+
+    def _flush(self) -> None:
+        if not self._out and not self._unsent:
+            return
+        data = self._unsent + b"".join(self._out)
+        self._out.clear()
+        blocked = bool(self._unsent)
+        sent = 0
+        try:
+            while sent < len(data):
+                sent += self._node.send(memoryview(data)[sent:], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+        except OSError:
+            os._exit(1)
+        self._unsent = data[sent:]
+        if blocked != bool(self._unsent):
+            self._epoll.modify(self._node, select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0))
+
+    def _launch(self, launch: wire.Launch) -> None:
+        if self._stopping:
+            self.emit(wire.encode(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms())))
+            return
+        try:
+            if launch.kind != "exec":
+                self._pool.launch(launch)
+                return
+            spawn = spawner(wire.decode_task(launch.task))
+            pid, control = self._fork(lambda end: keep_attempt(self._around, end, launch, spawn))
+        except OSError as exc:  # no process, no descriptor, no memory
+            error = f"this node cannot start a process: {exc.strerror}"
+            self.emit(
+                wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error))
+            )
+            return
+        keeper = _AttemptKeeper(pid, control, launch.token)
+        self._attempts[launch.token] = keeper
+        self._watch(control, lambda: self._from_attempt(keeper))
+
+    def _kill(self, kill: wire.Kill) -> None:
+        keeper = self._attempts.get(kill.token)
+        if keeper is None:
+            self._pool.kill(kill.token, kill.reason)
+            return
+        grace = kill.grace_ms.to_bytes(4, "little")
+        with contextlib.suppress(OSError):  # it has just ended
+            keeper.control.send(wire.CMD_KILL + grace, socket.MSG_DONTWAIT)
+
+    def _end_everything(self) -> None:
+        self._pool.drop_queue()
+        self._pool.end_all()
+        for keeper in self._attempts.values():
+            with contextlib.suppress(OSError):
+                keeper.control.send(wire.CMD_FENCE, socket.MSG_DONTWAIT)
+
+    def _answer_fences(self) -> None:
+        while self._fences:
+            number, keepers = self._fences[0]
+            if any(pid in self._keepers for pid in keepers):
+                return
+            self._fences.pop(0)
+            self.emit(wire.encode(wire.Fenced(number)))
+
+    # ------------------------------------------------------------ keepers
+
+    def _fork(self, body: Callable[[socket.socket], None], *more: int) -> tuple[int, socket.socket]:
+        """Forks a keeper that does `body` with its end of a socket and keeps `more` open. (pid, our end)"""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if pid == 0:
+            try:
+                around = self._around
+                close_all_but({0, 1, 2, around.life_fd, around.lock_fd, theirs.fileno(), *more})
+                become_subreaper()
+                body(theirs)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(70)  # never back into the supervisor's own loop
+        theirs.close()
+        self._keepers[pid] = ours
+        return pid, ours
+
+    def start_service(self, kind: str, session: int, serve: Serve) -> Service:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pid, control = self._fork(
+                lambda end: keep_service(self._around, end, theirs, session, serve), theirs.fileno()
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        service = Service(kind, session, ours, control, pid)
+        self._services.append(service)
+        self._watch(ours, lambda: self._from_service(service))
+        self._watch(control, lambda: self._from_service_keeper(service))
+        return service
+
+    def _http_service(self) -> Serve:
+        def serve(work: socket.socket, shared: object) -> None:
+            # Loaded where it is needed: asyncio and ssl would double the size of every process forked from here.
+            from raftsched.worker.executors.http import HttpService
+
+            HttpService(self._around.live_directory, self._around.output_max).run(work)
+
+        return serve
+
+    def _from_attempt(self, keeper: _AttemptKeeper) -> None:
+        packet = _receive(keeper.control)
+        if packet is None:
+            return
+        if packet:
+            keeper.done = keeper.done or packet[1] == wire.DONE_TAG
+            self.emit(packet)
+            return
+        self._attempts.pop(keeper.token, None)
+        self._over(keeper.pid, keeper.control, keeper.done)
+        if not keeper.done:
+            error = "its keeper process was killed"
+            now_ms = self._clock.wall_ms()
+            self.emit(wire.encode(wire.Done(keeper.token, wire.FAILED, None, now_ms, None, error)))
+
+    def _from_service(self, service: Service) -> None:
+        service.send_rest()
+        packet = _receive(service.work)
+        if packet:
+            self._pool.answered(service, packet)
+        elif packet is not None:
+            self._forget(service.work)
+
+    def _from_service_keeper(self, service: Service) -> None:
+        packet = _receive(service.control)
+        if packet is None:
+            return
+        if packet:
+            message = wire.decode_service(packet)
+            if isinstance(message, wire.Collected):
+                self._pool.collected(service, message)
+            else:
+                while service.work.fileno() >= 0 and (answer := _receive(service.work)):
+                    self._pool.answered(service, answer)  # its last words may not have been read yet
+                service.over = True
+                self._pool.gone(service, message)
+            return
+        self._over(service.pid, service.control, service.over)
+        self._forget(service.work)
+        self._services.remove(service)
+        if not service.over:
+            self._pool.vanished(service)
+
+    def _over(self, pid: int, control: socket.socket, clean: bool) -> None:
+        """A keeper is gone. One that did not report an end was killed, and its tree fell to this process."""
+        self._forget(control)
+        del self._keepers[pid]
+        os.waitpid(pid, 0)
+        if not clean:
+            end_strays(self._keepers)
+
+    # ------------------------------------------------------------ descriptors
+
+    def _watch(self, sock: socket.socket, handler: Callable[[], None]) -> None:
+        self._handlers[sock.fileno()] = handler
+        self._epoll.register(sock, select.EPOLLIN)
+
+    def _forget(self, sock: socket.socket) -> None:
+        if sock.fileno() in self._handlers:
+            self._epoll.unregister(sock)
+            del self._handlers[sock.fileno()]
+            sock.close()
+
+
+def _receive(sock: socket.socket) -> bytes | None:
+    """A packet; empty at the end; None when there is none now."""
+    try:
+        return sock.recv(wire.PACKET_MAX, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
+    except ConnectionResetError:
+        return b""
+
+
+def main() -> None:
+    """`python -m raftsched.worker.supervisor`, started by runner.py with descriptors it inherits."""
+    parser = argparse.ArgumentParser(prog="raftsched.worker.supervisor")
+    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "python-processes", "output-max"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--live-directory", required=True)
+    parser.add_argument("--package-root", required=True)
+    parser.add_argument("--pythonpath", action="append", default=[])
+    args = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
+    _restore_pythonpath(args.package_root)
+    become_subreaper()
+    around = Surroundings(
+        LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max
+    )
+    os.close(args.lease_fd)
+    node = socket.socket(fileno=args.node_fd)
+    for fd in (args.node_fd, args.life_fd, args.lock_fd):
+        os.set_inheritable(fd, False)
+    supervisor = Supervisor(node, around, args.pythonpath, args.python_processes)
+    gc.disable()
+    gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
+    supervisor.run()
+
+
+def _restore_pythonpath(root: str) -> None:
+    """The node put the package's own place in front; jobs get what there was."""
+    rest = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if rest and rest[0] == root:
+        del rest[0]
+    if rest:
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

@@ -1,0 +1,184 @@
+"""What node, supervisor, keepers and executors say to each other.
+
+Between node and supervisor runs a byte stream of messages, each behind its length (4 bytes, little endian); all that
+is due goes out in one write. Below the supervisor every message is one packet (SOCK_SEQPACKET). Messages bound for
+the node are encoded where they arise and passed on as they are.
+
+`outcome` holds numbers of core.model.Outcome, which the supervisor does not load.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+SUCCEEDED, FAILED, TIMED_OUT, KILLED, LOST = 1, 2, 3, 4, 5
+
+PACKET_MAX = 160 * 1024  # under the default socket buffer
+INLINE_MAX = 32 * 1024  # output up to this travels in the message; more goes through a spool file
+ERROR_MAX = 1024  # bytes of UTF-8
+
+# ---------------------------------------------------------------- what to run
+
+
+class Exec(msgspec.Struct, array_like=True, frozen=True, tag="exec"):
+    argv: tuple[str, ...]
+    env: dict[str, str]  # on top of the base environment
+    cwd: str | None = None
+
+
+class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
+    function: str  # "package.module:function"
+    params: bytes  # JSON object: the keyword arguments
+    env: dict[str, str]
+    cwd: str | None = None
+
+
+class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    expect: tuple[int, ...]  # statuses; empty: any 2xx
+
+
+Task = Exec | Python | Http
+
+# ---------------------------------------------------------------- node -> supervisor
+
+
+class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    token: int
+    session: int
+    kind: str  # tag of the task
+    timeout_ms: int
+    grace_ms: int  # from TERM to KILL
+    task: bytes  # an encoded Task
+
+
+class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):
+    token: int
+    reason: str
+    grace_ms: int
+
+
+class Fence(msgspec.Struct, array_like=True, frozen=True, tag=3):
+    number: int
+
+
+class Ping(msgspec.Struct, array_like=True, frozen=True, tag=4):
+    number: int
+
+
+class Stop(msgspec.Struct, array_like=True, frozen=True, tag=5):
+    pass
+
+
+# ---------------------------------------------------------------- supervisor -> node
+
+
+class Ready(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    pid: int
+
+
+class Began(msgspec.Struct, array_like=True, frozen=True, tag=11):
+    token: int
+    at_ms: int
+
+
+class Done(msgspec.Struct, array_like=True, frozen=True, tag=12):
+    """The end of an attempt; nothing of it is left. Its output is in `frames`, or spooled, or there is none."""
+
+    token: int
+    outcome: int
+    started_at_ms: int | None
+    ended_at_ms: int
+    exit_code: int | None = None
+    error: str | None = None
+    result: bytes | None = None
+    frames: bytes = b""
+    spooled: bool = False
+    truncated: int = 0
+
+
+class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
+    number: int
+
+
+class Pong(msgspec.Struct, array_like=True, frozen=True, tag=14):
+    number: int
+
+
+# ---------------------------------------------------------------- keeper of a service -> supervisor
+
+
+class Collected(msgspec.Struct, array_like=True, frozen=True, tag=20):
+    """What the run that just ended printed."""
+
+    frames: bytes
+    spooled: bool
+    truncated: int
+    tail: str
+
+
+class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
+    """Nothing of the service is left."""
+
+    exit_code: int
+    lost: bool  # killed because of the lease, a fence, or a pipe's end
+    output: Collected
+
+
+# One byte in front of what a service answers about a run: 0, or several of
+WROTE, DIRTY, STALE = (
+    1,
+    2,
+    4,
+)  # printed something; left something behind; its code is out of date, nothing was run
+
+# From the supervisor to a keeper: one byte, and for kill and timeout the grace period (4 bytes, milliseconds)
+CMD_KILL, CMD_TIMEOUT, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"f", b"c"
+
+DONE_TAG = 12  # the second byte of an encoded Done, behind the array's header
+
+encode = msgspec.msgpack.Encoder().encode
+decode_task = msgspec.msgpack.Decoder(Task).decode
+decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop).decode
+decode_up = msgspec.msgpack.Decoder(Ready | Began | Done | Fenced | Pong).decode
+decode_service = msgspec.msgpack.Decoder(Collected | Gone).decode
+
+_LENGTH = struct.Struct("<I")
+
+
+def frame(message: bytes) -> bytes:
+    return _LENGTH.pack(len(message)) + message
+
+
+class Splitter:
+    """Puts the messages of a byte stream together again."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The messages that are complete with this data. To be used up before the next call."""
+        held = self._held
+        held += data
+        at = 0
+        while len(held) - at >= 4:
+            (size,) = _LENGTH.unpack_from(held, at)
+            if len(held) - at - 4 < size:
+                break
+            yield bytes(held[at + 4 : at + 4 + size])
+            at += 4 + size
+        del held[:at]
+
+
+def shorten(text: str) -> str:
+    """The end of the text, at most ERROR_MAX bytes."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= ERROR_MAX:
+        return raw.decode("utf-8")
+    return raw[-ERROR_MAX:].decode("utf-8", "ignore")
