@@ -159,12 +159,10 @@ def _day_words(field: Parsed) -> str:
     if field.values:
         plural = "s" if len(field.values) > 1 else ""
         parts.append(f"day{plural} {_spans(sorted(field.values), str)}")
-    parts += [
-        "the last day" if not back else f"{back} days before the last" for back in sorted(field.from_end)
-    ]
+    parts += ["the last day" if not back else f"the last day but {back}" for back in sorted(field.from_end)]
     parts += [f"the working day nearest to day {day}" for day in sorted(field.near)]
     parts += [
-        "the last working day" if not back else f"the working day nearest to {back} days before the last"
+        "the last working day" if not back else f"the working day nearest to the last day but {back}"
         for back in sorted(field.near_end)
     ]
     return f"on {_list(parts)} of the month"

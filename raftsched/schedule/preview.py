@@ -11,6 +11,7 @@ from raftsched.schedule.triggers import next_nominal
 from raftsched.schedule.zones import Stretch, Zone, local_text, zone
 
 PREVIEW_MAX = 100  # times
+_LOOK_BACK_S = 366 * 86_400
 
 
 class Occurrence(NamedTuple):
@@ -83,8 +84,9 @@ def _again(place: Zone, at: int, stretch: Stretch) -> bool:
 
 
 def _dropped(expression: Expression, place: Zone, before: int, at: int) -> str | None:
-    """The nearest gap between the two fires that swallowed some."""
+    """The nearest gap between the two fires, at most a year back, that swallowed some."""
     stretch = place.stretch(at)
+    before = max(before, at - _LOOK_BACK_S)
     while stretch.start > before:
         gap = cron.skipped_in_gap(expression, stretch)
         if gap:

@@ -14,7 +14,7 @@ from raftsched.schedule.zones import zone
 
 DEFAULT_ZONE = "UTC"
 
-_ZONE_SETTING = re.compile(r"(?:CRON_TZ|TZ)\s*=\s*(?P<quote>[\"']?)(?P<name>[^\s\"']*)(?P=quote)(?=\s|$)\s*")
+_ZONE_SETTING = re.compile(r"(?:CRON_TZ|TZ)=(?P<quote>[\"']?)(?P<name>[^\s\"']*)(?P=quote)(?=\s|$)\s*")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

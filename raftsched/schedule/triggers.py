@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
 from raftsched.schedule.errors import TriggerError
@@ -32,22 +33,23 @@ def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id:
 
     `anchor_ms` is what EVERY counts from (the grid is anchor, anchor + period, ..) and what IN adds its delay to.
     For EVERY with a fixed delay, pass the end of the previous run as `after_ms`: the answer is that plus the period.
+    The arithmetic of EVERY is core's own, so that this room and apply cannot disagree.
     `job_id` feeds `H` in cron expressions.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
-    after_ms = _after(trigger, after_ms)
     found: int | None
     match trigger.kind:
         case TriggerKind.CRON:
-            found = _next_cron(trigger, after_ms, job_id)
+            found = _next_cron(trigger, _after(trigger, after_ms), job_id)
         case TriggerKind.EVERY:
-            found = _next_every(trigger, after_ms, anchor_ms)
+            found = next_every(trigger, after_ms, anchor_ms)
         case TriggerKind.AT:
-            found = trigger.at_ms if trigger.at_ms > after_ms else None
+            found = trigger.at_ms if trigger.at_ms > _after(trigger, after_ms) else None
         case TriggerKind.IN:
-            found = anchor_ms + trigger.period_ms if anchor_ms + trigger.period_ms > after_ms else None
+            at_ms = anchor_ms + trigger.period_ms
+            found = at_ms if at_ms > _after(trigger, after_ms) else None
         case TriggerKind.MANUAL:
             found = None
         case _:
@@ -67,26 +69,15 @@ def missed(
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
-    after_ms = _after(trigger, after_ms)
     until_ms = min(until_ms, _end(trigger))
-    if until_ms <= after_ms:
-        return Missed((), 0, None)
     if trigger.kind is TriggerKind.CRON:
-        expression, place = _resolve(trigger, job_id)
-        after, until = after_ms // 1000, min(until_ms // 1000, cron.HORIZON)
-        count = cron.count_between(expression, place, after, until)
-        if not count:
-            return Missed((), 0, None)
-        newest = _newest_cron(expression, place, after, until, min(max(keep, 1), count))
-        return Missed(newest[-keep:] if keep > 0 else (), count, newest[-1])
+        return _missed_cron(trigger, _after(trigger, after_ms), until_ms, keep, job_id)
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
-        first = _next_every(trigger, after_ms, anchor_ms)
-        if first > until_ms:
+        first = next_every(trigger, after_ms, anchor_ms)
+        if first is None or first > until_ms:
             return Missed((), 0, None)
-        count = (until_ms - first) // trigger.period_ms + 1
-        last = first + (count - 1) * trigger.period_ms
-        times = range(last - (min(keep, count) - 1) * trigger.period_ms, last + 1, trigger.period_ms)
-        return Missed(tuple(times) if keep > 0 else (), count, last)
+        newest, count = grid_due(trigger, first, until_ms, max(keep, 1))
+        return Missed(tuple(newest) if keep > 0 else (), count, newest[-1])
     # once, or after a run that has not ended: one at most
     found = next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job_id)
     if found is None or found > until_ms:
@@ -101,24 +92,11 @@ def no_rrule() -> TriggerError:
 def _after(trigger: Trigger, after_ms: int) -> int:
     """`after_ms`, or just before the first time allowed; no earlier than 1970, which is before any job."""
     start = 0 if trigger.starts_at_ms is None else trigger.starts_at_ms
-    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY and after_ms >= start:
-        return after_ms
     return min(max(after_ms, start - 1), LATEST_MS)
 
 
 def _end(trigger: Trigger) -> int:
     return LATEST_MS if trigger.ends_at_ms is None else trigger.ends_at_ms
-
-
-def _next_every(trigger: Trigger, after_ms: int, anchor_ms: int) -> int:
-    period = max(trigger.period_ms, 1)
-    if trigger.mode is EveryMode.FIXED_DELAY:
-        if trigger.starts_at_ms is not None and after_ms < trigger.starts_at_ms:
-            return trigger.starts_at_ms  # the first run of all
-        return after_ms + period
-    if after_ms < anchor_ms:
-        return anchor_ms
-    return anchor_ms + ((after_ms - anchor_ms) // period + 1) * period
 
 
 def _resolve(trigger: Trigger, job_id: int) -> tuple[Expression, Zone]:
@@ -129,6 +107,16 @@ def _next_cron(trigger: Trigger, after_ms: int, job_id: int) -> int | None:
     expression, place = _resolve(trigger, job_id)
     found = cron.next_after(expression, place, after_ms // 1000)
     return None if found is None else found * 1000
+
+
+def _missed_cron(trigger: Trigger, after_ms: int, until_ms: int, keep: int, job_id: int) -> Missed:
+    expression, place = _resolve(trigger, job_id)
+    after, until = after_ms // 1000, min(until_ms // 1000, cron.HORIZON)
+    count = cron.count_between(expression, place, after, until)
+    if not count:
+        return Missed((), 0, None)
+    newest = _newest_cron(expression, place, after, until, min(max(keep, 1), count))
+    return Missed(newest if keep > 0 else (), count, newest[-1])
 
 
 def _newest_cron(expression: Expression, place: Zone, after: int, until: int, keep: int) -> tuple[int, ...]:
