@@ -70,7 +70,7 @@ class HandlerIn(_Given):
 
 class RetryIn(msgspec.Struct, forbid_unknown_fields=True):
     delays: Annotated[list[Duration], Meta(max_length=100)] = []
-    on: list[Literal["failed", "timed_out"]] = ["failed", "timed_out"]
+    on: list[Literal["failed", "timed_out"]] = field(default_factory=lambda: ["failed", "timed_out"])
 
 
 class MisfireIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,0 +1,193 @@
+"""The API on a real store, without Raft: what is proposed is applied at once, in one turn, by the caller's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from raftsched.api.app import build_app
+from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, encode
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import Member
+from raftsched.errors import RaftschedError
+from raftsched.store.store import Store
+from raftsched.store.turn import LogEntry, Turn
+from raftsched.worker.output import OutputStore
+
+START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
+
+
+class ManualClock:
+    """Stands still until it is told otherwise."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic(self) -> float:
+        return self.now_ms / 1000
+
+    def boot_ms(self) -> int:
+        return self.now_ms
+
+
+class LocalCluster:
+    """Several nodes' APIs over one store: all see every write at once. `failure` is raised by the next proposals."""
+
+    def __init__(self, directory: Path, nodes: Sequence[str] = ("n1",)) -> None:
+        self.store = Store.open(directory / "store", sync=False)
+        self.directory = directory
+        self.clock = ManualClock()
+        self.rng = random.Random()
+        self.nodes = list(nodes)
+        self.leader: str | None = self.nodes[0]
+        self.failure: RaftschedError | None = None
+        self.before: Callable[[], None] | None = None  # called once, before the next proposal is applied
+        self.proposals = 0
+        self._seq = 0
+        self._index = self.store.applied_index
+        self.sessions: dict[str, int] = {}
+        self.outputs: dict[str, OutputStore] = {}
+        members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
+        self.apply(Form(b"\1" * 16, members))
+        self.apply(OpenLeadership(1, self.nodes[0]))
+
+    def apply(self, *commands: Command) -> list[Answer]:
+        return self.apply_raw([encode(c) for c in commands])
+
+    def apply_raw(self, commands: Sequence[bytes]) -> list[Answer]:
+        self._seq += 1
+        self._index += 1
+        data = encode_entry(self.clock.now_ms, [(1, self._seq, list(commands))])
+        entry = LogEntry(self._index, 1, data)
+        result = self.store.run_turn(
+            Turn(append=[entry], hard_state=(1, None), commit_index=self._index, apply=[entry])
+        )
+        answers = result.applied[0].batches[0].answers
+        assert answers is not None
+        return answers
+
+    async def propose(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
+        self.proposals += 1
+        if self.failure is not None:
+            raise self.failure
+        if self.before is not None:
+            before, self.before = self.before, None
+            before()
+        await asyncio.sleep(0)
+        return self.apply_raw(commands)
+
+    async def wait_applied(self, index: int, timeout_s: float) -> bool:
+        return self.store.applied_index >= index
+
+    def status(self, node: str) -> ClusterStatus:
+        index = self.store.applied_index
+        return ClusterStatus(
+            node_id=node,
+            leader=self.leader,
+            term=1,
+            role="leader" if node == self.leader else "follower",
+            commit_index=index,
+            applied_index=index,
+            formed=True,
+            peers=tuple(Peer(n, True, index, 0.0) for n in self.nodes if n != node),
+        )
+
+    def open_session(self, node: str, http: str) -> int:
+        """The node may run jobs from now on."""
+        (answer,) = self.apply(
+            OpenSession(node, self.sessions.get(node, 0), "boot", b"nonce", 4, (), ("exec",), http, "1")
+        )
+        number: int | None = getattr(answer, "number", None)
+        assert number is not None, answer
+        self.sessions[node] = number
+        return number
+
+    def context(self, node: str) -> ApiContext:
+        if node not in self.outputs:
+            self.outputs[node] = OutputStore(self.directory / node / "output")
+        return ApiContext(
+            node_id=node,
+            clock=self.clock,
+            read=self.store.read,
+            propose=self.propose,
+            status=lambda: self.status(node),
+            output=self.outputs[node],
+            rng=self.rng,
+            wait_applied=self.wait_applied,
+            hosts=frozenset({"node.example"}),
+            version="0",
+        )
+
+    def close(self) -> None:
+        for output in self.outputs.values():
+            output.close()
+        self.store.close()
+
+
+class Client:
+    """HTTP against one node; answers come as (status, JSON or text)."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, cluster: LocalCluster) -> None:
+        self.session = session
+        self.url = url
+        self.cluster = cluster
+        self.headers: Any = {}
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """`body`: bytes go as they are, anything else as JSON."""
+        given = {"Content-Type": "application/json"} if body is not None else {}
+        given.update(headers or {})
+        data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        async with self.session.request(
+            method, self.url + path, data=data, headers=given, allow_redirects=False
+        ) as answer:
+            self.headers = answer.headers
+            raw = await answer.read()
+            if "json" in answer.headers.get("Content-Type", ""):
+                return answer.status, msgspec.json.decode(raw)
+            return answer.status, raw.decode()
+
+
+@asynccontextmanager
+async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
+    """The API of a node on a free port."""
+    runner = web.AppRunner(build_app(cluster.context(node)), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        async with aiohttp.ClientSession(
+            auto_decompress=False, skip_auto_headers=["Content-Type"]
+        ) as session:
+            yield Client(session, f"http://127.0.0.1:{port}", cluster)
+    finally:
+        await runner.cleanup()
+
+
+def run(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:
+    """One test against one node."""
+
+    async def main() -> None:
+        cluster = LocalCluster(directory)
+        try:
+            async with serving(cluster, "n1") as client:
+                await test(client)
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
