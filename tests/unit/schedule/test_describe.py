@@ -35,7 +35,7 @@ from tests.support.crontab_lines import schedules
         ("0 0 1-31 * MON", "at 00:00 every day"),
         (
             "0 0 L-2,15W * *",
-            "at 00:00 on 2 days before the last and the working day nearest to day 15 of the month",
+            "at 00:00 on the last day but 2 and the working day nearest to day 15 of the month",
         ),
         ("0 0 LW JAN-MAR *", "at 00:00 on the last working day of the month in January to March"),
         ("0 0 * * 5L", "at 00:00 on the last Friday of the month"),

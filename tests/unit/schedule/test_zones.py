@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -32,7 +33,7 @@ def stretches(name: str, low: int, high: int) -> list[Stretch]:
 def test_stretches_tile_time_and_know_the_offset(name: str) -> None:
     place = zone(name)
     found = stretches(name, utc("1996-01-01"), utc("2040-01-01"))
-    for left, right in zip(found, found[1:], strict=False):
+    for left, right in pairwise(found):
         assert left.end == right.start
         assert right.reached == max(left.reached, left.end + left.offset)
     for stretch in found:
