@@ -24,6 +24,7 @@ _MAGIC = b"RSo1"
 # magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these
 _HEADER = struct.Struct("<4sIQqQ32s")
 _CRC = struct.Struct("<I")
+_RECENT_MAX = 1_000
 HEADER_SIZE = _HEADER.size + _CRC.size
 
 
@@ -52,6 +53,7 @@ class OutputStore:
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
+        self._recent: dict[int, OutputRef] = {}  # by token
         self.live_directory.mkdir(parents=True, exist_ok=True)
         numbers = self._numbers()
         self._number = numbers[-1] if numbers else 1
@@ -91,8 +93,12 @@ class OutputStore:
                 self._end = start
                 os.ftruncate(self._fd, start)
                 raise
-        for record in records:
+        for record, ref in zip(records, refs, strict=True):
             if record.spooled:
+                if ref is not None:  # readers of the running attempt find it here until the end is applied
+                    self._recent[record.token] = ref
+                    while len(self._recent) > _RECENT_MAX:
+                        del self._recent[next(iter(self._recent))]
                 self.discard(record.token)
         return refs
 
@@ -181,7 +187,8 @@ class OutputStore:
         try:
             body = self._live_path(token).read_bytes()
         except FileNotFoundError:
-            return None
+            ref = self._recent.get(token)
+            return self.read(ref, stream, offset, limit) if ref is not None else None
         return _cut(spool.render(body, _stream_number(stream)), offset, limit)
 
     # ------------------------------------------------------------ deleting

@@ -250,9 +250,10 @@ class Runner:
                 await fenced
             finally:
                 self._fences.pop(number, None)
-            if self.alive:
-                return
-        await self.start()
+        if not self.alive:
+            await self.start()
+        while self._writing is not None:  # ends that came before the answer are told before it, too
+            await asyncio.shield(self._writing)
 
     def _send(self, message: msgspec.Struct) -> None:
         if self._socket is None:

@@ -1,0 +1,69 @@
+"""The ends of attempts that the replicated state does not show yet: proposed, and proposed again until it does."""
+
+from __future__ import annotations
+
+from raftsched.core.commands import Ended, encode
+from raftsched.core.tables import ReadView, Table, assigned_key
+
+REPEAT_MS = 2_000
+
+
+class _Report:
+    __slots__ = ("command", "proposed_at", "session")
+
+    def __init__(self, session: int, command: bytes) -> None:
+        self.session = session
+        self.command = command
+        self.proposed_at: int | None = None
+
+
+class Reports:
+    def __init__(self) -> None:
+        self._pending: dict[int, _Report] = {}  # by token
+        self._fresh: list[int] = []
+        self._checked_at = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, ended: Ended) -> None:
+        self._pending[ended.token] = _Report(ended.session, encode(ended))
+        self._fresh.append(ended.token)
+
+    def shown(self, token: int) -> None:
+        """The state shows the end."""
+        self._pending.pop(token, None)
+
+    def take_fresh(self, now: int) -> list[bytes]:
+        """Those never proposed so far, in order."""
+        tokens, self._fresh = self._fresh, []
+        return self._take(tokens, now)
+
+    def repeat_due(self, now: int) -> bool:
+        return bool(self._pending) and now - self._checked_at >= REPEAT_MS // 4
+
+    def take_repeated(self, view: ReadView, now: int) -> list[bytes]:
+        """Those proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more is dropped."""
+        self._checked_at = now
+        late = [
+            t
+            for t, r in self._pending.items()
+            if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS
+        ]
+        for token in late:
+            if view.get(Table.ASSIGNED, assigned_key(self._pending[token].session, token)) is None:
+                del self._pending[token]
+        return self._take(late, now)
+
+    def take_all(self, now: int) -> list[bytes]:
+        self._fresh.clear()
+        return self._take(list(self._pending), now)
+
+    def _take(self, tokens: list[int], now: int) -> list[bytes]:
+        commands = []
+        for token in tokens:
+            report = self._pending.get(token)
+            if report is not None:
+                report.proposed_at = now
+                commands.append(report.command)
+        return commands

@@ -1,0 +1,470 @@
+"""The worker: opens sessions, keeps the lease alive, starts what the applied state gives to its session, reports ends.
+
+It is level-triggered. What it starts is what the ASSIGNED table holds for its session; notifications only say where to
+look. The order that keeps two runs apart: fence (nothing of the old session is left), open, heartbeat, grant, start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+from raftsched import __version__
+from raftsched.clock import Clock
+from raftsched.core.commands import (
+    Action,
+    Answer,
+    AttemptAssigned,
+    AttemptEnded,
+    Ended,
+    KillAsked,
+    OpenSession,
+    SessionChanged,
+    Started,
+    encode,
+)
+from raftsched.core.model import Instance, Job, Outcome, Session
+from raftsched.core.tables import ReadView, Table, after, from_u64, u64
+from raftsched.errors import RaftschedError
+from raftsched.worker.reports import Reports
+from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.tenure import Tenure
+
+HANDLERS = ("exec", "shell", "python", "http")
+TICK_S = 0.1
+FLUSH_S = 0.004  # reports that arise within this travel together
+BATCH_MAX = 500  # reports in one proposal
+RETRY_MS = 500  # between attempts to open a session
+UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
+
+log = logging.getLogger(__name__)
+
+_decode_job = msgspec.msgpack.Decoder(Job).decode
+_decode_instance = msgspec.msgpack.Decoder(Instance).decode
+_decode_session = msgspec.msgpack.Decoder(Session).decode
+_decode_grant = msgspec.msgpack.Decoder(tuple[int, int, int]).decode
+
+
+class Applied(Protocol):
+    """What a committed entry brought about."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def actions(self) -> Sequence[Action]: ...
+
+
+class Raft(Protocol):
+    """What the worker needs of the raft room."""
+
+    @property
+    def leader_id(self) -> str | None: ...
+
+    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
+
+    def submit(self, commands: Sequence[bytes]) -> None: ...
+
+    def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None: ...
+
+    def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
+
+    def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
+
+
+class Runs(Protocol):
+    """What the worker needs of its runner (runner.Runner, or the simulator's)."""
+
+    on_started: Callable[[int, int], None]
+    on_ended: Callable[[int, RunEnd], None]
+    on_died: Callable[[], None]
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def moves(self, within_ms: int) -> bool: ...
+
+    def ping(self) -> None: ...
+
+    def launch(self, spec: RunSpec) -> None: ...
+
+    def kill(self, token: int, reason: str = "") -> None: ...
+
+    def set_lease(self, session: int, deadline_boot_ms: int) -> None: ...
+
+    async def fence(self) -> None: ...
+
+
+class Worker:
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        raft: Raft,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        clock: Clock,
+        runner: Runs,
+        boot_id: str,
+        slots: int,
+        rng: random.Random,
+        labels: Iterable[tuple[str, str]] = (),
+        handlers: Iterable[str] = HANDLERS,
+        http: str = "",
+        store_moves: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`boot_id` names this boot of this machine. `http`: the advertised address of this node's API. `store_moves`:
+        False while store turns do not get through; no heartbeats then."""
+        self._node_id = node_id
+        self._raft = raft
+        self._read = read
+        self._clock = clock
+        self._runner = runner
+        self._boot_id = boot_id
+        self._slots = slots
+        self._labels = tuple(labels)
+        self._handlers = tuple(handlers)
+        self._http = http
+        self._rng = rng
+        self._store_moves = store_moves
+        self._tenure = Tenure()
+        self._reports = Reports()
+        self._todo: dict[int, bytes] = {}  # token -> instance key: given to this session, not started yet
+        self._started: dict[
+            int, int
+        ] = {}  # token -> session: never started again, gone when the state shows the end
+        self._nonce: bytes | None = None  # of the opening that is under way
+        self._last_index = 0
+        self._outbox: list[bytes] = []
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self._opener: asyncio.Task[None] | None = None
+        self._retry_at = 0
+        self._stopping = False
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Starts the runner, which waits until nothing of an earlier run of this node is left; the rest goes on by
+        itself. Raises StartupError."""
+        self._loop = asyncio.get_running_loop()
+        self._nudge = asyncio.Event()
+        self._runner.on_started = self._on_started
+        self._runner.on_ended = self._on_ended
+        self._runner.on_died = self._on_died
+        await self._runner.start()
+        self._raft.on_message("grant", self._on_grant)
+        self._raft.subscribe(self._on_applied)
+        self._opener = self._loop.create_task(self._keep_session())
+        self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
+
+    async def stop(self) -> None:
+        """Ends everything that runs here; returns when nothing is left. What ended by itself is reported."""
+        self._stopping = True
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+        if self._opener is not None:
+            self._opener.cancel()
+            await asyncio.wait([self._opener])
+        self._tenure.lapse()
+        await self._runner.stop()
+        self._flush()
+
+    @property
+    def session(self) -> int:
+        """The session it works under; 0 when there is none."""
+        return 0 if self._tenure.lapsed else self._tenure.session
+
+    @property
+    def holds_lease(self) -> bool:
+        return self._tenure.holds(self._clock.boot_ms())
+
+    @property
+    def running(self) -> int:
+        """Attempts started here whose end is not in the replicated state yet."""
+        return len(self._started)
+
+    # ------------------------------------------------------------ time
+
+    def _on_timer(self) -> None:
+        self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
+        self.tick()
+
+    def tick(self) -> None:
+        """Whatever is due by the clock; called every TICK_S."""
+        now = self._clock.boot_ms()
+        if self._tenure.over(now):
+            self._lapse("its lease ran out")
+        elif self._tenure.heartbeat_due(now):
+            self._heartbeat()
+        if self._reports.repeat_due(now):
+            with self._read() as view:
+                again = self._reports.take_repeated(view, now)
+            self._send_out(again)
+        if self._tenure.lapsed and now >= self._retry_at:
+            self._nudge.set()
+
+    def _heartbeat(self) -> None:
+        self._runner.ping()
+        leader = self._raft.leader_id
+        if leader is None or not self._runner.moves(UNRESPONSIVE_MS) or not self._store_moves():
+            return
+        now = self._clock.boot_ms()  # as late as possible: the lease counts from here
+        self._tenure.heartbeat(now)
+        holds = self._tenure.holds(now)
+        beat = msgspec.msgpack.encode((self._tenure.session, holds, now, self._clock.wall_ms()))
+        self._raft.send(leader, "heartbeat", beat)
+
+    def _on_grant(self, peer: str, payload: bytes) -> None:
+        try:
+            session, sent_ms, d_ms = _decode_grant(payload)
+        except msgspec.DecodeError:
+            log.warning("a grant from %s cannot be read", peer)
+            return
+        now = self._clock.boot_ms()
+        if self._tenure.over(now):
+            self._lapse("its lease ran out")
+        elif self._tenure.grant(session, sent_ms, d_ms, now):
+            self._runner.set_lease(session, self._tenure.until_ms or 0)
+            self._start_given()
+
+    # ------------------------------------------------------------ the session
+
+    async def _keep_session(self) -> None:
+        while not self._stopping:
+            if self._tenure.lapsed:
+                try:
+                    await self._open()
+                except RaftschedError as exc:
+                    log.warning("%s: no session yet: %s", self._node_id, exc)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until something about the session changed, or it is time to try again."""
+        self._nudge.clear()
+        self._retry_at = self._clock.boot_ms() + RETRY_MS + self._rng.randrange(RETRY_MS)
+        await self._nudge.wait()
+
+    async def _open(self) -> None:
+        """One attempt to open a session. Whether it worked is read from the state, by the nonce."""
+        self._nonce = None
+        await self._runner.fence()
+        with self._read() as view:
+            newest, row = self._newest(view)
+        if row is not None and row.open and row.boot_id != self._boot_id:
+            return  # another boot of this node holds it: only the leader can tell when it is over
+        self._nonce = self._rng.randbytes(16)
+        opening = OpenSession(
+            self._node_id,
+            newest,
+            self._boot_id,
+            self._nonce,
+            self._slots,
+            self._labels,
+            self._handlers,
+            self._http,
+            __version__,
+        )
+        # Ends go first: with the opening, attempts of the old session that have no end yet are lost.
+        commands = [*self._reports.take_all(self._clock.boot_ms()), encode(opening)]
+        await self._raft.propose(commands)
+        self._look_at_session()
+
+    def _newest(self, view: ReadView) -> tuple[int, Session | None]:
+        raw = view.get(Table.NODES, self._node_id.encode())
+        if raw is None:
+            return 0, None
+        row = view.get(Table.SESSIONS, raw)
+        return from_u64(raw), _decode_session(row) if row is not None else None
+
+    def _look_at_session(self) -> None:
+        """Adopts the session that was opened with our nonce; lapses when ours is not the open one any more."""
+        with self._read() as view:
+            newest, row = self._newest(view)
+            if self._tenure.lapsed:
+                if row is None or not row.open or self._nonce is None or row.nonce != self._nonce:
+                    self._nudge.set()
+                    return
+                self._nonce = None
+                self._tenure.adopt(newest, row.ttl_ms, self._clock.boot_ms())
+                self._started.clear()
+                self._take_given(view)
+                log.info("%s: session %d", self._node_id, newest)
+            elif newest != self._tenure.session or row is None or not row.open:
+                self._lapse("it was ended")
+                return
+        self._heartbeat()
+
+    def _lapse(self, why: str) -> None:
+        if self._tenure.lapsed:
+            return
+        log.warning("%s: session %d lapsed: %s", self._node_id, self._tenure.session, why)
+        self._tenure.lapse()
+        self._runner.set_lease(0, 0)
+        self._todo.clear()
+        self._nudge.set()
+
+    def _on_died(self) -> None:
+        if not self._stopping:
+            self._lapse("its supervisor process died")
+
+    # ------------------------------------------------------------ what the state gives
+
+    def _on_applied(self, results: Sequence[Applied]) -> None:
+        if not results:
+            return
+        gap = results[0].index != self._last_index + 1
+        self._last_index = results[-1].index
+        session = self._tenure.session
+        look = False
+        for result in results:
+            for action in result.actions:
+                if isinstance(action, AttemptAssigned):
+                    if action.session == session and action.token not in self._started:
+                        self._todo[action.token] = action.instance
+                elif isinstance(action, AttemptEnded):
+                    if action.node == self._node_id:
+                        self._forget(action.token)
+                elif isinstance(action, KillAsked):
+                    if action.session == session and action.token in self._started:
+                        self._runner.kill(action.token, "killed on request")
+                elif isinstance(action, SessionChanged):
+                    look = look or action.node == self._node_id
+        if gap:
+            self.rescan()
+        elif look:
+            self._look_at_session()
+        self._start_given()
+
+    def rescan(self) -> None:
+        """After the state came by another way than entry by entry (a snapshot): looks at all that concerns us."""
+        self._look_at_session()
+        if self._tenure.lapsed:
+            return
+        with self._read() as view:
+            self._take_given(view)
+
+    def _take_given(self, view: ReadView) -> None:
+        """`_todo` and `_started` as the ASSIGNED table has it; asks those to end that have been asked meanwhile."""
+        prefix = u64(self._tenure.session)
+        given = {
+            from_u64(key[8:]): instance for key, instance in view.scan(Table.ASSIGNED, prefix, after(prefix))
+        }
+        for token in [t for t in self._started if t not in given]:
+            self._forget(token)
+        self._todo = {t: key for t, key in given.items() if t not in self._started}
+        for token in self._started:
+            row = view.get(Table.INSTANCES, given[token])
+            if row is not None and _decode_instance(row).kill_asked:
+                self._runner.kill(token, "killed on request")
+
+    def _forget(self, token: int) -> None:
+        self._reports.shown(token)
+        self._started.pop(token, None)
+        self._todo.pop(token, None)
+
+    def _start_given(self) -> None:
+        """Level-triggered: after each turn and each renewal."""
+        if not self._todo or not self._tenure.may_start(self._clock.boot_ms()):
+            return
+        todo, self._todo = self._todo, {}
+        with self._read() as view:
+            for token, key in todo.items():
+                self._start(view, token, key)
+
+    def _start(self, view: ReadView, token: int, key: bytes) -> None:
+        session = self._tenure.session
+        raw = view.get(Table.INSTANCES, key)
+        instance = _decode_instance(raw) if raw is not None else None
+        attempt = instance.live if instance is not None else None
+        if instance is None or attempt is None or attempt.token != token or attempt.session != session:
+            return  # it ended meanwhile
+        self._started[token] = session
+        if instance.kill_asked:
+            self._report_unstarted(token, Outcome.KILLED, "killed before it was started")
+            return
+        job = self._job(view, instance)
+        if job is None:
+            self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
+            return
+        try:
+            spec = spec_of(job, instance, attempt)
+        except BadJob as exc:
+            self._report_unstarted(token, Outcome.FAILED, str(exc))
+            return
+        self._runner.launch(spec)
+
+    def _job(self, view: ReadView, instance: Instance) -> Job | None:
+        """The revision that the instance was made from."""
+        raw = view.get(Table.JOBS, u64(instance.job_id))
+        job = _decode_job(raw) if raw is not None else None
+        if job is not None and job.revision == instance.job_revision:
+            return job
+        kept = view.get(Table.REVISIONS, u64(instance.job_id) + u64(instance.job_revision))
+        return _decode_job(kept) if kept is not None else None
+
+    # ------------------------------------------------------------ reports
+
+    def _on_started(self, token: int, started_at_ms: int) -> None:
+        session = self._started.get(token)
+        if session is not None:
+            self._send_out([encode(Started(session, token, started_at_ms))])
+
+    def _on_ended(self, token: int, end: RunEnd) -> None:
+        session = self._started.get(token)
+        if session is None:
+            return
+        if end.outcome is Outcome.LOST:
+            # Ended for the lease's sake, so this lease is not what we took it for. No report: only the session's end,
+            # which the next opening brings, can give the attempt to somebody else.
+            if session == self.session:
+                self._lapse("a run was stopped for the sake of the lease")
+            return
+        self._report(
+            Ended(
+                session,
+                token,
+                end.outcome,
+                end.started_at_ms,
+                end.ended_at_ms,
+                end.exit_code,
+                end.error,
+                end.result,
+                end.output,
+            )
+        )
+
+    def _report_unstarted(self, token: int, outcome: Outcome, error: str) -> None:
+        self._report(Ended(self._tenure.session, token, outcome, None, self._clock.wall_ms(), error=error))
+
+    def _report(self, ended: Ended) -> None:
+        self._reports.add(ended)
+        self._flush_soon()
+
+    def _send_out(self, commands: list[bytes]) -> None:
+        if commands:
+            self._outbox += commands
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(FLUSH_S, self._flush)
+
+    def _flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        commands = [*self._outbox, *self._reports.take_fresh(self._clock.boot_ms())]
+        self._outbox.clear()
+        try:
+            for at in range(0, len(commands), BATCH_MAX):
+                self._raft.submit(commands[at : at + BATCH_MAX])
+        except RaftschedError as exc:  # ends are proposed again by and by
+            log.info("%s: reports wait: %s", self._node_id, exc)
