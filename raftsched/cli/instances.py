@@ -41,7 +41,8 @@ _COLUMNS: list[Column] = [
 def _path(instance: str) -> str:
     if not _ID.fullmatch(instance):
         raise click.UsageError(
-            f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000, see 'raftsched instances list'"
+            f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000,"
+            " see 'raftsched instances list'"
         )
     return f"/v1/instances/{instance}"
 
@@ -119,7 +120,7 @@ def get(client: Client, instance: str, fmt: str) -> None:
     "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]"
 )
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
-@click.option("--tail", type=click.IntRange(0), metavar="BYTES", help="Only the end.")
+@click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
 @remote
 def output(
     client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None

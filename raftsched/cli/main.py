@@ -33,7 +33,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, code: int = Exit.ERROR) -> None:
         super().__init__(message)
-        self.exit_code = int(code)
+        self.exit_code = int(code)  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
         click.echo(f"raftsched: {self.message}", err=True)

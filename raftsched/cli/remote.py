@@ -71,7 +71,7 @@ def by_name(namespace: str, name: str) -> str:
 
 
 def find_job(client: Client, ref: str) -> dict[str, Any]:
-    """The job a user means by `ns/name`, `name` (in "default") or an id; what looks like an id is tried as one first."""
+    """The job meant by `ns/name`, `name` (in "default") or an id; what looks like an id is tried as one first."""
     from raftsched.client.errors import ClientError
 
     if "/" not in ref and _ID.fullmatch(ref):

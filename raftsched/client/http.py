@@ -111,8 +111,10 @@ class Client:
                 yield item
                 if left is not None:
                     left -= 1
-            cursor = answer.get("next")
-            if not cursor or not answer["items"]:
+            before, cursor = cursor, answer.get("next")
+            if (
+                not cursor or cursor == before
+            ):  # an empty page may go on: the node looks at so many rows at a time
                 return
 
     def _open(

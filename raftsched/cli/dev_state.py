@@ -1,0 +1,119 @@
+"""What `raftsched dev` leaves in DIR/dev.json: which processes are whose, for status, kill-leader and stop.
+
+A pid alone says nothing, for pids are reused: a process is a pid together with its start time (field 22 of
+/proc/PID/stat, see proc(5)), and it is signalled through a pidfd, so that it cannot be mistaken for another one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    start: int  # clock ticks after boot
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """The process with this pid now; None when there is none, or only a zombie."""
+        found = _stat(pid)
+        return None if found is None or found[0] in ("Z", "X") else cls(pid, found[1])
+
+    def alive(self) -> bool:
+        return Process.of(self.pid) == self
+
+    def send(self, number: signal.Signals) -> bool:
+        """False: it is gone, nothing was signalled."""
+        fd = self._open()
+        if fd is None:
+            return False
+        try:
+            signal.pidfd_send_signal(fd, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it is gone after at most so many seconds."""
+        fd = self._open()
+        if fd is None:
+            return True
+        try:
+            return bool(select.select([fd], [], [], timeout_s)[0])
+        finally:
+            os.close(fd)
+
+    def _open(self) -> int | None:
+        try:
+            fd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        if self.alive():  # checked after opening: from here on the descriptor means this process
+            return fd
+        os.close(fd)
+        return None
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = text.rpartition(b")")[2].split()  # the name before it may hold anything
+    return fields[0].decode(), int(fields[19])
+
+
+@dataclass
+class Member:
+    id: str
+    http_port: int
+    raft_port: int
+    process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+
+@dataclass
+class DevState:
+    port: int
+    members: list[Member] = field(default_factory=list)
+    supervisor: Process | None = None
+
+    @classmethod
+    def new(cls, nodes: int, port: int) -> DevState:
+        members = [Member(f"n{i + 1}", port + i, port + 100 + i) for i in range(nodes)]
+        return cls(port, members)
+
+    @classmethod
+    def load(cls, directory: Path) -> DevState | None:
+        """None: there is none. ValueError: the file is not what save() writes."""
+        try:
+            raw = json.loads((directory / "dev.json").read_bytes())
+            members = [Member(**{**m, "process": _process(m["process"])}) for m in raw["members"]]
+            return cls(raw["port"], members, _process(raw["supervisor"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise ValueError(
+                f"{directory / 'dev.json'} cannot be read ({e}); remove it if no cluster runs there"
+            ) from None
+
+    def save(self, directory: Path) -> None:
+        """In one step: a reader sees the old file or the new one."""
+        temporary = directory / f".dev.json.{os.getpid()}"
+        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        temporary.replace(directory / "dev.json")
+
+
+def _process(raw: dict[str, int] | None) -> Process | None:
+    return None if raw is None else Process(int(raw["pid"]), int(raw["start"]))

@@ -1,0 +1,243 @@
+"""`raftsched jobs create` and `apply`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.output import print_json
+from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_READ_ONLY = (  # what `jobs get -o json` adds to a job
+    "id", "state", "revision", "next_fire_at", "last_instance", "created_at", "modified_at", "running", "active",
+    "runs", "failures_in_a_row", "last_start_at", "last_end_at", "last_executor", "error",
+)  # fmt: skip
+
+
+def pairs(name: str, items: Sequence[str]) -> dict[str, str]:
+    """KEY=VALUE options to an object. Raises a usage error."""
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--{name} {item!r} has no =; write --{name} key=value")
+        found[key] = value
+    return found
+
+
+def exactly_one(what: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The one option that was used. Raises a usage error that names the choices."""
+    used = {name: value for name, value in given.items() if value not in (None, False, ())}
+    if len(used) != 1:
+        choices = ", ".join(f"--{name}" for name in given)
+        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other" if used else "it is missing"
+        raise click.UsageError(f"{what}: {problem}; say exactly one of {choices}")
+    return used
+
+
+class _WithCommand(click.Command):
+    """Everything after `--` is the command to run, never the name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        split = args.index("--") if "--" in args else len(args)
+        ctx.obj = args[split + 1 :]
+        return super().parse_args(ctx, args[:split])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+@click.command(cls=_WithCommand)
+@click.argument("name", required=False)
+@click.option(
+    "-f", "--file", "file", type=click.File("rb"), help="The job as JSON ('-': stdin) instead of options."
+)
+@click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
+@click.option("--cron", metavar="EXPR", help="When: a cron expression.")
+@click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
+@click.option("--at", metavar="TIME", help="When: once, at this time (RFC 3339).")
+@click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
+@click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
+@click.option("--timezone", "-z", metavar="TZ", help="Of --cron, such as Europe/Madrid.  [default: UTC]")
+@click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
+@click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
+@click.option("--http", metavar="URL", help="What: a request to URL.")
+@click.option("--method", metavar="METHOD", help="Of --http.  [default: the server's]")
+@click.option("--params", metavar="JSON", help="Parameters, an object.")
+@click.option(
+    "--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated."
+)
+@click.option("--cwd", metavar="DIR", help="Directory of the command.")
+@click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
+@click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,10s,1m.")
+@click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
+@click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]")
+@click.option("--owner")
+@click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
+@click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
+@format_option
+@click.pass_obj
+@remote
+def create(client: Client, command: list[str], fmt: str, file: Any, name: str | None, **options: Any) -> None:
+    """Create a job: when it is due, and what it does.
+
+    A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
+
+    \b
+      raftsched jobs create tick --every 10s --shell 'date; hostname'
+      raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
+      raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
+      raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
+      raftsched jobs create -f job.json
+    """
+    job = _read_one(file) if file is not None else _from_options(name, command, options)
+    found = client.post("/v1/jobs", job, repeatable=bool(job.get("name")))
+    if fmt == "json":
+        print_json(found)
+    elif fmt == "name":
+        click.echo(job_ref(found))
+    else:
+        due = found.get("next_fire_at")
+        click.echo(
+            f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}")
+        )
+
+
+def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
+    trigger = exactly_one(
+        "when", {"cron": o["cron"], "every": o["every"], "at": o["at"], "in": o["in_"], "manual": o["manual"]}
+    )
+    if o["timezone"]:
+        trigger["timezone"] = o["timezone"]
+    given = {"shell": o["shell"], "python": o["python"], "http": o["http"], "exec": command or None}
+    try:
+        handler = exactly_one("what", given)
+    except click.UsageError as e:
+        raise click.UsageError(e.message.replace("--exec", "-- COMMAND")) from None
+    if "http" in handler:
+        handler["http"] = {"url": o["http"], **({"method": o["method"].upper()} if o["method"] else {})}
+    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"])):
+        if value:
+            handler[key] = value
+    job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}
+    if name is not None:
+        by_name(o["namespace"], name)  # checked here, so that the message speaks of the argument
+        job["name"] = name
+    if o["params"] is not None:
+        job["params"] = read_json(o["params"], "--params")
+    if o["retry"]:
+        job["retry"] = {"delays": [d.strip() for d in o["retry"].split(",")]}
+    if o["label"]:
+        job["labels"] = pairs("label", o["label"])
+    for key in ("timeout", "overlap", "priority", "owner"):
+        if o[key] is not None:
+            job[key] = o[key]
+    if o["suspended"]:
+        job["suspended"] = True
+    return job
+
+
+def read_jobs(data: bytes, source: str) -> list[dict[str, Any]]:
+    """The jobs of a file: one object, a list, {"items": [...]} (what `jobs list -o json` prints), or JSON lines.
+
+    Fields that only answers have are dropped. Raises a usage error.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{source} is not UTF-8 text") from None
+    try:
+        value = json.loads(text)
+    except ValueError as whole:
+        value = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    value.append(json.loads(line))
+                except ValueError as e:
+                    # several good lines before it: meant as JSON lines; else the error of the whole text says more
+                    problem = f"line {number}: {e}" if value else str(whole)
+                    raise click.UsageError(f"{source} is neither JSON nor JSON lines: {problem}") from None
+    if isinstance(value, dict):
+        value = value["items"] if isinstance(value.get("items"), list) else [value]
+    for n, job in enumerate(value if isinstance(value, list) else [None], 1):
+        if not isinstance(job, dict):
+            raise click.UsageError(f"{source}: item {n} is not a job; a job is a JSON object")
+    return [{k: v for k, v in job.items() if k not in _READ_ONLY} for job in value]
+
+
+def _read_one(file: Any) -> dict[str, Any]:
+    found = read_jobs(file.read(), file.name)
+    if len(found) != 1:
+        raise click.UsageError(
+            f"{file.name} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many"
+        )
+    return found[0]
+
+
+@click.command()
+@click.option(
+    "-f", "--file", "file", type=click.File("rb"), required=True, help="JSON or JSON lines ('-': stdin)."
+)
+@click.option(
+    "--namespace", "-N", default="default", show_default=True, metavar="NS", help="Of jobs that name none."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@format_option
+@remote
+def apply(client: Client, file: Any, namespace: str, dry_run: bool, fmt: str) -> None:
+    """Create or replace the jobs of a file, each by its name. Safe to repeat.
+
+    The file holds one job, a list of them, one per line, or what `jobs list -o json` printed. A job that is refused
+    does not keep the others out; the exit code is then that of the first refusal.
+
+    \b
+      raftsched jobs apply -f jobs.json
+      raftsched jobs list --all -o json | raftsched --server http://other:7401 jobs apply -f -
+    """
+    from raftsched.client.errors import ClientError
+
+    found = read_jobs(file.read(), file.name)
+    paths = []
+    for n, job in enumerate(found, 1):
+        if not isinstance(job.get("name"), str):
+            raise click.UsageError(
+                f"{file.name}: item {n} has no name; apply finds jobs by name (or use jobs create)"
+            )
+        paths.append(by_name(str(job.get("namespace") or namespace), job["name"]))
+    results: list[dict[str, Any]] = []
+    code = 0
+    for job, path in zip(found, paths, strict=True):
+        where = {"namespace": job.get("namespace") or namespace, "name": job["name"]}
+        if dry_run:
+            results.append({**where, "result": "would be applied"})
+            continue
+        try:
+            answer = client.request("PUT", path, body={**job, "namespace": where["namespace"]})
+        except ClientError as e:
+            if not 400 <= e.status < 500:
+                raise
+            code = code or int(e.exit)
+            results.append({**where, "result": "refused", "reason": e.detail})
+        else:
+            results.append({**where, "result": "created" if answer.status == 201 else "applied"})
+    if fmt == "json":
+        print_json({"items": results})
+    else:
+        for result in results:
+            refused = result["result"] == "refused"
+            if fmt == "name" and not refused:
+                click.echo(job_ref(result))
+            else:
+                click.echo(
+                    f"{result['result']}: {job_ref(result)}" + (f": {result['reason']}" if refused else ""),
+                    err=refused,
+                )
+    sys.exit(code)
