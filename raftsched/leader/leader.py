@@ -84,6 +84,10 @@ class Leader:
     def established(self) -> bool:
         return self._term is not None
 
+    def due_soon(self) -> int:
+        """Fire times in memory; 0 on followers."""
+        return 0 if self._term is None else len(self._term.due)
+
     def loads(self) -> dict[str, tuple[int, int]]:
         """node id -> (running, slots), as this leadership counts; empty on followers."""
         if self._term is None:

@@ -1,0 +1,264 @@
+"""The composition root: what a node consists of, and in which order it starts and stops.
+
+Start: output, store, supervisor, raft, worker, leader, HTTP. Stop: the other way round. An exception that the store or the
+raft room cannot deal with ends the process: a node that restarts is safe, one that goes on with half a turn is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import random
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from raftsched import __version__
+from raftsched.api.app import build_app
+from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.clock import Clock, SystemClock
+from raftsched.config import NodeConfig
+from raftsched.core.commands import Answer
+from raftsched.errors import RaftschedError, StartupError
+from raftsched.leader.leader import Leader
+from raftsched.metrics import RunMetrics
+from raftsched.raft import Raft, RaftOptions
+from raftsched.store import Store
+from raftsched.worker.output import OutputStore
+from raftsched.worker.runner import Runner
+from raftsched.worker.worker import Worker
+
+log = logging.getLogger("raftsched.node")
+
+HANDLERS = ("exec", "shell", "python", "http")
+DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
+DISK_LOOK_MS = 500
+KEY_MIN_BYTES = 16
+
+
+class Node:
+    """One member of a cluster. `start` raises StartupError; `stop` may be called at any point after."""
+
+    def __init__(self, config: NodeConfig, *, clock: Clock | None = None) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.failed: BaseException | None = None
+        self.ended = asyncio.Event()
+        self._rng = random.Random(secrets.randbits(256))
+        self._store: Store | None = None
+        self._runner: Runner | None = None
+        self._raft: Raft | None = None
+        self._worker: Worker | None = None
+        self._leader: Leader | None = None
+        self._web: web.AppRunner | None = None
+        self._disk_looked_ms = -DISK_LOOK_MS
+        self._disk_full = False
+
+    # ------------------------------------------------------------ start and stop
+
+    async def start(self) -> None:
+        config = self.config
+        key = read_key(config.cluster_key_file)
+        self._store = Store.open(config.data / "store")
+        output = OutputStore(config.data / "output")
+        self._runner = Runner(
+            config.data, output, self.clock, python_processes=config.slots, pythonpath=config.pythonpath
+        )
+        self._raft = Raft(
+            self._store,
+            config.id,
+            str(config.raft),
+            {name: str(address) for name, address in config.peers.items()},
+            advertise=str(config.advertise_raft),
+            cluster_key=key,
+            clock=self.clock,
+            rng=self._rng,
+            http_address=str(config.advertise_http),
+            options=RaftOptions(snapshot_dir=config.data / "snapshots"),
+            on_fatal=self._fatal,
+        )
+        self._leader = Leader(self._raft, self._store.read, self.clock)
+        self._worker = Worker(
+            node_id=config.id,
+            raft=self._raft,
+            read=self._store.read,
+            clock=self.clock,
+            runner=self._runner,
+            boot_id=boot_id(),
+            slots=config.slots,
+            labels=config.labels,
+            handlers=HANDLERS,
+            http=str(config.advertise_http),
+            rng=self._rng,
+            version=__version__,
+        )
+        registry = CollectorRegistry()
+        metrics = RunMetrics(self._disk, self._leader.due_soon)
+        registry.register(metrics)
+        self._raft.subscribe(metrics.on_applied)
+        self._raft.subscribe(self._leader.on_applied)
+        self._raft.subscribe_role(self._leader.on_role)
+        self._raft.on_message("heartbeat", self._leader.on_heartbeat)
+        self._web = web.AppRunner(
+            build_app(self._context(output, registry)), access_log=None, handle_signals=False, shutdown_timeout=5.0
+        )
+        await self._web.setup()
+        # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
+        await self._listen(self._web)
+        await self._runner.start()
+        await self._raft.start()
+        self._leader.start()
+        await self._worker.start()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        host, port = self.config.http
+        try:
+            await web.TCPSite(runner, host, port, backlog=4096).start()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise StartupError(f"http {self.config.http}: the port is in use; stop who uses it, or choose another.") from None
+            raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
+
+    async def stop(self) -> None:
+        if self._web is not None:
+            await self._web.cleanup()
+        if self._leader is not None:
+            await self._leader.stop()
+        if self._worker is not None:
+            await self._worker.stop()
+        if self._runner is not None:
+            await self._runner.stop()
+        if self._raft is not None:
+            await self._raft.stop()
+        if self._store is not None:
+            self._store.close()
+
+    def _fatal(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+        self.ended.set()
+
+    # ------------------------------------------------------------ what the API sees
+
+    def _context(self, output: OutputStore, registry: CollectorRegistry) -> ApiContext:
+        assert self._store is not None
+        config = self.config
+        return ApiContext(
+            node_id=config.id,
+            clock=self.clock,
+            read=self._store.read,
+            propose=self._propose,
+            status=self._status,
+            output=output,
+            rng=self._rng,
+            wait_applied=self._wait_applied,
+            hosts=frozenset({config.advertise_http.host, config.http.host}),
+            version=__version__,
+            registry=registry,
+        )
+
+    async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
+        assert self._raft is not None
+        if self._short_of_disk():
+            raise RaftschedError(
+                "disk-full",
+                f"Less than {DISK_RESERVE >> 20} MiB are free on the disk of {self.config.id}; nothing was changed.",
+            )
+        return await self._raft.propose(commands, timeout)
+
+    def _short_of_disk(self) -> bool:
+        assert self._store is not None
+        now = self.clock.boot_ms()
+        if now - self._disk_looked_ms >= DISK_LOOK_MS:
+            self._disk_looked_ms = now
+            self._disk_full = self._store.free_bytes() < DISK_RESERVE
+        return self._disk_full
+
+    def _disk(self) -> tuple[int, int]:
+        assert self._store is not None
+        return self._store.size_bytes(), self._store.free_bytes()
+
+    async def _wait_applied(self, index: int, timeout: float) -> bool:
+        assert self._raft is not None
+        return await self._raft.wait_applied(index, timeout)
+
+    def _status(self) -> ClusterStatus:
+        assert self._raft is not None
+        raft = self._raft
+        return ClusterStatus(
+            node_id=raft.node_id,
+            leader=raft.leader_id,
+            term=raft.term,
+            role=raft.role,
+            commit_index=raft.commit_index,
+            applied_index=raft.applied_index,
+            formed=raft.formed,
+            peers=[Peer(p.node_id, p.connected, p.match_index, p.clock_offset_ms) for p in raft.peers()],
+        )
+
+
+def read_key(file: Path | None) -> bytes:
+    """The cluster key; empty without a file, which is refused for addresses beyond loopback. Raises StartupError."""
+    if file is None:
+        return b""
+    try:
+        key = file.read_bytes().strip()
+    except OSError as error:
+        raise StartupError(f"The cluster key file {file} cannot be read: {error.strerror}.") from None
+    if len(key) < KEY_MIN_BYTES:
+        raise StartupError(f"The cluster key in {file} has {len(key)} bytes; use {KEY_MIN_BYTES} or more.")
+    return key
+
+
+def boot_id() -> str:
+    """One per boot of a machine (proc(5), random/boot_id)."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+async def serve(config: NodeConfig) -> int:
+    """Runs a node until SIGTERM or SIGINT. Returns the exit code."""
+    node = Node(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.ended.set)
+    try:
+        await node.start()
+        log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
+        await node.ended.wait()
+    except StartupError as error:
+        print(f"raftsched: {error}", file=sys.stderr)
+        return 1
+    finally:
+        await node.stop()
+    if node.failed is not None:
+        print(f"raftsched: node {config.id} stopped: {describe(node.failed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def describe(error: BaseException) -> str:
+    """One line for the operator."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "the disk is full. Free some space and start it again; what was acknowledged is on it."
+    if "MDB_" in str(error) or "No space" in str(error):
+        return f"the store failed ({error}). What was acknowledged is on a majority of the disks."
+    return f"{type(error).__name__}: {error}"
+
+
+def run(config: NodeConfig) -> int:
+    """Blocks until the node ends. Uses uvloop where it is installed."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(serve(config))
+    return uvloop.run(serve(config))
+
+
+__all__ = ["Node", "run"]

@@ -1,0 +1,64 @@
+"""What the end-to-end tests do again and again."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.cluster import Cluster, NodeProcess
+
+FINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"}
+
+
+def create(node: NodeProcess, job: dict[str, Any]) -> dict[str, Any]:
+    """POST /v1/jobs, which must be accepted."""
+    reply = node.request("POST", "/v1/jobs", job)
+    assert reply.status == 201, (reply.status, reply.body)
+    assert reply.headers["location"] == f"/v1/jobs/{reply.json['id']}"
+    made: dict[str, Any] = reply.json
+    return made
+
+
+def run(node: NodeProcess, job_id: str, body: dict[str, Any] | None = None) -> str:
+    """POST run, which must be accepted; the instance's id."""
+    reply = node.request("POST", f"/v1/jobs/{job_id}/run", body or {})
+    assert reply.status == 202, (reply.status, reply.body)
+    return str(reply.json["id"])
+
+
+def instances(node: NodeProcess, job_id: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = node.get(f"/v1/jobs/{job_id}/instances?limit=1000")["items"]
+    return items
+
+
+def wait_final(cluster: Cluster, node: NodeProcess, instance_id: str, timeout: float = 60) -> dict[str, Any]:
+    def final() -> dict[str, Any] | None:
+        row: dict[str, Any] = node.get(f"/v1/instances/{instance_id}")
+        return row if row["state"] in FINAL else None
+
+    row: dict[str, Any] = cluster.wait(f"{instance_id} to end", final, timeout)
+    return row
+
+
+def wait_instances(
+    cluster: Cluster, node: NodeProcess, job_id: str, count: int, state: str = "SUCCEEDED", timeout: float = 60
+) -> list[dict[str, Any]]:
+    """At least `count` instances of the job in that state."""
+
+    def enough() -> list[dict[str, Any]] | None:
+        rows = [r for r in instances(node, job_id) if r["state"] == state]
+        return rows if len(rows) >= count else None
+
+    rows: list[dict[str, Any]] = cluster.wait(f"{count} x {state} of {job_id}", enough, timeout)
+    return rows
+
+
+def at(seconds: float) -> str:
+    """RFC 3339, so many seconds from now."""
+    return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def seconds(text: str) -> float:
+    """Of an RFC 3339 time, since the epoch."""
+    return datetime.fromisoformat(text).timestamp()

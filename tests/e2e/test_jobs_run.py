@@ -1,0 +1,164 @@
+"""The main job on real processes: created anywhere, run on followers, output readable anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.steps import at, create, instances, run, seconds, wait_final, wait_instances
+from tests.support.cluster import Cluster
+
+pytestmark = pytest.mark.e2e
+
+
+def test_created_on_a_follower_readable_everywhere(cluster: Cluster) -> None:
+    follower = cluster.followers()[0]
+    made = create(follower, {"name": "everywhere", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+    reply = follower.request("GET", f"/v1/jobs/{made['id']}")
+    index = int(reply.headers["raftsched-index"])
+    for node in cluster.nodes:
+        job = node.get(f"/v1/jobs/{made['id']}?min_index={index}")
+        assert job["name"] == "everywhere"
+        assert job["state"] == "SCHEDULED"
+        assert job["next_fire_at"] == made["next_fire_at"]
+        assert node.get("/v1/namespaces/default/jobs/everywhere")["id"] == made["id"]
+
+
+def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    made = create(leader, {"trigger": {"in": "1s"}, "handler": {"exec": ["echo", "once"]}})
+    rows = wait_instances(cluster, leader, made["id"], 1)
+    assert len(rows) == 1
+    assert rows[0]["node"] in {n.id for n in cluster.nodes}
+    assert rows[0]["attempt"] == 1
+    assert rows[0]["exit_code"] == 0
+    assert seconds(rows[0]["started_at"]) >= seconds(rows[0]["scheduled_at"])
+    job = cluster.wait("the job to expire", lambda: (j := leader.get(f"/v1/jobs/{made['id']}"))["state"] == "EXPIRED" and j)
+    assert job["next_fire_at"] is None
+    assert job["last_instance"] == rows[0]["id"]
+
+
+def test_interval_and_cron_fire_on_their_grid(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    handler = {"python": "reports:greet"}
+    interval = create(leader, {"trigger": {"every": "1s"}, "handler": handler, "params": {"name": "interval"}})
+    cron = create(leader, {"trigger": {"cron": "* * * * * *"}, "handler": handler, "params": {"name": "cron"}})
+    assert cron["next_fire_at"] is not None
+    for made in (interval, cron):
+        rows = wait_instances(cluster, leader, made["id"], 3)
+        times = sorted(seconds(r["scheduled_at"]) for r in rows)
+        assert all(later - earlier == pytest.approx(round(later - earlier)) for earlier, later in zip(times, times[1:], strict=False))
+        assert len({r["id"] for r in rows}) == len(rows)
+        assert leader.request("DELETE", f"/v1/jobs/{made['id']}").status in (200, 204)
+    assert seconds(rows[0]["scheduled_at"]) == int(seconds(rows[0]["scheduled_at"]))
+
+
+HANDLERS = [
+    ({"exec": ["sh", "-c", "echo to stdout; echo to stderr >&2; exit 3"]}, {}, "FAILED", "to stdout", 3),
+    ({"shell": "echo $WHO; exit 0", "env": {"WHO": "shell user"}}, {}, "SUCCEEDED", "shell user", 0),
+    ({"python": "reports:greet"}, {"name": "ana", "times": 2}, "SUCCEEDED", "hello hello ana", None),
+    ({"python": "reports:fail"}, {"message": "no such report"}, "FAILED", "ValueError: no such report", None),
+    ({"python": "no_such_module:run"}, {}, "FAILED", "no_such_module", None),
+    ({"exec": ["/no/such/command"]}, {}, "FAILED", "/no/such/command", None),
+]
+
+
+@pytest.mark.parametrize(("handler", "params", "state", "output", "code"), HANDLERS)
+def test_output_comes_back_from_any_node(
+    cluster: Cluster, handler: dict[str, object], params: dict[str, object], state: str, output: str, code: int | None
+) -> None:
+    leader = cluster.leader()
+    made = create(leader, {"trigger": {"manual": True}, "handler": handler, "params": params})
+    row = wait_final(cluster, leader, run(leader, made["id"]))
+    assert row["state"] == state, row
+    if code is not None:
+        assert row["exit_code"] == code
+    for node in cluster.nodes:
+        reply = cluster.wait(
+            "the output", lambda node=node: (r := node.request("GET", f"/v1/instances/{row['id']}/output")).status == 200 and r
+        )
+        assert output in reply.body.decode(), reply.body
+    if state == "FAILED":
+        assert row["error"]
+
+
+def test_http_handler(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    url = f"http://127.0.0.1:{cluster.nodes[0].http_port}/livez"
+    made = create(leader, {"trigger": {"manual": True}, "handler": {"http": {"method": "GET", "url": url}}})
+    row = wait_final(cluster, leader, run(leader, made["id"]))
+    assert row["state"] == "SUCCEEDED", row
+    wrong = create(
+        leader, {"trigger": {"manual": True}, "handler": {"http": {"method": "GET", "url": url, "expect": [418]}}}
+    )
+    assert wait_final(cluster, leader, run(leader, wrong["id"]))["state"] == "FAILED"
+
+
+def test_a_run_knows_who_it_is(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    made = create(
+        leader, {"name": "who-am-i", "trigger": {"manual": True}, "handler": {"shell": "env | grep ^RAFTSCHED_ | sort"}}
+    )
+    instance = run(leader, made["id"])
+    row = wait_final(cluster, leader, instance)
+    text = cluster.node(row["node"]).request("GET", f"/v1/instances/{instance}/output").body.decode()
+    seen = dict(line.split("=", 1) for line in text.splitlines())
+    assert seen["RAFTSCHED_JOB_ID"] == made["id"]
+    assert seen["RAFTSCHED_JOB_NAME"] == "who-am-i"
+    assert seen["RAFTSCHED_INSTANCE_ID"] == instance
+    assert seen["RAFTSCHED_ATTEMPT"] == "1"
+    assert int(seen["RAFTSCHED_FENCING_TOKEN"]) == row["token"]
+    assert seen["RAFTSCHED_NODE_ID"] == row["node"]
+    assert seconds(seen["RAFTSCHED_SCHEDULED_AT"]) == seconds(row["scheduled_at"])
+
+
+def test_a_timeout_kills_the_whole_tree(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    script = "trap '' TERM; (trap '' TERM; sleep 300) & setsid sleep 300 & echo $! ; wait"
+    made = create(leader, {"trigger": {"manual": True}, "handler": {"shell": script}, "timeout": "1s"})
+    row = wait_final(cluster, leader, run(leader, made["id"]))
+    assert row["state"] == "TIMED_OUT"
+    pid = cluster.node(row["node"]).request("GET", f"/v1/instances/{row['id']}/output").body.decode().split()[0]
+    with pytest.raises(FileNotFoundError):
+        open(f"/proc/{pid}/stat")
+
+
+def test_kill_ends_a_running_instance(cluster: Cluster) -> None:
+    follower = cluster.followers()[0]
+    made = create(follower, {"trigger": {"manual": True}, "handler": {"exec": ["sleep", "300"]}})
+    instance = run(follower, made["id"])
+    cluster.wait("it to run", lambda: follower.get(f"/v1/instances/{instance}")["state"] == "RUNNING")
+    assert follower.request("POST", f"/v1/instances/{instance}/kill").status == 202
+    assert wait_final(cluster, follower, instance)["state"] == "KILLED"
+
+
+def test_retries_then_a_final_failure(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    made = create(
+        leader,
+        {"trigger": {"manual": True}, "handler": {"exec": ["false"]}, "retry": {"delays": ["100ms", "200ms"]}},
+    )
+    row = wait_final(cluster, leader, run(leader, made["id"]))
+    assert row["state"] == "FAILED"
+    assert [a["number"] for a in row["attempts"]] == [1, 2, 3]
+    assert len({a["token"] for a in row["attempts"]}) == 3
+
+
+def test_pause_resume_edit_delete(cluster: Cluster) -> None:
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    made = create(leader, {"name": "life", "trigger": {"every": "1s"}, "handler": {"exec": ["true"]}})
+    path = f"/v1/jobs/{made['id']}"
+    for _ in range(2):
+        assert follower.request("POST", f"{path}/pause").status == 200
+    assert follower.get(path)["state"] == "SUSPENDED"
+    assert follower.get(path)["next_fire_at"] is None
+    assert leader.request("POST", f"{path}/resume").status == 200
+    tag = leader.request("GET", path).headers["etag"]
+    edited = leader.request("PATCH", path, {"priority": 9}, {"If-Match": tag, "Content-Type": "application/json"})
+    assert edited.status == 200, edited.body
+    assert edited.json["priority"] == 9
+    assert leader.request("PATCH", path, {"priority": 1}, {"If-Match": tag}).status == 412
+    assert leader.request("DELETE", path).status in (200, 204)
+    assert leader.request("GET", path).status == 404
+    again = create(leader, {"name": "life", "trigger": {"manual": True}, "handler": {"exec": ["true"]}})
+    assert again["id"] != made["id"]
+    assert instances(leader, again["id"]) == []

@@ -1,0 +1,118 @@
+"""A node that cannot start says why in one line and exits with 1; its data stays as it was."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.steps import at, create
+from tests.support.cluster import Cluster, free_ports
+
+pytestmark = pytest.mark.e2e
+
+
+def start(*flags: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+    """(exit code, standard error) of a node that is not expected to live."""
+    done = subprocess.run(
+        [sys.executable, "-m", "raftsched", "node", *flags],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def flags(node_id: str, data: Path, http: int, raft: int, peers: str) -> list[str]:
+    return [
+        *("--id", node_id, "--data", str(data), "--http", f"127.0.0.1:{http}"),
+        *("--raft", f"127.0.0.1:{raft}", "--peers", peers),
+    ]
+
+
+def one_line(error: str, *words: str) -> None:
+    lines = [line for line in error.splitlines() if line.strip()]
+    assert len(lines) == 1, error
+    for word in words:
+        assert word in lines[0], error
+
+
+def test_peer_list_without_itself(tmp_path: Path) -> None:
+    http, raft, other = free_ports(3)
+    code, error = start(*flags("n1", tmp_path, http, raft, f"n2=127.0.0.1:{other}"))
+    assert code == 1
+    one_line(error, "n1", "--peers")
+
+
+@pytest.mark.parametrize("which", ["http", "raft"])
+def test_occupied_port(tmp_path: Path, which: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (other,) = free_ports(1)
+        http, raft = (port, other) if which == "http" else (other, port)
+        code, error = start(*flags("n1", tmp_path, http, raft, f"n1=127.0.0.1:{raft}"))
+    assert code == 1
+    one_line(error, str(port))
+
+
+def test_foreign_data_directories() -> None:
+    with Cluster(3) as cluster:
+        made = create(cluster.leader(), {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        first = cluster.nodes[0]
+        code, error = start(*flags("n1", first.data, *free_ports(2), f"n1=127.0.0.1:{first.raft_port}"))
+        assert code == 1
+        one_line(error, "in use")
+        first.kill()
+        http, raft = free_ports(2)
+        code, error = start(*flags("n9", first.data, http, raft, f"n9=127.0.0.1:{raft}"))
+        assert code == 1
+        one_line(error, "n1", "n9")
+        first.start()
+        cluster.wait_ready()
+        assert first.get(f"/v1/jobs/{made['id']}")["name"] == "kept"
+
+
+def test_a_node_with_a_wiped_disk_waits_and_does_not_count() -> None:
+    import shutil
+
+    with Cluster(3) as cluster:
+        leader = cluster.leader()
+        made = create(leader, {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        wiped = cluster.followers()[0]
+        wiped.kill()
+        shutil.rmtree(wiped.data)
+        wiped.start()
+        cluster.wait(
+            "the wiped node to be told apart",
+            lambda: "disk" in leader.log.read_text() + wiped.log.read_text() and wiped.alive,
+        )
+        assert not wiped.ready()
+        other = next(n for n in cluster.followers_of(leader) if n is not wiped)
+        other.kill()
+        reply = leader.request("POST", "/v1/jobs", {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        assert reply.status in (503, 504), "one of three must not accept with the help of a node that lost its disk"
+        other.start()
+        cluster.wait("a leader again", lambda: other.get(f"/v1/jobs/{made['id']}")["id"] == made["id"])
+
+
+def test_another_library_version_is_refused(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "pysyncobj"
+    import pysyncobj
+
+    import shutil
+
+    shutil.copytree(Path(pysyncobj.__file__).parent, package)
+    with (package / "syncobj.py").open("a") as file:
+        file.write("\n# changed\n")
+    http, raft = free_ports(2)
+    code, error = start(
+        *flags("n1", tmp_path / "data", http, raft, f"n1=127.0.0.1:{raft}"), env={"PYTHONPATH": str(tmp_path / "lib")}
+    )
+    assert code == 1
+    one_line(error, "pysyncobj", "0.3.17")

@@ -1,0 +1,206 @@
+"""Real node processes on loopback, for end-to-end tests and benchmarks. Ports are chosen free; nothing outlives `stop`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+READY_S = 60.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; all are held until the last is known, so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Reply:
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class NodeProcess:
+    """One `raftsched node` process."""
+
+    def __init__(self, cluster: Cluster, node_id: str, http_port: int, raft_port: int) -> None:
+        self.cluster = cluster
+        self.id = node_id
+        self.http_port = http_port
+        self.raft_port = raft_port
+        self.data = cluster.directory / node_id
+        self.log = cluster.directory / f"{node_id}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
+        command = [
+            *(sys.executable, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
+            *("--http", f"127.0.0.1:{self.http_port}", "--raft", f"127.0.0.1:{self.raft_port}", "--peers", peers),
+            *self.cluster.flags,
+        ]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.cluster.environment
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, and waits for the end."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def terminate(self, timeout: float = 30.0) -> int:
+        """SIGTERM, and waits for the end. Returns the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30.0
+    ) -> Reply:
+        """One request on a connection of its own. Raises OSError when the node does not answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
+        try:
+            sent = dict(headers or {})
+            raw = None
+            if body is not None:
+                raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+                sent.setdefault("Content-Type", "application/json")
+            connection.request(method, path, raw, sent)
+            response = connection.getresponse()
+            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """The JSON of a GET that must succeed."""
+        reply = self.request("GET", path)
+        assert reply.status == 200, (path, reply.status, reply.body)
+        return reply.json
+
+    def ready(self) -> bool:
+        try:
+            return self.request("GET", "/readyz", timeout=2).status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+class Cluster:
+    """`with Cluster(3) as cluster:` starts and waits; leaving ends every process."""
+
+    def __init__(
+        self, size: int = 3, *, flags: Sequence[str] = (), directory: Path | None = None, pythonpath: Path | None = None
+    ) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
+        self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
+        self.flags = list(flags)
+        if pythonpath is not None:
+            self.flags += ["--pythonpath", str(pythonpath)]
+        self.nodes: list[NodeProcess] = []
+        ports = free_ports(2 * size)
+        for i in range(size):
+            self.nodes.append(NodeProcess(self, f"n{i + 1}", ports[2 * i], ports[2 * i + 1]))
+
+    def __enter__(self) -> Cluster:
+        try:
+            for node in self.nodes:
+                node.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            if node.alive and node.process is not None:
+                node.process.terminate()
+        for node in self.nodes:
+            if node.process is not None:
+                try:
+                    node.process.wait(30)
+                except subprocess.TimeoutExpired:
+                    node.kill()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def node(self, node_id: str) -> NodeProcess:
+        return next(n for n in self.nodes if n.id == node_id)
+
+    def alive(self) -> list[NodeProcess]:
+        return [n for n in self.nodes if n.alive]
+
+    def wait(self, what: str, condition: Callable[[], Any], timeout: float = READY_S) -> Any:
+        """Polls until the condition gives something true and returns it; says what was waited for, with the logs."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                value = condition()
+            except (OSError, http.client.HTTPException):
+                value = None
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {timeout:.0f} s in vain for: {what}\n{self.logs()}")
+            time.sleep(0.02)
+
+    def wait_ready(self) -> None:
+        for node in self.alive():
+            self.wait(f"{node.id} is ready", node.ready)
+
+    def leader(self) -> NodeProcess:
+        """The node that the others agree on as leader, waiting for one."""
+
+        def agreed() -> NodeProcess | None:
+            said = {n.get("/v1/cluster")["leader"] for n in self.alive()}
+            if len(said) == 1 and (name := said.pop()) is not None and self.node(name).alive:
+                return self.node(name)
+            return None
+
+        found: NodeProcess = self.wait("an agreed leader", agreed)
+        return found
+
+    def followers(self) -> list[NodeProcess]:
+        leader = self.leader()
+        return [n for n in self.alive() if n is not leader]
+
+    def followers_of(self, leader: NodeProcess) -> list[NodeProcess]:
+        return [n for n in self.alive() if n is not leader]
+
+    def logs(self, tail: int = 25) -> str:
+        parts = []
+        for node in self.nodes:
+            text = node.log.read_text(errors="replace").splitlines() if node.log.exists() else []
+            parts.append(f"--- {node.id} (alive: {node.alive})\n" + "\n".join(text[-tail:]))
+        return "\n".join(parts)
