@@ -16,7 +16,7 @@ from raftsched.api import strict
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
 from raftsched.api.problems import FieldError, Problem, pointer
-from raftsched.api.schema import READ_ONLY, JobIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.model import (
@@ -53,6 +53,8 @@ _RETRY = Retry()
 _MISFIRE_DEFAULT = Misfire()
 _RETENTION = Retention()
 _TIMEOUT_MS = 5 * MINUTE_MS
+_TIMEOUT_TEXT = format_duration(_TIMEOUT_MS)
+_RETRY_IN, _MISFIRE_IN, _RETENTION_IN, _PLACEMENT_IN = RetryIn(), MisfireIn(), RetentionIn(), PlacementIn()
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 _decoder = msgspec.json.Decoder(JobIn)
@@ -164,10 +166,29 @@ def content_of(
         return Content(namespace, name, policy, b"", suspended)
     given.name = given.namespace = None
     given.suspended = False
+    _leave_out_defaults(given)
     body = _json(given)
     if len(body) > settings.body_max_bytes:
         errors.append(FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit"))
     return Content(namespace, name, policy, body, suspended)
+
+
+def _leave_out_defaults(given: JobIn) -> None:
+    """Said or not said, it is the same job: a repeated creation or an answer put back must not look like a change."""
+    if given.timeout == _TIMEOUT_TEXT:
+        given.timeout = None
+    if given.delivery == "at_least_once":
+        given.delivery = None
+    if given.overlap == "forbid":
+        given.overlap = None
+    if given.retry is not None and given.retry == _RETRY_IN:
+        given.retry = None
+    if given.misfire is not None and given.misfire == _MISFIRE_IN:
+        given.misfire = None
+    if given.retention is not None and given.retention == _RETENTION_IN:
+        given.retention = None
+    if given.placement is not None and given.placement == _PLACEMENT_IN:
+        given.placement = None
 
 
 def _policy(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import decode_cursor
@@ -94,7 +94,15 @@ async def read_body(request: web.Request, limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
         raise _too_large(limit)
-    content = request.content
+    try:
+        return await _read(request.content, limit)
+    except web.RequestPayloadError:
+        raise Problem(
+            "invalid-json", "The body cannot be read; it breaks off, or is not encoded as its headers say."
+        ) from None
+
+
+async def _read(content: StreamReader, limit: int) -> bytes:
     if content.is_eof() and not content.at_eof():  # all of it has come: the usual case, one piece
         raw = content.read_nowait(-1)
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -82,11 +81,15 @@ def examine(value: Any, model: type[T], errors: list[FieldError], read_only: Ite
         return None
 
 
-@cache
+_types: dict[Any, inspect.StructType] = {}
+
+
 def _type_of(model: Any) -> inspect.StructType:
-    info = inspect.type_info(model)
-    assert isinstance(info, inspect.StructType)
-    return info
+    if model not in _types:
+        info = inspect.type_info(model)
+        assert isinstance(info, inspect.StructType)
+        _types[model] = info
+    return _types[model]
 
 
 def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], says: str = "") -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -139,9 +140,12 @@ class LocalCluster:
 class Client:
     """HTTP against one node; answers come as (status, JSON or text)."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, cluster: LocalCluster) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, cluster: LocalCluster, context: ApiContext
+    ) -> None:
         self.session = session
         self.url = url
+        self.context = context
         self.cluster = cluster
         self.headers: Any = {}
 
@@ -151,13 +155,15 @@ class Client:
         """`body`: bytes go as they are, anything else as JSON."""
         given = {"Content-Type": "application/json"} if body is not None else {}
         given.update(headers or {})
-        data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        data: Any = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        if data is not None and len(data) > 1_000_000:
+            data = io.BytesIO(data)  # aiohttp warns of large bytes
         async with self.session.request(
             method, self.url + path, data=data, headers=given, allow_redirects=False
         ) as answer:
             self.headers = answer.headers
             raw = await answer.read()
-            if "json" in answer.headers.get("Content-Type", ""):
+            if raw and "json" in answer.headers.get("Content-Type", ""):
                 return answer.status, msgspec.json.decode(raw)
             return answer.status, raw.decode()
 
@@ -165,7 +171,8 @@ class Client:
 @asynccontextmanager
 async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
     """The API of a node on a free port."""
-    runner = web.AppRunner(build_app(cluster.context(node)), access_log=None, shutdown_timeout=1)
+    context = cluster.context(node)
+    runner = web.AppRunner(build_app(context), access_log=None, shutdown_timeout=1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -174,7 +181,7 @@ async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
         async with aiohttp.ClientSession(
             auto_decompress=False, skip_auto_headers=["Content-Type"]
         ) as session:
-            yield Client(session, f"http://127.0.0.1:{port}", cluster)
+            yield Client(session, f"http://127.0.0.1:{port}", cluster, context)
     finally:
         await runner.cleanup()
 

@@ -1,0 +1,140 @@
+"""The output of a run, from the node that has it and from one that has to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from raftsched.core.commands import Assign, Ended, Started
+from raftsched.core.ids import parse_instance
+from raftsched.core.model import Outcome
+from raftsched.worker import spool
+from raftsched.worker.output import Record
+from tests.support.local_api import Client, LocalCluster, serving
+
+JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
+FRAMES = spool.pack(spool.STDOUT, b"one\ntwo\n") + spool.pack(spool.STDERR, b"oops\n")
+TEXT = "one\ntwo\noops\n"
+
+
+def between(directory: Path, test: Callable[[Client, Client], Awaitable[None]]) -> None:
+    """Two nodes; the first runs what is run."""
+
+    async def main() -> None:
+        cluster = LocalCluster(directory, ("n1", "n2"))
+        try:
+            async with serving(cluster, "n1") as first, serving(cluster, "n2") as second:
+                cluster.open_session("n1", first.url.removeprefix("http://"))
+                await test(first, second)
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
+
+
+async def start(call: Client) -> tuple[str, int]:
+    """(path of the instance, token of its attempt on n1)"""
+    cluster = call.cluster
+    _, job = await call("POST", "/v1/jobs", JOB)
+    _, made = await call("POST", f"/v1/jobs/{job['id']}/run")
+    key = parse_instance(made["id"])
+    assert key is not None
+    (answer,) = cluster.apply(Assign(key, cluster.sessions["n1"]))
+    token = getattr(answer, "number", None)
+    assert token is not None
+    cluster.apply(Started(cluster.sessions["n1"], token, cluster.clock.now_ms))
+    return f"/v1/instances/{made['id']}", token
+
+
+def end(cluster: LocalCluster, token: int, frames: bytes, *, spooled: bool = False) -> None:
+    now = cluster.clock.now_ms
+    (ref,) = cluster.outputs["n1"].append([Record(token, now, frames, spooled)])
+    cluster.apply(Ended(cluster.sessions["n1"], token, Outcome.SUCCEEDED, now, now, 0, output=ref))
+
+
+def test_output_from_here_and_from_there_is_the_same(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        path, token = await start(first)
+        end(first.cluster, token, FRAMES)
+        for call in (first, second):
+            assert await call("GET", f"{path}/output") == (200, TEXT)
+            assert call.headers["Content-Type"] == "text/plain; charset=utf-8"
+            assert call.headers["X-Content-Type-Options"] == "nosniff"
+            assert call.headers.get("Raftsched-Served-By") == (None if call is first else "n1")
+            assert await call("GET", f"{path}/output?attempt=1&stream=stderr") == (200, "oops\n")
+            assert await call("GET", f"{path}/output?offset=4") == (200, TEXT[4:])
+            assert await call("GET", f"{path}/output?offset=400") == (200, "")
+            assert await call("GET", f"{path}/output?tail=2") == (200, "two\noops\n")
+            assert await call("GET", f"{path}/output?tail=0") == (200, "")
+            assert await call("GET", f"{path}/output?tail=10") == (200, TEXT)
+            assert await call("GET", f"{path}/output?follow=true") == (200, TEXT)
+            assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
+            assert call.headers["Content-Range"] == f"bytes 4-6/{len(TEXT)}"
+            assert await call("GET", f"{path}/output", headers={"Range": "bytes=-5"}) == (206, "oops\n")
+            status, problem = await call("GET", f"{path}/output", headers={"Range": "bytes=99-"})
+            assert (status, problem["code"]) == (416, "unsatisfiable-range")
+            assert (await call("GET", f"{path}/output?attempt=2"))[0] == 404
+            assert (await call("GET", f"{path}/output?stream=both"))[0] == 400
+            assert (await call("GET", f"{path}/output?offset=1&tail=1"))[0] == 400
+        _, row = await first("GET", path)
+        assert await first("GET", row["output"]["url"]) == (200, TEXT)
+
+    between(tmp_path, test)
+
+
+def test_following_shows_what_comes_until_the_end(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        path, token = await start(first)
+        live = first.cluster.outputs["n1"].live_directory / spool.live_name(token)
+        assert await second("GET", f"{path}/output") == (200, "")
+        live.write_bytes(spool.pack(spool.STDOUT, b"one\n"))
+        assert await second("GET", f"{path}/output") == (200, "one\n")
+        async with second.session.get(second.url + path + "/output?follow=true") as answer:
+            assert answer.headers["Raftsched-Served-By"] == "n1"
+            assert await answer.content.readexactly(4) == b"one\n"
+            live.write_bytes(live.read_bytes() + spool.pack(spool.STDOUT, b"two\n"))
+            assert await answer.content.readexactly(4) == b"two\n"
+            live.write_bytes(live.read_bytes() + spool.pack(spool.STDERR, b"oops\n"))
+            end(first.cluster, token, b"", spooled=True)
+            assert await answer.content.read() == b"oops\n"
+        assert await second("GET", f"{path}/output") == (200, TEXT)
+
+    between(tmp_path, test)
+
+
+def test_following_waits_for_the_start(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster = first.cluster
+        _, job = await first("POST", "/v1/jobs", JOB)
+        _, made = await first("POST", f"/v1/jobs/{job['id']}/run")
+        path = f"/v1/instances/{made['id']}/output"
+        assert await second("GET", path) == (200, "")
+        following = asyncio.ensure_future(second("GET", f"{path}?follow=true"))
+        key = parse_instance(made["id"])
+        assert key is not None
+        (answer,) = cluster.apply(Assign(key, cluster.sessions["n1"]))
+        token = getattr(answer, "number", None)
+        assert token is not None
+        end(cluster, token, FRAMES)
+        assert await asyncio.wait_for(following, 20) == (200, TEXT)
+
+    between(tmp_path, test)
+
+
+def test_output_that_cannot_be_had(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster = first.cluster
+        path, token = await start(first)
+        end(cluster, token, FRAMES)
+        status, problem = await second("GET", f"{path}/output", headers={"Raftsched-Hop": "n3"})
+        assert (status, problem["code"]) == (503, "output-unavailable")
+        cluster.outputs["n1"].drop_before(2**53)
+        for call in (first, second):
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (410, "output-gone")
+        cluster.open_session("n1", "127.0.0.1:1")
+        status, problem = await second("GET", f"{path}/output")
+        assert (status, problem["code"]) == (503, "output-unavailable")
+
+    between(tmp_path, test)
