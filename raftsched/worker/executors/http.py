@@ -185,7 +185,11 @@ class HttpService:
 
 def _head(task: wire.Http, host: str, path: str, query: str) -> bytes:
     target = (path or "/") + (f"?{query}" if query else "")
-    headers = {"Host": host, "Accept": "*/*", "User-Agent": "raftsched", **task.headers}
+    given = {name.lower() for name in task.headers}
+    ours = {"Host": host, "Accept": "*/*", "User-Agent": "raftsched"}
+    headers = {name: value for name, value in ours.items() if name.lower() not in given}
+    fixed = ("connection", "content-length", "transfer-encoding")
+    headers |= {name: value for name, value in task.headers.items() if name.lower() not in fixed}
     headers["Connection"] = "close"
     if task.body or task.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(task.body))

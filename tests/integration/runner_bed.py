@@ -1,0 +1,207 @@
+"""A runner with its real supervisor, and jobs that do what they can to survive. Everything is awaited, nothing slept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Awaitable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from raftsched.clock import SystemClock
+from raftsched.worker.output import OutputStore
+from raftsched.worker.runner import RunEnd, Runner, RunSpec
+from raftsched.worker.wire import Exec, Python, Task
+
+T = TypeVar("T")
+
+PATIENCE_S = 30.0
+LONG_MS = 600_000
+MARK = "RAFTSCHED_TEST_BED"
+
+# Tells its pid, as soon as it is as hard to kill as it will be. argv[1] is a FIFO.
+_TELL = """
+import os, signal, sys
+def tell():
+    fd = os.open(sys.argv[1], os.O_WRONLY)
+    os.write(fd, b"%d\\n" % os.getpid())
+    os.close(fd)
+def stay():
+    tell()
+    while True:
+        signal.pause()
+"""
+
+STAYS = _TELL + "stay()"
+
+STUBBORN = (
+    _TELL
+    + """
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    signal.signal(number, signal.SIG_IGN)
+stay()
+"""
+)
+
+# The main process, a child of its own session, and an orphan that closed every descriptor: three pids.
+SCATTERED = (
+    _TELL
+    + """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 256)
+        stay()
+    stay()
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        os.closerange(0, 256)
+        stay()
+    os._exit(0)
+stay()
+"""
+)
+
+# Ends at once when the two it leaves behind have told their pids (argv[2] is a FIFO the test answers on).
+LEAVES_BEHIND = (
+    _TELL
+    + """
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stay()
+open(sys.argv[2]).read()
+print("done")
+sys.exit(int(sys.argv[3]))
+"""
+)
+
+
+class Bed:
+    """`async with Bed(path) as bed`: a started runner under session 1, with a long lease."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.path = path
+        self.clock = SystemClock()
+        self.mark = uuid.uuid4().hex
+        self.output = OutputStore(
+            path / "output", max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20)
+        )
+        self.runner = Runner(path, self.output, self.clock, **options)
+        self.runner.on_ended = self._on_ended
+        self.runner.on_started = lambda token, at_ms: self.started.append(token)
+        self.ends: dict[int, RunEnd] = {}
+        self.order: list[int] = []
+        self.started: list[int] = []
+        self._waiting: dict[int, asyncio.Future[RunEnd]] = {}
+        self._token = 0
+        self._fifo = path / "pids"
+        os.mkfifo(self._fifo)
+        self._fifo_fd = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK)
+        self._told = b""
+
+    async def __aenter__(self) -> Bed:
+        await within(self.runner.start())
+        self.lease()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await within(self.runner.stop())
+        self.output.close()
+        os.close(self._fifo_fd)
+        left = self.marked()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left, f"left running: {left}"
+
+    def lease(self, ms: int = LONG_MS, session: int = 1) -> None:
+        self.runner.set_lease(session, self.clock.boot_ms() + ms)
+
+    def python_script(self, script: str, *args: str) -> Exec:
+        argv = (sys.executable, "-S", "-c", script, str(self._fifo), *args)
+        return Exec(argv, {MARK: self.mark})
+
+    def launch(
+        self, task: Task, *, timeout_ms: int = LONG_MS, grace_ms: int = 5_000, session: int = 1
+    ) -> int:
+        self._token += 1
+        token = self._token
+        self._waiting[token] = asyncio.get_running_loop().create_future()
+        if isinstance(task, Exec | Python):
+            task.env[MARK] = self.mark
+        self.runner.launch(
+            RunSpec(token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms)
+        )
+        return token
+
+    async def end(self, token: int) -> RunEnd:
+        return await within(asyncio.shield(self._waiting[token]))
+
+    async def run(self, task: Task, **options: int) -> RunEnd:
+        return await self.end(self.launch(task, **options))
+
+    def text(self, end: RunEnd, stream: str | None = None) -> str:
+        return self.output.read(end.output, stream).decode() if end.output is not None else ""
+
+    async def pids(self, count: int) -> list[int]:
+        """The next `count` pids that jobs tell."""
+        while self._told.count(b"\n") < count:
+            await within(readable(self._fifo_fd))
+            self._told += os.read(self._fifo_fd, 4096)
+        *lines, self._told = self._told.split(b"\n")
+        return [int(line) for line in lines]
+
+    def marked(self) -> list[int]:
+        """Processes that carry this bed's mark in their environment: jobs, wherever they went."""
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    environ = Path(f"/proc/{name}/environ").read_bytes()
+                except OSError:
+                    continue
+                if f"{MARK}={self.mark}".encode() in environ:
+                    found.append(int(name))
+        return found
+
+    def _on_ended(self, token: int, end: RunEnd) -> None:
+        assert token not in self.ends, f"token {token} ended twice"
+        self.ends[token] = end
+        self.order.append(token)
+        self._waiting[token].set_result(end)
+
+
+async def within(awaitable: Awaitable[T], seconds: float = PATIENCE_S) -> T:
+    return await asyncio.wait_for(awaitable, seconds)
+
+
+async def readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+async def death(*pids: int) -> None:
+    """Until each of these is dead."""
+    for pid in pids:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            await within(readable(fd))
+        finally:
+            os.close(fd)

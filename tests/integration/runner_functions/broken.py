@@ -1,0 +1,3 @@
+"""Cannot be imported."""
+
+import a_module_that_is_not_there  # noqa: F401

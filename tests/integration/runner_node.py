@@ -1,0 +1,31 @@
+"""A node process reduced to its runner, for tests that stop or kill it: launches one job and holds a lease for long.
+
+Arguments: data directory, FIFO for pids, lease in ms. Tells the supervisor's pid through the FIFO first.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from raftsched.clock import SystemClock
+from raftsched.worker.output import OutputStore
+from raftsched.worker.runner import Runner, RunSpec
+from raftsched.worker.wire import Exec
+from tests.integration.runner_bed import LONG_MS, MARK, SCATTERED
+
+
+async def main(directory: Path, fifo: str, lease_ms: int, mark: str) -> None:
+    clock = SystemClock()
+    runner = Runner(directory, OutputStore(directory / "output"), clock)
+    await runner.start()
+    runner.set_lease(1, clock.boot_ms() + lease_ms)
+    fd = os.open(fifo, os.O_WRONLY)
+    os.write(fd, f"{runner.pid}\n".encode())
+    os.close(fd)
+    task = Exec((sys.executable, "-S", "-c", SCATTERED, fifo), {MARK: mark})
+    runner.launch(RunSpec(token=1, session=1, task=task, timeout_ms=LONG_MS))
+    await asyncio.Event().wait()
+
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))

@@ -1,0 +1,225 @@
+"""exec and shell through the real supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.model import Outcome
+from raftsched.worker.wire import Exec
+from tests.integration.runner_bed import LONG_MS, Bed, within
+
+
+def test_output_streams_and_exit_code(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("/bin/sh", "-c", "echo out; echo err >&2; exit 7"), {}))
+            assert (end.outcome, end.exit_code) == (Outcome.FAILED, 7)
+            assert end.error == "exit code 7\nerr"
+            assert sorted(bed.text(end).split()) == ["err", "out"]
+            assert bed.text(end, "stdout") == "out\n"
+            assert bed.text(end, "stderr") == "err\n"
+            assert end.started_at_ms is not None
+            assert end.started_at_ms <= end.ended_at_ms
+
+    asyncio.run(body())
+
+
+def test_silence_makes_no_output(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("true",), {}))
+            assert end.outcome is Outcome.SUCCEEDED
+            assert end.output is None
+            assert bed.output.size() == 0
+
+    asyncio.run(body())
+
+
+def test_a_signal_is_named(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("/bin/sh", "-c", "kill -SEGV $$"), {}))
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 139, "killed by SIGSEGV")
+
+    asyncio.run(body())
+
+
+def test_environment_is_clean_and_holds_what_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_SECRET", "hidden")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/of/mine")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("env",), {"RAFTSCHED_JOB_ID": "j1", "HOME": "/elsewhere"}))
+            env = dict(line.split("=", 1) for line in bed.text(end).splitlines())
+            assert "CLUSTER_SECRET" not in env
+            assert env["LC_TIME"] == "C"
+            assert env["RAFTSCHED_JOB_ID"] == "j1"
+            assert env["HOME"] == "/elsewhere"
+            assert env["PYTHONPATH"] == "/somewhere/of/mine"
+            assert "PATH" in env
+
+    asyncio.run(body())
+
+
+def test_nothing_of_ours_is_handed_down(tmp_path: Path) -> None:
+    script = "import os, signal; print(sorted(os.listdir('/proc/self/fd'))[:-1]); print(os.getsid(0) == os.getpid())"
+    script += "; print([s.name for s in signal.Signals if signal.getsignal(s) is signal.SIG_IGN])"
+    script += "; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), os.read(0, 1))"
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec((sys.executable, "-I", "-S", "-c", script), {}))
+            # What the interpreter itself sets to be ignored comes back by its own start.
+            ignored = "['SIGPIPE', 'SIGXFSZ']"
+            assert bed.text(end) == f"['0', '1', '2']\nTrue\n{ignored}\nset() b''\n"
+
+    asyncio.run(body())
+
+
+def test_cwd(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    script = place / "here.sh"
+    script.write_text("#!/bin/sh\npwd; echo $PWD\n")
+    script.chmod(0o755)
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("./here.sh",), {}, str(place)))
+            assert bed.text(end) == f"{place}\n{place}\n"
+
+    asyncio.run(body())
+
+
+def test_what_cannot_start_says_why(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    lost = tmp_path / "lost"
+    lost.write_text("#!/no/such/interpreter\n")
+    lost.chmod(0o755)
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_bytes(b"\x01\x02")
+    nonsense.chmod(0o755)
+    cases = {
+        ("no-such-command-at-all",): "command not found: 'no-such-command-at-all' (PATH is ",
+        ("/no/such/file",): "command not found: '/no/such/file'",
+        (str(tmp_path),): "Permission denied",
+        (str(lost),): "the interpreter in its first line was not found",
+        (str(nonsense),): "neither a program nor a script that begins with #!",
+        ("",): "the command is empty",
+        ("true", "x" * 200_000): "arguments and environment are too long",
+    }
+    if os.geteuid() != 0:
+        cases[(str(plain),)] = "Permission denied"
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            for argv, reason in cases.items():
+                end = await bed.run(Exec(argv, {}))
+                assert end.outcome is Outcome.FAILED, argv[0]
+                assert end.error is not None
+                assert reason in end.error
+                assert bed.text(end).startswith("raftsched: ")
+                assert reason in bed.text(end)
+            end = await bed.run(Exec(("true",), {}, "/no/such/directory"))
+            assert end.error == "cannot work in cwd '/no/such/directory': No such file or directory"
+
+    asyncio.run(body())
+
+
+def test_large_output_loses_its_middle_and_says_so(tmp_path: Path) -> None:
+    lines = "".join(f"line {i}\n" for i in range(40_000))
+
+    async def body() -> None:
+        async with Bed(tmp_path, max_attempt_bytes=100_000) as bed:
+            (tmp_path / "text").write_text(lines)
+            end = await bed.run(Exec(("cat", str(tmp_path / "text")), {}))
+            assert end.output is not None
+            text = bed.text(end)
+            cut = end.output.truncated
+            assert cut == len(lines) - 100_000
+            assert text == f"{lines[:50_000]}\n[... {cut} bytes of output left out ...]\n{lines[-50_000:]}"
+            assert not list(bed.output.live_directory.iterdir())
+
+    asyncio.run(body())
+
+
+def test_output_can_be_read_while_it_runs_and_until_the_end_is_known(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            go = tmp_path / "go"
+            os.mkfifo(go)
+            told = asyncio.Event()
+            bed.runner.on_started = lambda token, at_ms: told.set()
+            token = bed.launch(Exec(("/bin/sh", "-c", "echo first; cat $1; echo last", "sh", str(go)), {}))
+            await within(told.wait())  # 200 ms after the start, which is when output reaches the disk too
+            while not bed.output.live(token):
+                await asyncio.sleep(0.01)
+            assert bed.output.live(token) == b"first\n"
+            assert bed.output.live(token, offset=2, limit=2) == b"rs"
+            await asyncio.to_thread(go.write_text, "second\n")
+            end = await bed.end(token)
+            assert bed.text(end) == "first\nsecond\nlast\n"
+            assert bed.output.live(token) == b"first\nsecond\nlast\n"
+            assert bed.output.live(token + 1) is None
+
+    asyncio.run(body())
+
+
+def test_output_without_room_on_the_disk_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(records: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            monkeypatch.setattr(bed.output, "append", full)
+            end = await bed.run(Exec(("echo", "hello"), {}))
+            assert (end.outcome, end.output) == (Outcome.SUCCEEDED, None)
+            assert end.error == "the output could not be kept: No space left on device"
+
+    asyncio.run(body())
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            tokens = [bed.launch(Exec(("/bin/sh", "-c", f"echo {i}"), {})) for i in range(60)]
+            ends = [await bed.end(token) for token in tokens]
+            assert [bed.text(end) for end in ends] == [f"{i}\n" for i in range(60)]
+
+    asyncio.run(body())
+
+
+def test_kill_of_what_is_over_or_unknown_is_nothing(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            token = bed.launch(Exec(("true",), {}))
+            await bed.end(token)
+            bed.runner.kill(token)
+            bed.runner.kill(999_999)
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
+            assert list(bed.ends) == bed.order
+
+    asyncio.run(body())
+
+
+def test_ping(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.runner.ping()
+            assert bed.runner.moves(LONG_MS)
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED  # answered in between
+            assert bed.runner.moves(0)
+
+    asyncio.run(body())

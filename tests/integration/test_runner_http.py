@@ -1,0 +1,215 @@
+"""http runs against a real server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from raftsched.core.model import Outcome
+from raftsched.worker.runner import RunEnd
+from raftsched.worker.wire import Http
+from tests.integration.runner_bed import Bed, within
+
+Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Answers each request by `answer(head, reader, writer)`."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.gone = asyncio.Event()  # a client went away before it got an answer
+
+    async def __aenter__(self) -> Server:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            await self._answer(head, reader, writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.gone.set()
+        finally:
+            writer.close()
+
+    def get(self, path: str = "/", expect: tuple[int, ...] = (), **headers: str) -> Http:
+        return Http("GET", f"http://127.0.0.1:{self.port}{path}", headers, b"", expect)
+
+
+def fixed(response: bytes) -> Answer:
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response)
+
+    return answer
+
+
+async def one(
+    path: Path, response: bytes, expect: tuple[int, ...] = (), **options: int
+) -> tuple[RunEnd, str]:
+    async with Bed(path, **options) as bed, Server(fixed(response)) as server:
+        end = await bed.run(server.get(expect=expect))
+        return end, bed.text(end)
+
+
+def test_request_and_response(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(head + (await reader.readexactly(4)).decode())
+        writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhelloEXTRA")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            url = f"http://127.0.0.1:{server.port}/a/b?c=d"
+            headers = {"Raftsched-Fencing-Token": "7", "host": "mine"}
+            end = await bed.run(Http("POST", url, headers, b"body", ()))
+            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, b'{"status":201}')
+            assert bed.text(end, "stdout") == "hello"
+            head, _, sent = seen[0].partition("\r\n\r\n")
+            first, *rest = head.split("\r\n")
+            assert first == "POST /a/b?c=d HTTP/1.1"
+            assert {"raftsched-fencing-token: 7", "content-length: 4", "host: mine", "connection: close"} <= {
+                line.lower() for line in rest
+            }
+            assert sum(line.lower().startswith("host:") for line in rest) == 1
+            assert sent == "body"
+
+    asyncio.run(body())
+
+
+def test_unexpected_status_fails_with_the_body(tmp_path: Path) -> None:
+    end, text = asyncio.run(one(tmp_path, b"HTTP/1.1 500 Oh No\r\nContent-Length: 3\r\n\r\nbad"))
+    assert (end.outcome, end.error, end.result) == (Outcome.FAILED, "HTTP 500 Oh No\nbad", b'{"status":500}')
+    assert text == "bad"
+
+
+def test_expected_status(tmp_path: Path) -> None:
+    response = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+    end, _ = asyncio.run(one(tmp_path, response, (404, 410)))
+    assert (end.outcome, end.error) == (Outcome.SUCCEEDED, None)
+
+
+def test_redirects_are_not_followed(tmp_path: Path) -> None:
+    response = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+    end, _ = asyncio.run(one(tmp_path, response))
+    assert end.error == "HTTP 302 Found; redirects are not followed, it leads to /elsewhere"
+
+
+def test_chunked_and_until_close(tmp_path: Path) -> None:
+    chunked = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: v\r\n\r\n"
+    )
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert asyncio.run(one(tmp_path / "a", chunked))[1] == "abcde"
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nuntil the end"
+    assert asyncio.run(one(tmp_path / "b", interim))[1] == "until the end"
+
+
+def test_a_broken_response_fails(tmp_path: Path) -> None:
+    cases = {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort": "ended in the middle",
+        b"": "ended in the middle",
+        b"SSH-2.0-OpenSSH\r\n\r\n": "does not begin like HTTP/1.1",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n": "not HTTP/1.1",
+    }
+    for i, (response, reason) in enumerate(cases.items()):
+        path = tmp_path / str(i)
+        path.mkdir()
+        end, text = asyncio.run(one(path, response))
+        assert end.outcome is Outcome.FAILED
+        assert end.error is not None
+        assert reason in end.error
+        assert reason in text
+
+
+def test_a_large_body_is_cut(tmp_path: Path) -> None:
+    size = 300_000
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+    end, text = asyncio.run(one(tmp_path, response, max_attempt_bytes=100_000))
+    assert end.outcome is Outcome.SUCCEEDED
+    assert text.count("x") >= 99_000
+    assert "only the first 100000 bytes of the response were read" in text
+
+
+def test_nobody_there_and_bad_urls(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            async with Server(fixed(b"")) as server:
+                port = server.port
+            end = await bed.run(Http("GET", f"http://127.0.0.1:{port}/", {}, b"", ()))
+            assert end.outcome is Outcome.FAILED
+            assert end.error is not None
+            assert end.error.startswith(f"cannot connect to 127.0.0.1:{port}: ")
+            for url in ("ftp://x/", "nothing", "http://127.0.0.1:99999/", "http://h/a b"):
+                assert (await bed.run(Http("GET", url, {}, b"", ()))).outcome is Outcome.FAILED
+            end = await bed.run(Http("GET", "http://127.0.0.1:1/", {"A": "x\r\nB: y"}, b"", ()))
+            assert end.outcome is Outcome.FAILED
+
+    asyncio.run(body())
+
+
+def test_timeout_and_kill_close_the_connection(tmp_path: Path) -> None:
+    arrived = asyncio.Event()
+
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await reader.readexactly(1)  # until the client goes
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            end = await bed.run(server.get(), timeout_ms=300)
+            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, "timed out after 0.3 s")
+            await within(server.gone.wait())
+            server.gone.clear()
+            arrived.clear()
+            token = bed.launch(server.get())
+            await within(arrived.wait())
+            bed.runner.kill(token, "killed on request")
+            end = await bed.end(token)
+            assert (end.outcome, end.error) == (Outcome.KILLED, "killed on request")
+            await within(server.gone.wait())
+
+    asyncio.run(body())
+
+
+def test_the_lease_end_closes_the_connection(tmp_path: Path) -> None:
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            bed.lease(1_200)
+            assert (await bed.run(server.get())).outcome is Outcome.LOST
+            await within(server.gone.wait())
+
+    asyncio.run(body())
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    waiting: list[asyncio.StreamWriter] = []
+    all_here = asyncio.Event()
+    count = 40
+
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Nobody gets an answer before all are here."""
+        waiting.append(writer)
+        if len(waiting) == count:
+            all_here.set()
+        await all_here.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            tokens = [bed.launch(server.get()) for _ in range(count)]
+            assert {bed.text(await bed.end(token)) for token in tokens} == {"ok"}
+
+    asyncio.run(body())

@@ -1,0 +1,225 @@
+"""python runs in warm processes, through the real supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from raftsched.core.model import Outcome
+from raftsched.worker.runner import RunEnd
+from raftsched.worker.wire import Python
+from tests.integration.runner_bed import Bed
+
+HERE = Path(__file__).parent / "runner_functions"
+
+
+def call(name: str, env: dict[str, str] | None = None, cwd: str | None = None, **params: Any) -> Python:
+    return Python(f"jobs:{name}", json.dumps(params).encode(), dict(env or {}), cwd)
+
+
+def result(end: RunEnd) -> Any:
+    assert end.outcome is Outcome.SUCCEEDED, end
+    return json.loads(end.result) if end.result is not None else None
+
+
+def bed(path: Path, processes: int = 1, **options: Any) -> Bed:
+    return Bed(path, python_processes=processes, pythonpath=[HERE], **options)
+
+
+def test_params_and_result(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            assert result(await b.run(call("echo", a=1, b=[None, "ä"]))) == {"a": 1, "b": [None, "ä"]}
+            assert result(await b.run(call("later", value=5))) == 5
+            assert result(await b.run(call("prints"))) is None
+
+    asyncio.run(body())
+
+
+def test_the_process_stays_and_output_goes_to_the_run_that_made_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            first = result(await b.run(call("pid")))
+            tokens = []
+            for i in range(30):
+                tokens.append(b.launch(call("prints", out=f"out {i}", err=f"err {i}", below=i % 7 == 0)))
+                tokens.append(b.launch(call("echo")))
+            for i in range(30):
+                end = await b.end(tokens[2 * i])
+                extra = "by descriptor\nby a child\n" if i % 7 == 0 else ""
+                assert b.text(end, "stdout") == f"out {i}\n{extra}"
+                assert b.text(end, "stderr") == f"err {i}\n"
+                assert (await b.end(tokens[2 * i + 1])).output is None
+            assert result(await b.run(call("pid"))) == first
+
+    asyncio.run(body())
+
+
+def test_failures(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("fails"))
+            assert end.outcome is Outcome.FAILED
+            assert end.error is not None
+            assert end.error.startswith("Traceback (most recent call last):\n")
+            assert end.error.endswith("ValueError: the reason")
+            assert "raftsched/worker" not in end.error
+            assert b.text(end, "stderr") == end.error + "\n"
+            cases = {
+                "jobs:nothing": "module 'jobs' has no 'nothing'",
+                "jobs:number": "'jobs:number' is a int, not a function",
+                "jobs": "'jobs' names no function; write \"package.module:function\"",
+                "absent:f": "ModuleNotFoundError: No module named 'absent'",
+                "broken:f": "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
+                "jobs:pid": "TypeError: pid() got an unexpected keyword argument 'x'",
+            }
+            for name, reason in cases.items():
+                end = await b.run(Python(name, b'{"x":1}', {}))
+                assert end.outcome is Outcome.FAILED
+                assert end.error is not None
+                assert reason in end.error
+                assert reason in b.text(end)
+            end = await b.run(Python("jobs:echo", b"[1]", {}))
+            assert end.error is not None
+            assert "JSON object" in end.error
+
+    asyncio.run(body())
+
+
+def test_exits(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            assert (await b.run(call("exits", code=0))).outcome is Outcome.SUCCEEDED
+            end = await b.run(call("exits", code=3))
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 3, "exit code 3")
+            end = await b.run(call("exits", code="no luck"))
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 1, "exit code 1\nno luck")
+            end = await b.run(call("dies", code=0))
+            assert end.outcome is Outcome.FAILED
+            assert end.error == "the process ended before the function returned: exit code 0"
+            end = await b.run(call("crashes"))
+            assert (end.outcome, end.exit_code) == (Outcome.FAILED, 139)
+            assert end.error is not None
+            assert end.error.startswith("the process ended before the function returned: killed by SIGSEGV")
+            assert result(await b.run(call("echo"))) == {}
+
+    asyncio.run(body())
+
+
+def test_results_that_cannot_be_kept_do_not_fail_the_run(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("large", size=9_000))
+            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
+            assert end.error == "the result was dropped: 9002 bytes of JSON, the limit is 8192"
+            end = await b.run(call("not_json"))
+            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
+            assert end.error is not None
+            assert "cannot be written as JSON" in end.error
+
+    asyncio.run(body())
+
+
+def test_what_a_run_leaves_behind_dies_and_the_process_is_replaced(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            token = b.launch(call("leaves_a_process", fifo=str(tmp_path / "pids")))
+            end = await b.end(token)
+            first = result(end)
+            assert not os.path.exists(f"/proc/{first}")
+            second = result(await b.run(call("leaves_a_thread")))
+            assert second != first
+            third = result(await b.run(call("closes_its_output")))
+            assert third != second
+            end = await b.run(call("prints", out="heard"))
+            assert b.text(end, "stdout") == "heard\n"
+            assert result(await b.run(call("forks_and_returns"))) == "parent"
+            assert not [pid for pid in b.marked() if "supervisor" not in _command(pid)]
+
+    asyncio.run(body())
+
+
+def test_timeout_and_kill_replace_the_process(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            before = result(await b.run(call("pid")))
+            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")), timeout_ms=400, grace_ms=20)
+            assert await b.pids(1) == [before]
+            end = await b.end(token)
+            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, "timed out after 0.4 s")
+            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")))
+            (pid,) = await b.pids(1)
+            assert pid != before
+            waiting = b.launch(call("echo"))
+            b.runner.kill(waiting, "killed on request")
+            end = await b.end(waiting)
+            assert (end.outcome, end.started_at_ms, end.error) == (Outcome.KILLED, None, "killed on request")
+            b.runner.kill(token, "enough", grace_ms=20)
+            end = await b.end(token)
+            assert (end.outcome, end.error) == (Outcome.KILLED, "enough")
+            assert not os.path.exists(f"/proc/{pid}")
+            assert result(await b.run(call("echo"))) == {}
+
+    asyncio.run(body())
+
+
+def test_long_runs_do_not_hold_up_others(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path, processes=4) as b:
+            for _ in range(3):
+                b.launch(call("stay", fifo=str(tmp_path / "pids")))
+            assert len(set(await b.pids(3))) == 3
+            assert result(await b.run(call("echo", x=1))) == {"x": 1}
+
+    asyncio.run(body())
+
+
+def test_environment_and_cwd_of_one_run_do_not_reach_the_next(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            names = ["A", "RAFTSCHED_ATTEMPT"]
+            end = await b.run(call("env", {"A": "1", "RAFTSCHED_ATTEMPT": "2"}, names=names))
+            assert result(end) == {"A": "1", "RAFTSCHED_ATTEMPT": "2"}
+            end = await b.run(call("env", {"RAFTSCHED_ATTEMPT": "3"}, names=names))
+            assert result(end) == {"A": None, "RAFTSCHED_ATTEMPT": "3"}
+            assert result(await b.run(call("where", cwd=str(HERE)))) == str(HERE)
+            assert result(await b.run(call("where"))) == os.getcwd()
+            end = await b.run(call("where", cwd="/no/such/place"))
+            assert end.error == "cannot work in cwd '/no/such/place': No such file or directory"
+
+    asyncio.run(body())
+
+
+def test_changed_code_is_loaded_again(tmp_path: Path) -> None:
+    module = tmp_path / "code" / "changing.py"
+    module.parent.mkdir()
+    module.write_text("def f(): return 1\n")
+
+    async def body() -> None:
+        async with Bed(tmp_path, python_processes=1, pythonpath=[module.parent]) as b:
+            assert result(await b.run(Python("changing:f", b"{}", {}))) == 1
+            module.write_text("def f(): return 22\n")
+            assert result(await b.run(Python("changing:f", b"{}", {}))) == 22
+
+    asyncio.run(body())
+
+
+def test_thousands_of_short_runs(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path, processes=2) as b:
+            tokens = [b.launch(call("echo", i=i)) for i in range(2_000)]
+            for i, token in enumerate(tokens):
+                assert result(await b.end(token)) == {"i": i}
+            assert not b.started, "short runs are reported once, as ended"
+
+    asyncio.run(body())
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return "supervisor"

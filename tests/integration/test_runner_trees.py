@@ -1,0 +1,283 @@
+"""Nothing outlives its attempt, its lease, its supervisor or its node, whatever it does to stay."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.model import Outcome
+from raftsched.errors import StartupError
+from raftsched.worker.wire import Exec, Python
+from tests.integration.runner_bed import (
+    LEAVES_BEHIND,
+    LONG_MS,
+    SCATTERED,
+    STAYS,
+    STUBBORN,
+    Bed,
+    death,
+    within,
+)
+
+LEASE_MS = 1_500
+
+
+def test_a_timeout_ends_the_whole_tree(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            token = bed.launch(bed.python_script(SCATTERED), timeout_ms=1_000, grace_ms=50)
+            pids = await bed.pids(4)
+            end = await bed.end(token)
+            assert end.outcome is Outcome.TIMED_OUT
+            assert end.error == "timed out after 1 s"
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], (
+                "reported before all were dead"
+            )
+
+    asyncio.run(body())
+
+
+def test_term_comes_before_kill(tmp_path: Path) -> None:
+    script = "trap 'echo cleaned up; exit 0' TERM; echo $$ > $1; while :; do sleep 1000 & wait; done"
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            task = Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {})
+            token = bed.launch(task, grace_ms=LONG_MS)
+            await bed.pids(1)
+            bed.runner.kill(token, "killed on request", grace_ms=LONG_MS)
+            end = await bed.end(token)
+            assert end.outcome is Outcome.KILLED
+            assert end.error == "killed on request"
+            assert bed.text(end) == "cleaned up\n"
+
+    asyncio.run(body())
+
+
+def test_kill_ends_what_ignores_term(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            token = bed.launch(bed.python_script(STUBBORN))
+            pids = await bed.pids(1)
+            bed.runner.kill(token, "", grace_ms=20)
+            end = await bed.end(token)
+            assert (end.outcome, end.exit_code) == (Outcome.KILLED, 128 + signal.SIGKILL)
+            await death(*pids)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_children_left_behind_die_and_the_end_waits_for_them(tmp_path: Path, code: int) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            go = tmp_path / "go"
+            os.mkfifo(go)
+            token = bed.launch(bed.python_script(LEAVES_BEHIND, str(go), str(code)))
+            pids = await bed.pids(2)
+            assert token not in bed.ends
+            await asyncio.to_thread(go.write_text, "")
+            end = await bed.end(token)
+            assert end.outcome is (Outcome.FAILED if code else Outcome.SUCCEEDED)
+            assert end.exit_code == code
+            assert bed.text(end) == "done\n"
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+    asyncio.run(body())
+
+
+def test_the_lease_end_kills(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.lease(LEASE_MS)
+            token = bed.launch(bed.python_script(SCATTERED))
+            pids = await bed.pids(4)
+            assert (await bed.end(token)).outcome is Outcome.LOST
+            await death(*pids)
+
+    asyncio.run(body())
+
+
+def test_a_renewal_keeps_a_run_alive_and_counts_for_its_session_only(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.lease(LEASE_MS)
+            kept = bed.launch(bed.python_script(STAYS))
+            await bed.pids(1)
+            bed.lease(LONG_MS)
+            # The old deadline passes; a run that ends after it shows that the first one was not touched by it.
+            waits = await bed.run(Exec(("sleep", "1.7"), {}))
+            assert waits.outcome is Outcome.SUCCEEDED
+            assert kept not in bed.ends
+            bed.lease(LEASE_MS)
+            bed.lease(LONG_MS, session=2)
+            refused = await bed.run(Exec(("true",), {}), session=1)
+            assert refused.outcome is Outcome.LOST
+            assert refused.started_at_ms is None
+            await bed.runner.fence()
+            assert bed.ends[kept].outcome is Outcome.LOST
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_stopped_supervisor_does_not_keep_runs_alive(tmp_path: Path, python: bool) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
+            bed.lease(LEASE_MS)
+            if python:
+                task = Python("jobs:stay", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {})
+                bed.launch(task)
+                pids = await bed.pids(1)
+            else:
+                bed.launch(bed.python_script(SCATTERED))
+                pids = await bed.pids(4)
+            assert bed.runner.pid is not None
+            os.kill(bed.runner.pid, signal.SIGSTOP)
+            await death(*pids)
+            os.kill(bed.runner.pid, signal.SIGCONT)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path, python: bool) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
+            died = asyncio.Event()
+            bed.runner.on_died = died.set
+            if python:
+                bed.launch(Python("jobs:stay", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {}))
+                pids = await bed.pids(1)
+            else:
+                bed.launch(bed.python_script(SCATTERED))
+                pids = await bed.pids(4)
+            assert bed.runner.pid is not None
+            os.kill(bed.runner.pid, signal.SIGKILL)
+            await within(died.wait())
+            assert not bed.runner.alive
+            await within(bed.runner.fence())
+            assert bed.runner.alive
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
+
+    asyncio.run(body())
+
+
+def test_a_keeper_killed_by_somebody_leaves_nothing(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            token = bed.launch(bed.python_script(SCATTERED))
+            pids = await bed.pids(4)
+            main = next(pid for pid in pids if _parent(_parent(pid)) == bed.runner.pid)
+            os.kill(_parent(main), signal.SIGKILL)
+            end = await bed.end(token)
+            assert end.outcome is Outcome.FAILED
+            assert end.error is not None
+            assert "keeper" in end.error
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
+
+    asyncio.run(body())
+
+
+def test_a_fence_ends_everything_launched_before_and_nothing_after(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(
+            tmp_path, python_processes=1, pythonpath=[Path(__file__).parent / "runner_functions"]
+        ) as bed:
+            scattered = bed.launch(bed.python_script(SCATTERED))
+            pids = await bed.pids(4)
+            stays = bed.launch(Python("jobs:stay", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {}))
+            pids += await bed.pids(1)
+            queued = bed.launch(Python("jobs:echo", b"{}", {}))
+            fence = asyncio.ensure_future(bed.runner.fence())
+            await asyncio.sleep(0)  # the request is made
+            after = bed.launch(bed.python_script(STAYS))
+            await within(fence)
+            assert [bed.ends[token].outcome for token in (scattered, stays, queued)] == [Outcome.LOST] * 3
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+            await bed.pids(1)
+            assert after not in bed.ends
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("supervisor_too", [False, True])
+def test_node_killed_or_stopped(tmp_path: Path, how: signal.Signals, supervisor_too: bool) -> None:
+    """Killed: all die at once, also when the supervisor is stopped. Stopped: all die by the lease's end."""
+
+    async def body() -> None:
+        bed = Bed(tmp_path)
+        lease_ms = LEASE_MS if how is signal.SIGSTOP else LONG_MS
+        argv = [sys.executable, "-m", "tests.integration.runner_node"]
+        argv += [str(tmp_path), str(tmp_path / "pids"), str(lease_ms), bed.mark]
+        node = subprocess.Popen(argv, cwd=Path(__file__).parents[2])
+        try:
+            (supervisor,) = await bed.pids(1)
+            pids = await bed.pids(4)
+            if supervisor_too:
+                os.kill(supervisor, signal.SIGSTOP)
+            node.send_signal(how)
+            await death(*pids)
+        finally:
+            node.kill()
+            node.wait()
+        async with bed:  # a successor ends the supervisor, stopped or not, and goes on
+            await death(supervisor)
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
+
+    asyncio.run(body())
+
+
+def test_a_successor_kills_the_supervisor_it_finds(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.launch(bed.python_script(SCATTERED))
+            pids = await bed.pids(4)
+            old = bed.runner.pid
+            assert old is not None
+            os.kill(old, signal.SIGSTOP)
+            other = type(bed.runner)(tmp_path, bed.output, bed.clock)
+            await within(other.start())
+            assert not [pid for pid in (*pids, old) if _alive(pid)]
+            await within(other.stop())
+
+    asyncio.run(body())
+
+
+def test_patience_ends_with_a_clear_error(tmp_path: Path) -> None:
+    """What holds the lock but is no supervisor of ours is not killed."""
+    import fcntl
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            await bed.runner.stop()
+            with open(tmp_path / "supervisor.lock", "r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock.write(f"{os.getpid()} 1\n")
+                lock.flush()
+                other = type(bed.runner)(tmp_path, bed.output, bed.clock)
+                with pytest.raises(StartupError, match=r"supervisor\.lock"):
+                    await within(other.start(patience_s=0.0))
+            await within(other.stop())
+
+    asyncio.run(body())
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
