@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -108,7 +109,7 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
                 f"{now['leader']} leads now, term {now['term']}, after {clock.monotonic() - killed:.1f} s"
             )
             return
-        signal.sigtimedwait([], 0.1)
+        select.select([], [], [], 0.1)
     raise Failure(
         f"no new leader within {_NEW_LEADER_S:g} s; see 'raftsched dev status' and the logs", Exit.TIMEOUT
     )

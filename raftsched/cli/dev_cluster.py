@@ -177,12 +177,11 @@ class DevCluster:
                 self._say(f"{node.member.id} is started again")
                 self.state.save(self.directory)
             elif node.child is not None and node.child.poll() is not None:
-                steady = now - node.started >= STEADY_S
-                node.pause = RESTART_S if steady else min(2 * node.pause, RESTART_MAX_S)
-                node.restart_at = now + node.pause
+                pause = RESTART_S if now - node.started >= STEADY_S else node.pause
+                node.restart_at, node.pause = now + pause, min(2 * pause, RESTART_MAX_S)
                 self._say(
                     f"{node.member.id} ended with {describe_end(node.child.returncode)}; it is started again in"
-                    f" {node.pause:g} s (log: {self.log(node.member)})"
+                    f" {pause:g} s (log: {self.log(node.member)})"
                 )
                 node.child, node.member.process = None, None
                 self.state.save(self.directory)

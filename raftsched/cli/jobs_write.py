@@ -85,7 +85,9 @@ class _WithCommand(click.Command):
 @format_option
 @click.pass_obj
 @remote
-def create(client: Client, command: list[str], fmt: str, file: Any, name: str | None, **options: Any) -> None:
+def create(
+    client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, **options: Any
+) -> None:
     """Create a job: when it is due, and what it does.
 
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.

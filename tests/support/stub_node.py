@@ -1,0 +1,68 @@
+"""Stands in for `raftsched node` where only processes, ports and signals matter: answers /readyz and /v1/cluster.
+
+The first living node of the peer list leads; the term is the number of leaders so far, kept in a file next to the data
+directories. `--stub-child` aside, it leaves a grandchild behind that ignores everything but SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+flags = dict(arg.removeprefix("--").split("=", 1) for arg in sys.argv[1:])
+me = flags["id"]
+peers = dict(item.split("=", 1) for item in flags["peers"].split(","))
+raft = socket.create_server(("127.0.0.1", int(flags["raft"].rpartition(":")[2])))
+raft.listen(100)
+shared = Path(flags["data"]).parent / "stub-terms.json"
+Path(flags["data"]).mkdir(exist_ok=True)
+
+# a job that made a session of its own and ignores TERM
+subprocess.Popen(
+    [
+        sys.executable,
+        "-c",
+        "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)",
+        "stub-grandchild",
+    ],
+    start_new_session=True,
+)
+
+
+def leader() -> tuple[str, int]:
+    alive = []
+    for node, address in peers.items():
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            alive.append(node)
+        except OSError:
+            continue
+    terms = json.loads(shared.read_text()) if shared.exists() else []
+    current = terms[-1] if terms and terms[-1] in alive else alive[0]
+    if not terms or terms[-1] != current:
+        terms.append(current)
+        shared.write_text(json.dumps(terms))
+    return current, len(terms)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        who, term = leader()
+        body = json.dumps({"ready": True, "leader": who, "term": term, "nodes": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+HTTPServer(("127.0.0.1", int(flags["http"].rpartition(":")[2])), Handler).serve_forever()

@@ -1,0 +1,199 @@
+"""The HTTP client: which node is asked next, what is never sent twice, and what errors look like."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from raftsched.client.errors import ClientError, FieldError
+from raftsched.client.http import Client, segment
+from raftsched.client.servers import Server, parse_servers
+from raftsched.errors import Exit
+from tests.support.stub_server import Request, problem, serve
+
+
+def closed_port() -> str:
+    """An address that refuses connections."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{s.getsockname()[1]}"
+
+
+def client(*urls: str, timeout: float = 10.0) -> Client:
+    return Client(parse_servers(",".join(urls)), timeout=timeout)
+
+
+def failing(c: Client, method: str = "GET", path: str = "/v1/x", **kwargs: object) -> ClientError:
+    with pytest.raises(ClientError) as e:
+        c.request(method, path, **kwargs)  # type: ignore[arg-type]
+    return e.value
+
+
+@pytest.mark.parametrize(
+    "text, servers",
+    [
+        ("http://a:1", [Server("http", "a", 1)]),
+        ("a:1, b:2,", [Server("http", "a", 1), Server("http", "b", 2)]),
+        ("a", [Server("http", "a", 7401)]),
+        ("https://a/p/", [Server("https", "a", 443, "/p")]),
+        ("http://[::1]:9", [Server("http", "::1", 9)]),
+        ("a:1,http://a:1", [Server("http", "a", 1)]),
+    ],
+)
+def test_servers(text: str, servers: list[Server]) -> None:
+    assert parse_servers(text) == servers
+    assert parse_servers(",".join(map(str, servers))) == servers
+
+
+@pytest.mark.parametrize(
+    "text", ["", " , ", "ftp://a", "http://", "http://a:b", "http://a:99999", "http://u@a", "http://a?q"]
+)
+def test_what_is_no_server(text: str) -> None:
+    with pytest.raises(ValueError, match="http://host:port"):
+        parse_servers(text)
+
+
+def test_a_refused_connection_goes_to_the_next_node_and_the_good_one_is_kept() -> None:
+    with serve(lambda r: (200, {"ok": r.path})) as stub:
+        c = client(closed_port(), stub.url)
+        assert c.get("/v1/jobs", {"limit": 5, "state": None, "all": True, "id": ["a b", "c"]}) == {
+            "ok": "/v1/jobs?limit=5&all=true&id=a+b&id=c"
+        }
+        assert c.post("/v1/jobs", {"x": 1}) == {"ok": "/v1/jobs"}
+        assert str(c.servers[0]) == stub.url
+    assert stub.requests[1].json == {"x": 1}
+    assert stub.requests[1].headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_503_goes_to_the_next_node_for_nothing_was_done(method: str) -> None:
+    with serve(lambda r: problem(503, "no-leader", "none")) as bad, serve(lambda r: (200, {})) as good:
+        assert client(bad.url, good.url).request(method, "/v1/x").status == 200
+    assert (len(bad.requests), len(good.requests)) == (1, 1)
+
+
+def test_503_everywhere_is_unavailable() -> None:
+    with serve(lambda r: problem(503, "no-leader", "No leader at the moment")) as stub:
+        error = failing(client(stub.url, closed_port()))
+    assert (error.code, error.status, error.exit) == ("no-leader", 503, Exit.UNAVAILABLE)
+
+
+def test_a_post_without_an_answer_is_never_sent_again() -> None:
+    with serve(lambda r: (0, None)) as silent, serve(lambda r: (200, {})) as good:
+        error = failing(client(silent.url, good.url), "POST", "/v1/jobs", body={})
+    assert (error.code, error.exit) == ("unknown-outcome", Exit.TIMEOUT)
+    assert "not sent again" in error.detail
+    assert good.requests == []
+
+
+def test_a_post_answered_504_is_never_sent_again() -> None:
+    with (
+        serve(lambda r: problem(504, "unknown-outcome", "perhaps")) as slow,
+        serve(lambda r: (200, {})) as good,
+    ):
+        error = failing(client(slow.url, good.url), "POST", "/v1/jobs", body={})
+    assert (error.code, error.detail, good.requests) == ("unknown-outcome", "perhaps", [])
+
+
+@pytest.mark.parametrize("first", [(0, None), problem(504, "unknown-outcome", "perhaps")])
+def test_what_may_be_repeated_goes_to_the_next_node(first: tuple[int, object]) -> None:
+    with serve(lambda r: first) as bad, serve(lambda r: (200, {})) as good:
+        for method, repeatable in (("GET", None), ("PUT", None), ("DELETE", None), ("POST", True)):
+            answer = client(bad.url, good.url).request(method, "/v1/x", repeatable=repeatable)
+            assert answer.status == 200
+    assert len(good.requests) == len(bad.requests) == 4
+
+
+def test_not_found_after_an_unanswered_delete_says_so() -> None:
+    with (
+        serve(lambda r: (0, None)) as bad,
+        serve(lambda r: problem(404, "not-found", "No such job.")) as good,
+    ):
+        error = failing(client(bad.url, good.url), "DELETE", "/v1/jobs/x")
+    assert error.exit == Exit.NOT_FOUND
+    assert "earlier attempt may have deleted it" in error.detail
+
+
+def test_a_node_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        error = failing(
+            client(f"127.0.0.1:{mute.getsockname()[1]}", timeout=0.05), "POST", "/v1/jobs", body={}
+        )
+    assert error.code == "unknown-outcome"
+    assert "0.05 s" in error.detail
+
+
+@pytest.mark.parametrize(
+    "status, code, exit_code",
+    [
+        (400, "invalid-parameter", Exit.USAGE),
+        (401, "who-are-you", Exit.AUTH),
+        (403, "forbidden-host", Exit.AUTH),
+        (404, "not-found", Exit.NOT_FOUND),
+        (409, "name-taken", Exit.CONFLICT),
+        (412, "stale-revision", Exit.CONFLICT),
+        (422, "invalid-job", Exit.ERROR),
+        (500, "internal", Exit.ERROR),
+        (507, "disk-full", Exit.UNAVAILABLE),
+    ],
+)
+def test_problems(status: int, code: str, exit_code: Exit) -> None:
+    with serve(lambda r: problem(status, code, "why", ("/trigger/cron", "bad"))) as stub:
+        error = failing(client(stub.url))
+    assert (error.code, error.status, error.detail, error.exit) == (code, status, "why", exit_code)
+    assert error.errors == (FieldError("/trigger/cron", "bad"),)
+
+
+def test_an_error_that_is_not_a_problem_still_reads_well() -> None:
+    with serve(lambda r: (502, b"<html>proxy\nsad</html>")) as stub:
+        error = failing(client(stub.url))
+    assert (error.status, error.exit) == (502, Exit.UNAVAILABLE)
+    assert "502" in error.detail
+    assert "<html>proxy" in error.detail
+    assert "\n" not in error.detail
+
+
+def test_an_answer_that_is_not_json() -> None:
+    with (
+        serve(lambda r: (200, b"hello")) as stub,
+        pytest.raises(ClientError, match="is this a raftsched node"),
+    ):
+        client(stub.url).get("/v1/jobs")
+
+
+def test_nobody_there_is_one_line_that_names_everybody() -> None:
+    a, b = closed_port(), closed_port()
+    error = failing(client(a, b))
+    assert (error.code, error.exit) == ("unreachable", Exit.UNAVAILABLE)
+    assert a in error.detail
+    assert b in error.detail
+    assert "\n" not in error.detail
+
+
+def test_pages_are_followed_also_empty_ones() -> None:
+    pages = {None: ([1, 2], "a"), "a": ([], "b"), "b": ([3], None)}
+
+    def answer(r: Request) -> tuple[int, object]:
+        cursor = r.path.partition("cursor=")[2] or None
+        items, following = pages[cursor]
+        return 200, {"items": items, "next": following}
+
+    with serve(answer) as stub:
+        c = client(stub.url)
+        assert list(c.items("/v1/jobs", {}, None)) == [1, 2, 3]
+        assert list(c.items("/v1/jobs", {}, 2)) == [1, 2]
+    assert [r.path for r in stub.requests][-1] == "/v1/jobs?limit=2"
+
+
+def test_stream_gives_bytes() -> None:
+    with serve(lambda r: (200, b"\xff\x00" * 100_000)) as stub:
+        assert (
+            b"".join(client(stub.url).stream("/v1/instances/x/output", {"follow": True}))
+            == b"\xff\x00" * 100_000
+        )
+    assert stub.requests[0].path.endswith("?follow=true")
+
+
+def test_segment() -> None:
+    assert segment("a/b c") == "a%2Fb%20c"

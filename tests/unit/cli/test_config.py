@@ -1,0 +1,146 @@
+"""A node's configuration: the order of the sources, and an error that helps for everything that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.config import Address, ConfigError, build, load, parse_address, parse_labels, parse_peers
+
+PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
+BASE = {"id": "n1", "data": "/var/lib/n1"}
+
+
+def test_one_node_alone_needs_an_id_and_a_directory() -> None:
+    config = build(BASE)
+    assert (config.http, config.raft) == (Address("127.0.0.1", 7401), Address("127.0.0.1", 7501))
+    assert config.peers == {"n1": Address("127.0.0.1", 7501)}
+    assert (config.advertise_http, config.advertise_raft) == (config.http, config.raft)
+    assert config.slots >= 4
+    assert (config.labels, config.pythonpath, config.join, config.cluster_key_file) == ((), (), False, None)
+
+
+def test_flags_over_variables_over_file_over_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(
+        'id = "n1"\ndata = "d-file"\nhttp = "127.0.0.1:1001"\nslots = 7\nlabels = {disk = "ssd"}\n'
+    )
+    environ = {"RAFTSCHED_DATA": "d-env", "RAFTSCHED_HTTP": "127.0.0.1:1002", "RAFTSCHED_JOB_ID": "x"}
+    config = load({"http": "127.0.0.1:1003", "raft": None, "labels": (), "join": False}, environ, file)
+    assert config.id == "n1"
+    assert config.data == Path("d-env")
+    assert config.http.port == 1003
+    assert config.slots == 7
+    assert config.labels == (("disk", "ssd"),)
+    assert config.raft.port == 7501
+
+
+def test_every_setting_has_a_variable(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    environ = {
+        "RAFTSCHED_ID": "n2", "RAFTSCHED_DATA": "d", "RAFTSCHED_HTTP": "0.0.0.0:80", "RAFTSCHED_RAFT": "0.0.0.0:7502",
+        "RAFTSCHED_PEERS": "n1=10.0.0.1:7501,n2=10.0.0.2:7502", "RAFTSCHED_ADVERTISE_HTTP": "n2.example:8080",
+        "RAFTSCHED_ADVERTISE_RAFT": "10.0.0.2:7502", "RAFTSCHED_CLUSTER_KEY_FILE": str(key), "RAFTSCHED_SLOTS": "3",
+        "RAFTSCHED_LABELS": "b=2,a=1", "RAFTSCHED_PYTHONPATH": str(tmp_path), "RAFTSCHED_JOIN": "true",
+    }  # fmt: skip
+    config = load({}, environ)
+    assert config.advertise_http == Address("n2.example", 8080)
+    assert config.labels == (("a", "1"), ("b", "2"))
+    assert config.pythonpath == (tmp_path,)
+    assert (config.slots, config.join, config.cluster_key_file) == (3, True, key)
+
+
+@pytest.mark.parametrize("value", [PEERS, PEERS.split(","), dict(p.split("=") for p in PEERS.split(","))])
+def test_peers_as_text_list_or_table(value: Any) -> None:
+    config = build({**BASE, "peers": value})
+    assert list(config.peers) == ["n1", "n2", "n3"]
+    assert config.peers["n3"] == Address("127.0.0.1", 7503)
+
+
+def test_who_listens_everywhere_is_called_by_its_raft_address() -> None:
+    config = build(
+        {**BASE, "http": "0.0.0.0:7401", "raft": "0.0.0.0:7501", "peers": "n1=10.0.0.1:7501,n2=10.0.0.2:7501",
+         "cluster_key_file": "k"}
+    )  # fmt: skip
+    assert str(config.advertise_http) == "10.0.0.1:7401"
+    assert str(config.advertise_raft) == "10.0.0.1:7501"
+
+
+def test_a_joining_node_need_not_be_in_the_list() -> None:
+    config = build({**BASE, "id": "n4", "raft": "127.0.0.1:7504", "peers": PEERS, "join": True})
+    assert config.peers["n4"] == Address("127.0.0.1", 7504)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"id": ""}, "id is missing; say --id n1"),
+        ({"id": "N1"}, "1 to 64 of a-z"),
+        ({"id": "a" * 65}, "1 to 64 of a-z"),
+        ({"id": "n1/.."}, "1 to 64 of a-z"),
+        ({"data": ""}, "data is missing"),
+        ({"http": "7401"}, "write host:port"),
+        ({"http": "127.0.0.1"}, "write host:port"),
+        ({"http": "127.0.0.1:0"}, "1 to 65535"),
+        ({"http": "127.0.0.1:65536"}, "1 to 65535"),
+        ({"http": "127.0.0.1:٣"}, "1 to 65535"),
+        ({"http": "::1:7401"}, "[::1]:7401"),
+        ({"http": "http://127.0.0.1:7401"}, "write host:port"),
+        ({"http": 7401}, "must be text"),
+        ({"peers": "n2=127.0.0.1:7502"}, "this node, is not among n2"),
+        ({"peers": "127.0.0.1:7501"}, "has no ="),
+        ({"peers": "n1=127.0.0.1:7501,n1=127.0.0.1:7502"}, "there twice"),
+        ({"peers": "n1=127.0.0.1:7501,n2=127.0.0.1:7501"}, "same address"),
+        ({"peers": "n1=127.0.0.1"}, "peers: n1"),
+        ({"peers": "n1=127.0.0.1:7501,N2=127.0.0.1:7502"}, "1 to 64 of a-z"),
+        ({"peers": "n1=0.0.0.0:7501"}, "nobody can connect"),
+        ({"peers": 5}, "text or a list"),
+        ({"peers": "n1=127.0.0.1:7509"}, "peers say n1=127.0.0.1:7509"),
+        ({"peers": PEERS, "advertise_raft": "127.0.0.1:9"}, "must be the same"),
+        ({"raft": "0.0.0.0:7501", "cluster_key_file": "k"}, "--advertise-raft"),
+        ({"raft": "10.0.0.1:7501"}, "--cluster-key-file"),
+        ({"raft": "db1.internal:7501"}, "--cluster-key-file"),
+        ({"advertise_http": "0.0.0.0:80"}, "nobody can connect"),
+        ({"slots": "0"}, "from 1 to"),
+        ({"slots": "many"}, "whole number"),
+        ({"slots": True}, "whole number"),
+        ({"labels": "ssd"}, "key=value"),
+        ({"labels": "a b=c"}, "1 to 64 letters"),
+        ({"labels": ["a=1", "a=2"]}, "twice with different values"),
+        ({"pythonpath": "/nowhere/at/all"}, "not a directory"),
+        ({"join": "perhaps"}, "true or false"),
+    ],
+)
+def test_errors_say_what_would_be_right(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as e:
+        build({**BASE, **settings})
+    assert message in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    for text, message in [
+        ("id = ", "is not TOML"),
+        ('ip = "n1"', "'ip' is not a setting; known are id, data"),
+    ]:
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=message) as e:
+            load({}, {}, file)
+        assert "\n" not in str(e.value)
+    with pytest.raises(ConfigError, match="cannot read"):
+        load({}, {}, tmp_path / "none.toml")
+
+
+def test_addresses() -> None:
+    assert parse_address("x", "[::1]:80") == Address("::1", 80)
+    assert str(Address("::1", 80)) == "[::1]:80"
+    assert Address("::1", 80).loopback
+    assert Address("127.9.9.9", 80).loopback
+    assert Address("localhost", 80).loopback
+    assert not Address("example.com", 80).loopback
+    assert Address("::", 80).wildcard
+    assert parse_peers("") == {}
+    assert parse_labels("") == ()
