@@ -1,7 +1,7 @@
 """The composition root: what a node consists of, and in which order it starts and stops.
 
-Start: output, store, supervisor, raft, worker, leader, HTTP. Stop: the other way round. An exception that the store or the
-raft room cannot deal with ends the process: a node that restarts is safe, one that goes on with half a turn is not.
+Start: output, store, supervisor, raft, worker, leader, HTTP. Stop: the other way round. An exception that the store or
+the raft room cannot deal with ends the process: a node that restarts is safe, one that goes on with half a turn is not.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from raftsched.api.context import ApiContext, ClusterStatus, Peer
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import NodeConfig
 from raftsched.core.commands import Answer
+from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
@@ -37,7 +38,9 @@ from raftsched.worker.worker import Worker
 log = logging.getLogger("raftsched.node")
 
 HANDLERS = ("exec", "shell", "python", "http")
-DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
+DISK_RESERVE = (
+    64 * 2**20
+)  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
 DISK_LOOK_MS = 500
 KEY_MIN_BYTES = 16
 
@@ -59,6 +62,7 @@ class Node:
         self._web: web.AppRunner | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
 
@@ -96,17 +100,20 @@ class Node:
             handlers=HANDLERS,
             http=str(config.advertise_http),
             rng=self._rng,
-            version=__version__,
         )
         registry = CollectorRegistry()
         metrics = RunMetrics(self._disk, self._leader.due_soon)
         registry.register(metrics)
         self._raft.subscribe(metrics.on_applied)
         self._raft.subscribe(self._leader.on_applied)
+        self._raft.subscribe(self._on_applied)
         self._raft.subscribe_role(self._leader.on_role)
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
         self._web = web.AppRunner(
-            build_app(self._context(output, registry)), access_log=None, handle_signals=False, shutdown_timeout=5.0
+            build_app(self._context(output, registry)),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=5.0,
         )
         await self._web.setup()
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
@@ -122,7 +129,9 @@ class Node:
             await web.TCPSite(runner, host, port, backlog=4096).start()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise StartupError(f"http {self.config.http}: the port is in use; stop who uses it, or choose another.") from None
+                raise StartupError(
+                    f"http {self.config.http}: the port is in use; stop who uses it, or choose another."
+                ) from None
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
 
     async def stop(self) -> None:
@@ -186,7 +195,24 @@ class Node:
 
     async def _wait_applied(self, index: int, timeout: float) -> bool:
         assert self._raft is not None
-        return await self._raft.wait_applied(index, timeout)
+        if self._raft.applied_index >= index:
+            return True
+        reached = asyncio.get_running_loop().create_future()
+        self._waiting.append((index, reached))
+        try:
+            async with asyncio.timeout(timeout):
+                await reached
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.remove((index, reached))
+        return True
+
+    def _on_applied(self, results: Sequence[EntryResult]) -> None:
+        """Those who wait to read their own writes."""
+        for index, reached in self._waiting:
+            if results[-1].index >= index and not reached.done():
+                reached.set_result(None)
 
     def _status(self) -> ClusterStatus:
         assert self._raft is not None
@@ -199,7 +225,7 @@ class Node:
             commit_index=raft.commit_index,
             applied_index=raft.applied_index,
             formed=raft.formed,
-            peers=[Peer(p.node_id, p.connected, p.match_index, p.clock_offset_ms) for p in raft.peers()],
+            peers=[Peer(p.node, p.connected, p.match_index, p.clock_offset_ms) for p in raft.peers()],
         )
 
 
@@ -258,7 +284,8 @@ def run(config: NodeConfig) -> int:
         import uvloop
     except ImportError:
         return asyncio.run(serve(config))
-    return uvloop.run(serve(config))
+    code: int = uvloop.run(serve(config))
+    return code
 
 
 __all__ = ["Node", "run"]
