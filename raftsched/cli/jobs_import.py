@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.output import print_json
-from raftsched.cli.remote import by_name, check_namespace, format_option, remote
+from raftsched.cli.remote import by_name, check_namespace, format_option, remote, source_name
 
 if TYPE_CHECKING:
     from raftsched.cli.crontab import Crontab
@@ -86,7 +86,7 @@ def import_(
         )
     reports = []
     for file in files:
-        source = "crontab" if file.name in ("-", "<stdin>") else str(file.name)
+        source = "crontab" if source_name(file) == "stdin" else source_name(file)
         tab = read_crontab(
             file.read(), source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix
         )

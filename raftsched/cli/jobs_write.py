@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.output import print_json
-from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote
+from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -169,6 +169,8 @@ def read_jobs(data: bytes, source: str) -> list[dict[str, Any]]:
                     raise click.UsageError(f"{source} is neither JSON nor JSON lines: {problem}") from None
     if isinstance(value, dict):
         value = value["items"] if isinstance(value.get("items"), list) else [value]
+    if value == [] and not text.strip():
+        raise click.UsageError(f"{source} is empty; write a job as JSON, or several, one per line")
     for n, job in enumerate(value if isinstance(value, list) else [None], 1):
         if not isinstance(job, dict):
             raise click.UsageError(f"{source}: item {n} is not a job; a job is a JSON object")
@@ -176,10 +178,11 @@ def read_jobs(data: bytes, source: str) -> list[dict[str, Any]]:
 
 
 def _read_one(file: Any) -> dict[str, Any]:
-    found = read_jobs(file.read(), file.name)
+    source = source_name(file)
+    found = read_jobs(file.read(), source)
     if len(found) != 1:
         raise click.UsageError(
-            f"{file.name} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many"
+            f"{source} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many"
         )
     return found[0]
 
@@ -206,12 +209,13 @@ def apply(client: Client, file: Any, namespace: str, dry_run: bool, fmt: str) ->
     """
     from raftsched.client.errors import ClientError
 
-    found = read_jobs(file.read(), file.name)
+    source = source_name(file)
+    found = read_jobs(file.read(), source)
     paths = []
     for n, job in enumerate(found, 1):
         if not isinstance(job.get("name"), str):
             raise click.UsageError(
-                f"{file.name}: item {n} has no name; apply finds jobs by name (or use jobs create)"
+                f"{source}: item {n} has no name; apply finds jobs by name (or use jobs create)"
             )
         paths.append(by_name(str(job.get("namespace") or namespace), job["name"]))
     results: list[dict[str, Any]] = []

@@ -106,3 +106,9 @@ def read_json(text: str, what: str) -> Any:
         return json.loads(text)
     except ValueError as e:
         raise click.UsageError(f"{what} is not JSON: {e}") from None
+
+
+def source_name(file: Any) -> str:
+    """What to call an opened file in messages."""
+    name = getattr(file, "name", "-")
+    return "stdin" if name in ("-", "<stdin>") else str(name)
