@@ -65,9 +65,8 @@ def _next_elapsed(expression: Expression, zone: Zone, after: int) -> int | None:
             return wall - stretch.offset
         stretch = zone.stretch(stretch.end)
         begin = stretch.start + stretch.offset
-        if (
-            begin < low or begin > wall
-        ):  # the clock went back behind where the search began, or jumped over the find
+        if begin < low or begin > wall:
+            # the clock went back behind where the search began, or jumped over what it found
             low = begin
             wall = expression.times.next_from(low)
     # Nothing further on the wall; but the clock may still go back over what was there. Only a year field ends like

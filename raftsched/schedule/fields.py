@@ -160,20 +160,15 @@ def _range(kind: Kind, base: str, step: int, out: Parsed) -> set[int]:
     if not left or not right or "-" in right:
         raise kind.wrong(base, f"a range has two ends, like {kind.low}-{kind.high}; numbers have no sign")
     start, stop = _value(kind, left, out), _value(kind, right, out)
+    cycle = 7 if kind is WEEKDAY else kind.span  # that field has Sunday twice
     if start > stop:
         if not kind.cycle:
             raise kind.wrong(
                 base,
                 f"the range ends before it begins; write two, like {start}-{kind.high},{kind.low}-{stop}",
             )
-        if kind is WEEKDAY:
-            start %= 7  # 7-2 is Sunday to Tuesday
-            stop += 0 if start <= stop else 7
-        else:
-            stop += kind.span
-    if kind is WEEKDAY:
-        return {value % 7 for value in range(start, stop + 1, step)}
-    return {_place(kind, (value - kind.low) % kind.span + kind.low) for value in range(start, stop + 1, step)}
+        stop += cycle
+    return {_place(kind, (value - kind.low) % cycle + kind.low) for value in range(start, stop + 1, step)}
 
 
 def _hashed(kind: Kind, item: str, base: str, step: int | None, job_id: int, out: Parsed) -> None:

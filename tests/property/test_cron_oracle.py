@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from raftsched.schedule import TriggerError, missed, next_nominal
-from tests.property.cron_strategies import many_fields
+from tests.property.cron_strategies import day_fields, many_fields
 from tests.support.cron_oracle import Oracle, clock_changes
 from tests.support.cron_times import cron, ms, within
 from tests.support.crontab_lines import Line, schedules
@@ -51,7 +51,7 @@ def check(expr: str, zone: str, low: int, high: int) -> None:
     assert gone.until_ms == (expected[-1] if expected else None)
 
 
-@settings(max_examples=600, deadline=None, print_blob=True)
+@settings(max_examples=450, deadline=None, print_blob=True)
 @given(expr=many_fields(), zone=st.sampled_from(ZONES), data=st.data())
 def test_around_a_clock_change(expr: str, zone: str, data: st.DataObject) -> None:
     moments = changes(zone) or [1_790_000_000]
@@ -76,6 +76,18 @@ def test_any_other_time(expr: str, zone: str, start: int, days: int) -> None:
     except TriggerError as error:
         assume("no such date" in error.detail)
         assert not list(islice(Oracle(expr, zone).fires(start * HOUR, start * HOUR + days * 24 * HOUR), 1))
+
+
+@settings(max_examples=80, deadline=None, print_blob=True)
+@given(days=day_fields(), start=st.integers(1_700_000_000 // HOUR, 3_500_000_000 // HOUR))
+def test_days_through_a_year(days: str, start: int) -> None:
+    low, high = start * HOUR, start * HOUR + 366 * 86_400
+    expected = [at * 1000 for at in Oracle(f"0 12 {days}", "UTC").fires(low, high)]
+    try:
+        assert within(cron(f"0 12 {days}"), low * 1000, high * 1000) == expected
+    except TriggerError as error:
+        assume("no such date" in error.detail)
+        assert not expected
 
 
 @settings(max_examples=150, deadline=None, print_blob=True)
@@ -104,7 +116,8 @@ def test_the_answer_does_not_depend_on_where_one_asks_from(expr: str, zone: str,
         times = within(trigger, low, high)
     except TriggerError:
         assume(False)
-    for after in data.draw(st.lists(st.integers(low - 1, high - 1), min_size=1, max_size=20)):
+    near = st.integers(change - HOUR, change + HOUR).map(lambda at: at * 1000)
+    for after in data.draw(st.lists(near | st.integers(low - 1, high - 1), min_size=5, max_size=30)):
         at = bisect_right(times, after)
         found = next_nominal(trigger, after)
         if at < len(times):

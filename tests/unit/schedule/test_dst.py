@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.schedule import missed
+from raftsched.schedule import missed, next_nominal
 from tests.support.cron_times import cron, local, ms, within
 
 MADRID, NEW_YORK, LORD_HOWE, KATHMANDU = (
@@ -80,6 +80,16 @@ def test_by_hand(zone: str, expr: str, low: str, high: str, expected: list[str])
 def _short(text: str) -> str:
     """2027-03-28T03:00:00+02:00 as 28T03:00+02:00."""
     return text[8:16] + text[19:] if text[16:19] == ":00" else text[8:]
+
+
+@pytest.mark.parametrize(
+    "after", ["2026-10-25T00:30Z", "2026-10-25T01:00Z", "2026-10-25T01:10Z", "2026-10-25T01:59Z"]
+)
+def test_asked_from_within_the_overlap(after: str) -> None:
+    """The second 02:30 is not a fixed time's, wherever the search begins; an elapsed one's it is."""
+    assert next_nominal(cron("30 2 * * *", MADRID), ms(after)) == ms("2026-10-26T02:30+01:00")
+    elapsed = next_nominal(cron("*/30 2 * * *", MADRID), ms("2026-10-25T01:10Z"))
+    assert elapsed == ms("2026-10-25T02:30+01:00")
 
 
 def test_a_skipped_day() -> None:
