@@ -22,14 +22,17 @@ from raftsched.errors import RaftschedError
 
 log = logging.getLogger(__name__)
 
+METRICS: web.AppKey[ApiMetrics] = web.AppKey("metrics", ApiMetrics)
+
 _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def build_app(ctx: ApiContext) -> web.Application:
-    """Serve it without an access log: `AppRunner(app, access_log=None)`; metrics count requests."""
+    """server.ApiServer serves it."""
     app = web.Application(client_max_size=BODY_MAX)
     metrics = ApiMetrics(ctx.status)
     ctx.registry.register(metrics)
+    app[METRICS] = metrics
     check = HostCheck(ctx.hosts)
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:

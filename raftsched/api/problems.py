@@ -76,13 +76,19 @@ def body_of(error: RaftschedError) -> ProblemBody:
     )
 
 
+def retry_after(error: RaftschedError) -> str | None:
+    """Seconds after which it is worth trying again."""
+    return _RETRY_AFTER_S.get(error.code)
+
+
 def answer(error: RaftschedError) -> web.Response:
     body = body_of(error)
     response = web.Response(
         body=msgspec.json.encode(body), status=body.status, headers={"Content-Type": MEDIA_TYPE}
     )
-    if error.code in _RETRY_AFTER_S:
-        response.headers["Retry-After"] = _RETRY_AFTER_S[error.code]
+    wait = retry_after(error)
+    if wait is not None:
+        response.headers["Retry-After"] = wait
     if isinstance(error, Problem):
         response.headers.update(error.headers)
     return response

@@ -12,10 +12,9 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from aiohttp import web
 
-from raftsched.api.app import build_app
 from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.api.server import ApiServer
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import Member
@@ -172,18 +171,14 @@ class Client:
 async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
     """The API of a node on a free port."""
     context = cluster.context(node)
-    runner = web.AppRunner(build_app(context), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    server = await ApiServer.start(context, "127.0.0.1", 0)
     try:
-        port = runner.addresses[0][1]
         async with aiohttp.ClientSession(
             auto_decompress=False, skip_auto_headers=["Content-Type"]
         ) as session:
-            yield Client(session, f"http://127.0.0.1:{port}", cluster, context)
+            yield Client(session, f"http://127.0.0.1:{server.port}", cluster, context)
     finally:
-        await runner.cleanup()
+        await server.stop()
 
 
 def run(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:

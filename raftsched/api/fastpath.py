@@ -1,0 +1,257 @@
+"""The short way for POST /v1/jobs: what arrives in the plainest form is answered without building a request object.
+
+A connection belongs to aiohttp from the first byte on that is not such a request; everything unusual (other routes,
+chunked bodies, conditions, unknown headers, wrong hosts) is therefore aiohttp's to judge and to answer, and the two
+ways give the same answers. Only headers listed here take the short way: whoever adds one with a meaning to the API has
+nothing to do, whoever makes a header obligatory has to refuse the short way in `_judge`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from raftsched.api.context import ApiContext
+from raftsched.api.jobs_in import create_command, read_job
+from raftsched.api.jobs_out import job_json
+from raftsched.api.metrics import RequestCounts
+from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
+from raftsched.api.replies import job_of, propose_one
+from raftsched.api.requests import HostCheck
+from raftsched.core.ids import job_text
+from raftsched.errors import RaftschedError
+
+log = logging.getLogger(__name__)
+
+HELD_MAX = 256 * 1024  # bytes of one connection that wait for their turn
+_HEAD_MAX = 2_048  # bytes
+_VERDICTS_MAX = 512
+_START = b"POST /v1/jobs HTTP/1.1\r\n"
+_HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
+_ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"accept-encoding"})
+_ONCE = frozenset({b"host", b"content-type", b"content-length", b"origin", b"connection"})
+_JSON = frozenset(
+    {b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"}
+)
+_LENGTH = re.compile(rb"[0-9]{1,7}")
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_NOT_OURS = -1
+_encode = msgspec.json.Encoder().encode
+
+
+class Door:
+    """What the connections of one server share."""
+
+    def __init__(
+        self, ctx: ApiContext, counts: RequestCounts, ordinary: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """`ordinary` makes aiohttp's protocol for a connection."""
+        self.ctx = ctx
+        self.counts = counts
+        self.ordinary = ordinary
+        self.connections: set[Connection] = set()
+        self.stopping = False
+        self._check = HostCheck(ctx.hosts)
+        self._verdicts: dict[bytes, int] = {}
+
+    def __call__(self) -> asyncio.Protocol:
+        return Connection(self)
+
+    def length(self, head: bytes) -> int:
+        """Of the body that follows this head (without its last line break); negative: not for the short way."""
+        verdict = self._verdicts.get(head)
+        if verdict is None:
+            verdict = self._judge(head)
+            if len(self._verdicts) >= _VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[head] = verdict
+        return verdict
+
+    def _judge(self, head: bytes) -> int:
+        seen: dict[bytes, bytes] = {}
+        for line in head[len(_START) :].split(b"\r\n"):
+            match = _HEADER.fullmatch(line)
+            if match is None:
+                return _NOT_OURS
+            name = match[1].lower()
+            if name in _ONCE and name not in seen:
+                seen[name] = match[2]
+            elif name not in _ABOUT_THE_CLIENT:
+                return _NOT_OURS
+        if seen.get(b"content-type", b"").lower() not in _JSON:
+            return _NOT_OURS
+        if seen.get(b"connection", b"keep-alive").lower() != b"keep-alive":
+            return _NOT_OURS
+        if not _LENGTH.fullmatch(seen.get(b"content-length", b"")):
+            return _NOT_OURS
+        origin = seen.get(b"origin")
+        try:
+            self._check(seen.get(b"host", b"").decode(), None if origin is None else origin.decode())
+        except Problem:
+            return _NOT_OURS
+        return int(seen[b"content-length"])
+
+    async def drain(self, timeout_s: float) -> None:
+        """Takes no more requests and waits for those that are being answered."""
+        self.stopping = True
+        tasks = [c.task for c in self.connections if c.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+
+
+class Connection(asyncio.Protocol):
+    """One client. Requests are answered one after the other, in order."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._inner: Any = door.ordinary()
+        self._ordinary = False  # all that comes is aiohttp's
+        self._held = b""
+        self._transport: Any = None
+        self._paused = False  # the client does not read its answers
+        self._still = False  # reading is paused
+        self.task: asyncio.Task[None] | None = None
+        self.active_at = 0.0
+
+    # ------------------------------------------------------------ asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._door.connections.add(self)
+        self.active_at = self._door.ctx.clock.monotonic()
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._door.connections.discard(self)
+        self._held = b""
+        self._inner.connection_lost(exc)
+
+    def eof_received(self) -> bool | None:
+        answer: bool | None = self._inner.eof_received()
+        return answer
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._inner.resume_writing()
+        if not self._ordinary and self.task is None:
+            self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ordinary:
+            self._inner.data_received(data)
+            return
+        self._held = self._held + data if self._held else bytes(data)
+        if self.task is None and not self._paused:
+            self._go_on()
+        elif len(self._held) > HELD_MAX and not self._still:
+            self._still = True
+            self._transport.pause_reading()
+
+    def close_if_idle(self, since: float) -> None:
+        """Closes a connection of the short way that has said nothing since then."""
+        if not self._ordinary and self.task is None and self.active_at < since:
+            self._transport.close()
+
+    # ------------------------------------------------------------ requests
+
+    def _go_on(self) -> None:
+        """With what is held: answers a whole request, waits for the rest of one, or leaves it to aiohttp."""
+        held = self._held
+        if self._still and len(held) <= HELD_MAX:
+            self._still = False
+            self._transport.resume_reading()
+        if not held:
+            return
+        if not held.startswith(_START):
+            if not _START.startswith(held):
+                self._leave()
+            return
+        end = held.find(b"\r\n\r\n")
+        if end < 0 or end > _HEAD_MAX:
+            if len(held) > _HEAD_MAX:
+                self._leave()
+            return
+        length = self._door.length(held[:end])
+        if length < 0 or length > self._door.ctx.settings().body_max_bytes or self._door.stopping:
+            self._leave()
+            return
+        stop = end + 4 + length
+        if len(held) < stop:
+            return
+        self._held = held[stop:]
+        self.task = asyncio.ensure_future(self._answer(held[end + 4 : stop]))
+
+    def _leave(self) -> None:
+        self._ordinary = True
+        held, self._held = self._held, b""
+        if self._still:
+            self._still = False
+            self._transport.resume_reading()
+        self._inner.data_received(held)
+
+    async def _answer(self, raw: bytes) -> None:
+        ctx = self._door.ctx
+        began = ctx.clock.monotonic()
+        try:
+            status, headers, body = await _create(ctx, raw)
+        except RaftschedError as error:
+            status, headers, body = _problem(error)
+        except Exception:
+            log.exception("POST /v1/jobs failed")
+            status, headers, body = _problem(
+                RaftschedError("internal", "An error of this node; its log says more.")
+            )
+        if not self._transport.is_closing():
+            self._transport.write(_head(ctx, status, headers, len(body)) + body)
+        self.active_at = ctx.clock.monotonic()
+        self._door.counts.count(status, self.active_at - began)
+        self.task = None
+        if not self._paused:
+            self._go_on()
+
+
+async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
+    now_ms = ctx.now_ms()
+    content = read_job(raw, ctx.settings(), now_ms)
+    accepted = await propose_one(ctx, create_command(content))
+    job = job_of(accepted)
+    headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
+    if not accepted.created:
+        return 200, headers, job_json(job, now_ms)
+    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", job_json(job, now_ms)
+
+
+def _problem(error: RaftschedError) -> tuple[int, str, bytes]:
+    body = body_of(error)
+    headers = f"Content-Type: {MEDIA_TYPE}\r\n"
+    wait = retry_after(error)
+    if wait is not None:
+        headers += f"Retry-After: {wait}\r\n"
+    return body.status, headers, _encode(body)
+
+
+def _head(ctx: ApiContext, status: int, headers: str, length: int) -> bytes:
+    cluster = ctx.status()
+    stale = "" if cluster.leader is not None else "Raftsched-Stale: true\r\n"
+    return (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\n{headers}Content-Length: {length}\r\n"
+        f"Date: {_date(ctx.now_ms() // 1000)}\r\nRaftsched-Leader: {cluster.leader or ''}\r\n"
+        f"Raftsched-Term: {cluster.term}\r\nRaftsched-Index: {cluster.applied_index}\r\n{stale}\r\n"
+    ).encode()
+
+
+@lru_cache(maxsize=4)
+def _date(seconds: int) -> str:
+    return formatdate(seconds, usegmt=True)

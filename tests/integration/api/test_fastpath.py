@@ -1,0 +1,217 @@
+"""POST /v1/jobs in its plainest form takes a short way; nobody may be able to tell."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from raftsched.api.fastpath import Door
+from raftsched.errors import NoLeader
+from tests.support.local_api import Client, run
+
+JOB = b'{"trigger":{"in":"30m"},"handler":{"exec":["true"]}}'
+
+
+def request(body: bytes = JOB, extra: bytes = b"", kind: bytes = b"application/json") -> bytes:
+    return (
+        b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+        + kind
+        + b"\r\n"
+        + extra
+        + b"Content-Length: %d\r\n\r\n" % len(body)
+        + body
+    )
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], Any]:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:-2])}
+    body = await reader.readexactly(int(headers["content-length"]))
+    return int(lines[0].split()[1]), headers, msgspec.json.decode(body)
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Client], Awaitable[None]]
+
+
+def talk(directory: Path, test: Talk) -> None:
+    async def connected(call: Client) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
+        try:
+            await asyncio.wait_for(test(reader, writer, call), 30)
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+    run(directory, connected)
+
+
+def short_way_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The verdicts on heads, as they are asked for."""
+    verdicts: list[int] = []
+    asked = Door.length
+
+    def length(self: Door, head: bytes) -> int:
+        verdicts.append(asked(self, head))
+        return verdicts[-1]
+
+    monkeypatch.setattr(Door, "length", length)
+    return verdicts
+
+
+ORDINARY = b"X-Unknown-To-The-Short-Way: 1\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [JOB, b'{"name":"a",' + JOB[1:], b"{}", b"{", b"", b'{"params":"' + b"x" * 70_000 + b'"}'],
+    ids=["job", "named", "refused", "broken", "empty", "large"],
+)
+def test_both_ways_answer_alike(tmp_path: Path, body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = short_way_taken(monkeypatch)
+
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        answers: list[Any] = []
+        for extra in (b"", ORDINARY):
+            writer.write(request(body, extra))
+            status, headers, answer = await read_answer(reader)
+            headers = {k: v for k, v in headers.items() if k not in ("server", "date", "content-length")}
+            if body == JOB:  # each time another job
+                number = answer.pop("id")
+                assert headers.pop("location") == f"/v1/jobs/{number}"
+                headers.pop("raftsched-index")
+            elif status in (200, 201):
+                assert status == (200 if answers else 201)
+                status, _ = 200, headers.pop("raftsched-index")
+                headers.pop("location", None)
+            answers.append((status, headers, answer))
+        assert answers[0] == answers[1]
+
+    talk(tmp_path, test)
+    assert verdicts[0] >= 0
+    assert len(body) > 65_536 or verdicts[-1] < 0  # what is too large goes over at once, and stays there
+
+
+def test_requests_in_any_pieces_are_answered_in_order(tmp_path: Path) -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    print("seed", seed)
+    rng = random.Random(seed)
+
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        names = [f"j{i}" for i in range(60)]
+        raw = b"".join(request(b'{"name":"%s",' % name.encode() + JOB[1:]) for name in names)
+
+        async def send() -> None:
+            at = 0
+            while at < len(raw):
+                step = rng.choice((1, 7, 60, 200, 1_000, 5_000))
+                writer.write(raw[at : at + step])
+                await writer.drain()
+                await asyncio.sleep(0)
+                at += step
+
+        sending = asyncio.ensure_future(send())
+        for name in names:
+            status, _, answer = await read_answer(reader)
+            assert (status, answer["name"]) == (201, name)
+        await sending
+
+    talk(tmp_path, test)
+
+
+def test_a_connection_changes_over_in_the_middle_of_a_pipeline(tmp_path: Path) -> None:
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        get = b"GET /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        writer.write(request() + request() + get + request() + get)
+        counts = []
+        for expected in (201, 201, 200, 201, 200):
+            status, _, answer = await read_answer(reader)
+            assert status == expected
+            if "items" in answer:
+                counts.append(len(answer["items"]))
+        assert counts == [2, 3]
+
+    talk(tmp_path, test)
+
+
+UNUSUAL = [  # request, status
+    (request(kind=b"text/plain"), 415),
+    (request(extra=b"Origin: http://evil.example\r\n"), 403),
+    (request().replace(b"Host: 127.0.0.1", b"Host: evil.example"), 403),
+    (request(extra=b"Host: 127.0.0.1\r\n"), 400),
+    (request(extra=b"Content-Length: 5\r\n"), 400),
+    (request(extra=b"Transfer-Encoding: chunked\r\n"), 400),
+    (request(extra=b"Bad Name: x\r\n"), 400),
+    (request(extra=b"If-None-Match: *\r\n"), 201),
+    (request(extra=b"Expect: 100-continue\r\n"), 100),
+    (request(extra=b"Connection: close\r\n"), 201),
+    (request().replace(b"POST /v1/jobs ", b"POST /v1/jobs?x=1 "), 400),
+    (request().replace(b"HTTP/1.1", b"HTTP/1.0"), 201),
+    (request(extra=b"Content-Encoding: gzip\r\n"), 400),
+    (request(extra=b"User-Agent: " + b"x" * 3_000 + b"\r\n"), 201),
+]
+
+
+@pytest.mark.parametrize(("raw", "expected"), UNUSUAL)
+def test_the_unusual_goes_the_ordinary_way(
+    tmp_path: Path, raw: bytes, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = short_way_taken(monkeypatch)
+
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        writer.write(raw)
+        answer = await reader.readuntil(b"\r\n")
+        assert int(answer.split()[1]) == expected
+
+    talk(tmp_path, test)
+    assert all(verdict < 0 for verdict in verdicts)
+
+
+def test_errors_of_the_cluster_on_the_short_way(tmp_path: Path) -> None:
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        call.cluster.failure = NoLeader()
+        call.cluster.leader = None
+        writer.write(request())
+        status, headers, answer = await read_answer(reader)
+        assert (status, headers["retry-after"], headers["raftsched-stale"]) == (503, "1", "true")
+        assert answer["code"] == "no-leader"
+        call.cluster.failure = None
+        writer.write(request())
+        assert (await read_answer(reader))[0] == 201
+
+    talk(tmp_path, test)
+
+
+def test_a_request_being_answered_gets_its_answer_when_the_node_stops(tmp_path: Path) -> None:
+    from tests.support.local_api import LocalCluster, serving
+
+    async def main() -> None:
+        cluster = LocalCluster(tmp_path)
+        applied = cluster.propose
+        arrived, go = asyncio.Event(), asyncio.Event()
+
+        async def slow(commands: Any, timeout_s: float) -> Any:
+            arrived.set()
+            await go.wait()
+            return await applied(commands, timeout_s)
+
+        async with serving(cluster, "n1") as call:
+            call.context.propose = slow
+            port = int(call.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request())
+            await arrived.wait()
+            asyncio.get_running_loop().call_later(0.05, go.set)
+        status, _, _ = await read_answer(reader)
+        assert status == 201
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        cluster.close()
+
+    asyncio.run(main())
