@@ -126,5 +126,5 @@ def _line(name: str, instance: dict[str, Any]) -> str:
         parts.append(f"attempt {instance['attempt']}")
     why = instance.get("error") or instance.get("reason")
     if instance["state"] != "SUCCEEDED" and why:
-        parts.append(f"({str(why).splitlines()[0][:80]})")
+        parts.append(f"({str(why).strip().splitlines()[-1][:80]})")
     return " ".join(parts)
