@@ -1,4 +1,4 @@
-"""A runner with its real supervisor, and jobs that do what they can to survive. Everything is awaited, nothing slept."""
+"""A runner with its real supervisor, and jobs that do what they can to survive."""
 
 from __future__ import annotations
 
@@ -187,7 +187,12 @@ async def within(awaitable: Awaitable[T], seconds: float = PATIENCE_S) -> T:
 async def readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+
+    def on_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(fd, on_ready)
     try:
         await ready
     finally:

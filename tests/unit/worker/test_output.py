@@ -1,0 +1,157 @@
+"""Segments: what is referred to can be read, whatever happened to the newest record."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.model import OutputRef
+from raftsched.errors import RaftschedError
+from raftsched.worker.output import HEADER_SIZE, OutputStore, Record
+from raftsched.worker.spool import STDERR, STDOUT, live_name, pack
+
+
+def frames(text: bytes) -> bytes:
+    return pack(STDOUT, text)
+
+
+def put(store: OutputStore, token: int, text: bytes) -> OutputRef:
+    (ref,) = store.append([Record(token, 1_000, frames(text))])
+    assert ref is not None
+    return ref
+
+
+def test_round_trip_by_stream_and_part(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path / "o")
+    body = pack(STDOUT, b"one ") + pack(STDERR, b"two ") + pack(STDOUT, b"three")
+    (ref,) = store.append([Record(1, 1_000, body)])
+    assert ref is not None
+    assert store.read(ref) == b"one two three"
+    assert store.read(ref, "stdout") == b"one three"
+    assert store.read(ref, "stderr") == b"two "
+    assert store.read(ref, offset=4, limit=3) == b"two"
+    assert store.read(ref, offset=100) == b""
+    with pytest.raises(RaftschedError, match='"stdout" or "stderr"'):
+        store.read(ref, "stdin")
+    store.close()
+
+
+def test_nothing_is_written_for_empty_output(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    assert store.append([Record(1, 1_000), Record(2, 1_000, spooled=True)]) == [None, None]
+    assert store.size() == 0
+    store.close()
+
+
+def test_spool_files_move_into_the_segment(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    spool = store.live_directory / live_name(7)
+    spool.write_bytes(frames(b"so far"))
+    assert store.live(7) == b"so far"
+    (ref,) = store.append([Record(7, 1_000, spooled=True, truncated=3)])
+    assert ref is not None
+    assert ref.truncated == 3
+    assert store.read(ref) == b"so far"
+    assert not spool.exists()
+    assert store.live(7) == b"so far", "until its end is known, readers come by the token"
+    store.close()
+
+
+def test_a_torn_tail_is_cut_off_and_the_rest_stays(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    store = OutputStore(tmp_path)
+    texts = [bytes(rng.randrange(32, 127) for _ in range(rng.randrange(1, 300))) for _ in range(20)]
+    refs = [put(store, i, text) for i, text in enumerate(texts)]
+    store.close()
+    segment = tmp_path / "seg-00000001.dat"
+    whole = segment.read_bytes()
+    for _ in range(30):
+        cut = rng.randrange(refs[-1].offset, len(whole))
+        torn = whole[:cut] + bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
+        segment.write_bytes(torn if torn != whole[: len(torn)] else whole[:cut])
+        store = OutputStore(tmp_path)
+        assert segment.stat().st_size == refs[-1].offset
+        assert [store.read(ref) for ref in refs[:-1]] == texts[:-1]
+        with pytest.raises(RaftschedError) as gone:
+            store.read(refs[-1])
+        assert gone.value.code == "output-gone"
+        assert store.read(put(store, 99, b"next")) == b"next"
+        store.close()
+
+
+def test_damage_is_noticed_when_read(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    first, second = put(store, 1, b"first"), put(store, 2, b"second")
+    with open(tmp_path / "seg-00000001.dat", "r+b") as segment:
+        segment.seek(first.offset + HEADER_SIZE + 6)
+        segment.write(b"X")
+    with pytest.raises(RaftschedError, match="damaged"):
+        store.read(first)
+    assert store.read(second) == b"second"
+    store.close()
+
+
+def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = OutputStore(tmp_path)
+    kept = put(store, 1, b"kept")
+    spool = store.live_directory / live_name(2)
+    spool.write_bytes(frames(b"x"))
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.append([Record(2, 1_000, spooled=True)])
+    assert spool.exists()
+    after = put(store, 3, b"after")
+    assert after.offset == kept.offset + HEADER_SIZE + kept.size
+    assert (store.read(kept), store.read(after)) == (b"kept", b"after")
+    store.close()
+
+
+def test_segments_roll_and_go_whole(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, segment_bytes=1_000)
+    refs = [put(store, i, b"x" * 400) for i in range(10)]
+    assert [ref.segment for ref in refs] == sorted(ref.segment for ref in refs)
+    last = refs[-1].segment
+    assert last > 2
+    for number in range(1, last + 1):
+        os.utime(tmp_path / f"seg-{number:08d}.dat", (number * 100, number * 100))
+    assert store.drop_before(200_000) == 1
+    with pytest.raises(RaftschedError) as gone:
+        store.read(refs[0])
+    assert gone.value.code == "output-gone"
+    assert store.read(refs[-1]) == b"x" * 400
+    assert store.drop_before(10_000_000) == last - 1
+    assert store.size() == 0
+    fresh = put(store, 11, b"new")
+    assert fresh.segment > last, "a number is not used again while the store is open"
+    assert store.read(fresh) == b"new"
+    store.close()
+
+
+def test_a_reused_place_does_not_answer_for_another(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    old = put(store, 1, b"old text")
+    store.close()
+    (tmp_path / "seg-00000001.dat").unlink()
+    store = OutputStore(tmp_path)
+    put(store, 2, b"new text")
+    with pytest.raises(RaftschedError):
+        store.read(old)
+    store.close()
+
+
+def test_leftover_spool_files_are_cleared(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    (store.live_directory / live_name(1)).write_bytes(frames(b"x"))
+    store.clear_live()
+    assert store.live(1) is None
+    store.close()

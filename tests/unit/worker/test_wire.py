@@ -1,0 +1,49 @@
+"""Messages between node and supervisor."""
+
+from __future__ import annotations
+
+import random
+
+from raftsched.core.model import Outcome
+from raftsched.worker import wire
+
+
+def test_outcomes_are_those_of_the_core() -> None:
+    assert [o.value for o in Outcome] == [
+        wire.SUCCEEDED,
+        wire.FAILED,
+        wire.TIMED_OUT,
+        wire.KILLED,
+        wire.LOST,
+    ]
+
+
+def test_a_done_is_told_from_a_began_by_its_second_byte() -> None:
+    done = wire.encode(wire.Done(2**60, 1, None, 2))
+    began = wire.encode(wire.Began(2**60, 1))
+    assert done[1] == wire.DONE_TAG
+    assert began[1] != wire.DONE_TAG
+    assert wire.decode_up(done) == wire.Done(2**60, 1, None, 2)
+
+
+def test_messages_come_out_whatever_the_pieces() -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    messages = [rng.randbytes(rng.randrange(200)) for _ in range(100)]
+    stream = b"".join(wire.frame(m) for m in messages)
+    splitter = wire.Splitter()
+    got: list[bytes] = []
+    while stream:
+        size = rng.randrange(1, 300)
+        got += splitter.feed(stream[:size])
+        stream = stream[size:]
+    assert got == messages
+
+
+def test_errors_keep_their_end() -> None:
+    assert wire.shorten("short") == "short"
+    long = "é" * 2000 + "end"
+    short = wire.shorten(long)
+    assert len(short.encode()) <= wire.ERROR_MAX
+    assert short.endswith("éend")
