@@ -105,7 +105,7 @@ def import_(
                 )
             raise
         if fmt == "table":
-            _print(report, tab, zone, dry_run, timeout)
+            _print(report, tab, zone, dry_run)
         elif fmt == "name":
             for job in report.imported:
                 click.echo(job["name"] if namespace == "default" else f"{namespace}/{job['name']}")
@@ -118,6 +118,10 @@ def import_(
                     for r in reports
                 ]
             }
+        )
+    if fmt == "table" and timeout is None and any(r.imported for r in reports):
+        click.echo(
+            "note: runs end after 5m, the default; cron has no limit (--timeout 2h sets another)", err=True
         )
     sys.exit(1 if any(r.refused for r in reports) else 0)
 
@@ -148,7 +152,7 @@ def _send(
     report.refused.sort(key=lambda r: int(r["line"]))
 
 
-def _print(report: _Report, tab: Crontab, zone: str, dry_run: bool, timeout: str | None) -> None:
+def _print(report: _Report, tab: Crontab, zone: str, dry_run: bool) -> None:
     if dry_run:
         for item in report.imported:
             trigger = item["job"]["trigger"]
@@ -160,10 +164,6 @@ def _print(report: _Report, tab: Crontab, zone: str, dry_run: bool, timeout: str
     _print_refused(report)
     for note in report.notes:
         click.echo(f"line {note['line']}: note: {note['note']}", err=True)
-    if report.imported and timeout is None:
-        click.echo(
-            "note: runs end after 5m, the default; cron has no limit (--timeout 2h sets another)", err=True
-        )
     style = "with a user column" if tab.system else "without a user column"
     known = len(report.imported) - report.created
     parts = [f"{len(report.imported)} would be imported"] if dry_run else [f"{report.created} imported"]

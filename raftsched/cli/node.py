@@ -61,7 +61,7 @@ def node(config: str | None, **flags: Any) -> None:
     try:
         loaded = load(flags, os.environ, Path(config) if config else None)
     except ConfigError as e:
-        raise Failure(str(e), Exit.USAGE) from None
+        raise Failure(str(e), Exit.ERROR) from None
     from raftsched.node import run
 
     try:
