@@ -30,7 +30,7 @@ BATCH_MAX = 10_000  # jobs
 BODY_MAX = 16 * 1024 * 1024  # bytes
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
-SLICE = 200  # jobs between two turns of the event loop
+SLICE = 100  # jobs between two turns of the event loop
 
 _LINES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}

@@ -62,11 +62,13 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
 def _node(ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, peer: Peer | None) -> NodeOut:
     session = newest_session(view, name)
     own = name == status.node_id
-    applied = status.applied_index if own else (peer.match_index if peer else None)
+    applied = status.applied_index if own else None
+    if peer is not None and status.role == "leader":
+        applied = peer.match_index
     return NodeOut(
         id=name,
         role=_role(status, name),
-        http=session.http or None if session else None,
+        http=(session.http if session else None) or (peer.http if peer else None),
         alive=own or (peer is not None and peer.connected),
         applied_index=applied,
         commit_index=status.commit_index if own else None,

@@ -30,6 +30,7 @@ class Peer:
     connected: bool
     match_index: int | None = None  # known to the leader only
     clock_offset_ms: float | None = None
+    http: str | None = None  # host:port of its API, when known
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import msgspec
 from raftsched.api import strict
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
-from raftsched.api.problems import FieldError, Problem, pointer
+from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.commands import CreateJob, encode
@@ -114,7 +114,11 @@ def _slow(value: Any, settings: Settings, now_ms: int, kept: Trigger | None, tol
         more: list[FieldError] = []
         content = content_of(given, settings, now_ms, more, kept)
         # What the walk took out looks missing now: only errors at other places are news.
-        errors += [e for e in more if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)]
+        errors += [
+            e
+            for e in more[:ERRORS_MAX]
+            if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)
+        ]
         if not errors:
             return content
     raise refused(errors)
@@ -270,6 +274,7 @@ def _retention(given: RetentionIn, errors: list[FieldError]) -> Retention:
 def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
     if len(labels) > LABELS_MAX:
         errors.append(FieldError(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
+        return
     for key, value in labels.items():
         if not 1 <= len(key) <= LABEL_KEY_MAX:
             errors.append(

@@ -15,7 +15,7 @@ from raftsched.api.fastpath import Door
 IDLE_S = 75.0  # a connection that says nothing for so long is closed
 STOP_S = 5.0  # for requests that are being answered when the node stops
 LINGER_S = 1.0  # how long the rest of a refused body is still taken, so that the client sees why
-_BACKLOG = 1_024
+_BACKLOG = 4_096
 
 # What cannot be read as HTTP is the client's fault and answered with 400; it does not belong into this node's log.
 _quiet = logging.getLogger("raftsched.api.http")

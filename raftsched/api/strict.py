@@ -19,6 +19,9 @@ from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 T = TypeVar("T")
 DEPTH_MAX = 64  # of nested objects and lists in a body
 
+HINTS_MAX = 3  # unknown fields of an object for which a similar one is looked for: that takes a while
+HINTED_MAX = 32  # characters
+
 _BAD = object()
 _NAMES = {
     dict: "an object",
@@ -135,7 +138,10 @@ def _struct(
         return _bad(value, "an object", at, errors)
     fields = {f.encode_name: f for f in info.fields}
     sound = {}
+    hints = HINTS_MAX
     for key, item in value.items():
+        if len(errors) > ERRORS_MAX:
+            break
         if key in fields:
             kept = _walk(item, fields[key].type, at + pointer(key), errors)
             if kept is not _BAD:
@@ -143,7 +149,10 @@ def _struct(
         elif key in read_only:
             errors.append(FieldError(at + pointer(key), "is set by the cluster; leave it out"))
         else:
-            close = difflib.get_close_matches(key[:64], fields, n=1)
+            close = (
+                difflib.get_close_matches(key, fields, n=1) if hints > 0 and len(key) <= HINTED_MAX else []
+            )
+            hints -= 1
             hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(fields))}"
             errors.append(FieldError(at + pointer(key[:128]), f"is not a known field; {hint}"))
     return sound

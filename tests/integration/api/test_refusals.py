@@ -366,3 +366,18 @@ def test_garbage_on_the_wire_is_never_5xx(tmp_path: Path) -> None:
         assert (await call("GET", "/livez"))[0] == 200
 
     run(tmp_path, test)
+
+
+def test_a_flood_of_errors_is_cut_short(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for body in (
+            {f"f{i}": i for i in range(4_000)},
+            job(labels={f"{i:>0200}": "" for i in range(200)}),
+            job(handler={"exec": ["a"], "env": {f"={i}": "" for i in range(4_000)}}),
+            job(handler={"exec": [1] * 9_000}),
+        ):
+            status, problem = await call("POST", "/v1/jobs", body)
+            assert status == 422
+            assert 1 <= len(problem["errors"]) <= 100
+
+    run(tmp_path, test)
