@@ -1,0 +1,66 @@
+"""Limits and times of the raft room. Everything that can grow has a limit here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+KIB = 1024
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaftOptions:
+    """Times are milliseconds; see each field for what it must fit."""
+
+    # elections
+    election_min_ms: int = 1_000  # at least three heartbeats
+    election_max_ms: int = 2_000  # above election_min_ms
+    heartbeat_ms: int = 100
+    leader_fallback_ms: int = 0  # 0: twice election_max_ms; no majority heard for so long: step down
+    tick_ms: int = 20  # how often timers are looked at
+
+    # proposals
+    entry_max_bytes: int = 512 * KIB  # one entry of the log; half of append_max_bytes at most
+    entry_max_commands: int = 4_000
+    waiting_max_bytes: int = 64 * MIB  # proposals of this node without an answer yet
+    intake_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
+
+    # replication
+    append_max_bytes: int = 4 * MIB  # entries of one message
+    inflight_max_bytes: int = 8 * MIB  # per peer, sent and not acknowledged
+    inflight_max_messages: int = 256
+    apply_max_bytes: int = 4 * MIB  # entries applied by one turn
+
+    # log kept in memory in front of the store, and kept in the store below the applied index
+    memory_max_bytes: int = 32 * MIB
+    memory_max_entries: int = 10_000
+    keep_entries: int = 50_000
+    keep_bytes: int = 64 * MIB
+
+    # snapshots
+    snapshot_chunk_bytes: int = 256 * KIB
+    snapshot_retry_ms: int = 5_000  # an unanswered chunk: the transfer starts again
+    snapshot_dir: Path | None = None  # None: a directory of its own under the system's temporary directory
+
+    # transport
+    frame_max_bytes: int = 16 * MIB
+    send_buffer_bytes: int = 64 * MIB  # a peer that reads slower loses its connection
+    dead_peer_ms: int = 3_000  # nothing heard for so long: the connection is closed
+    keepalive_ms: int = 500
+    handshake_ms: int = 5_000
+    connect_min_ms: int = 50  # first pause before dialling again; doubled up to connect_max_ms, with jitter
+    connect_max_ms: int = 1_000
+    pending_handshakes: int = 64  # connections that have not proved who they are
+
+    def __post_init__(self) -> None:
+        if not 3 * self.heartbeat_ms <= self.election_min_ms < self.election_max_ms:
+            raise ValueError("need 3 * heartbeat_ms <= election_min_ms < election_max_ms")
+        if self.entry_max_bytes * 2 > self.append_max_bytes:
+            raise ValueError("entry_max_bytes must be at most half of append_max_bytes")
+        if self.append_max_bytes * 2 > self.frame_max_bytes:
+            raise ValueError("append_max_bytes must be at most half of frame_max_bytes")
+
+    @property
+    def fallback_ms(self) -> int:
+        return self.leader_fallback_ms or 2 * self.election_max_ms

@@ -1,0 +1,228 @@
+"""Proposals: from the caller to an entry of the log, and from its local apply back to the caller.
+
+Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, whoever
+that is, and again after each change, until it was applied here or its callers' time is over: apply takes it once only.
+The leader gathers batches of all nodes and writes them as one entry per turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from raftsched.core.commands import Answer
+from raftsched.core.entry import BatchResult
+from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
+from raftsched.raft.options import RaftOptions
+
+Batch = tuple[int, int, list[bytes]]  # origin, seq, encoded commands
+Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
+
+_OVERHEAD = 64  # bytes counted per call and per batch beside the commands
+
+
+@dataclass(slots=True)
+class _Call:
+    commands: Sequence[bytes]
+    size: int
+    deadline: float  # monotonic seconds
+    reply: Reply | None  # None: nobody waits
+
+
+@dataclass(slots=True)
+class _Sealed:
+    """A batch that has its number; it may have been appended by some leader."""
+
+    seq: int
+    commands: list[bytes]
+    size: int
+    calls: list[_Call] = field(default_factory=list)
+    deadline: float = 0.0  # the latest of its calls
+
+
+class Proposer:
+    """This node's own proposals."""
+
+    def __init__(self, origin: int, options: RaftOptions) -> None:
+        self.origin = origin
+        self._options = options
+        self._waiting: deque[_Call] = deque()  # have no number yet: were never sent
+        self._sealed: dict[int, _Sealed] = {}  # by seq, ascending
+        self._seq = 0
+        self._sent = 0  # highest seq sent over the present route
+        self._bytes = 0
+        self._next_deadline = float("inf")
+
+    def add(self, commands: Sequence[bytes], deadline: float, reply: Reply | None) -> None:
+        """Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
+        size = sum(map(len, commands)) + _OVERHEAD
+        options = self._options
+        if size > options.entry_max_bytes or len(commands) > options.entry_max_commands:
+            raise RaftschedError(
+                "too-large",
+                f"{len(commands)} commands of {size} bytes do not fit one entry: at most "
+                f"{options.entry_max_commands} commands and {options.entry_max_bytes} bytes.",
+            )
+        if self._bytes + size > options.waiting_max_bytes:
+            raise Overloaded()
+        self._bytes += size
+        self._waiting.append(_Call(commands, size, deadline, reply))
+        self._next_deadline = min(self._next_deadline, deadline)
+
+    @property
+    def waiting(self) -> bool:
+        """Something has not been sent over the present route."""
+        return bool(self._waiting) or self._sent < self._seq
+
+    def rerouted(self) -> None:
+        """Another leader, another term or another connection: everything unanswered goes out again, in order."""
+        self._sent = min(self._sealed) - 1 if self._sealed else self._seq
+
+    def batches(self, max_bytes: int) -> list[Batch]:
+        """What is to be sent now, at most about `max_bytes`."""
+        chosen: list[Batch] = []
+        size = 0
+        if self._sent < self._seq:
+            for seq, sealed in self._sealed.items():
+                if seq <= self._sent:
+                    continue
+                if chosen and size + sealed.size > max_bytes:
+                    return chosen
+                chosen.append((self.origin, seq, sealed.commands))
+                size += sealed.size
+                self._sent = seq
+            self._sent = self._seq
+        while self._waiting and size < max_bytes:
+            sealed = self._seal()
+            chosen.append((self.origin, sealed.seq, sealed.commands))
+            size += sealed.size
+        return chosen
+
+    def _seal(self) -> _Sealed:
+        options = self._options
+        self._seq += 1
+        self._sent = self._seq
+        sealed = _Sealed(self._seq, [], _OVERHEAD)
+        waiting = self._waiting
+        while waiting:
+            call = waiting[0]
+            if sealed.calls and (
+                sealed.size + call.size > options.entry_max_bytes
+                or len(sealed.commands) + len(call.commands) > options.entry_max_commands
+            ):
+                break
+            waiting.popleft()
+            sealed.commands.extend(call.commands)
+            sealed.size += call.size
+            sealed.calls.append(call)
+            sealed.deadline = max(sealed.deadline, call.deadline)
+        self._sealed[self._seq] = sealed
+        return sealed
+
+    def applied(self, result: BatchResult) -> None:
+        """A batch of this node was applied here."""
+        sealed = self._sealed.pop(result.seq, None)
+        if sealed is None:
+            return
+        answers = result.answers
+        if answers is None:
+            self._fail(sealed.calls, UnknownOutcome())
+            return
+        position = 0
+        for call in sealed.calls:
+            end = position + len(call.commands)
+            self._bytes -= call.size
+            if call.reply is not None:
+                call.reply(answers[position:end], None)
+            position = end
+
+    def jumped(self) -> None:
+        """A snapshot went over entries that are not known here: what was sent may be among them."""
+        sealed, self._sealed = self._sealed, {}
+        self._sent = self._seq
+        for batch in sealed.values():
+            self._fail(batch.calls, UnknownOutcome())
+
+    def expire(self, now: float) -> None:
+        """Answers the calls whose time is over. A batch is no longer sent when all of its callers are gone."""
+        if now < self._next_deadline:
+            return
+        late = [call for call in self._waiting if call.deadline <= now]
+        if late:
+            self._waiting = deque(call for call in self._waiting if call.deadline > now)
+        unknown: list[_Call] = []
+        for seq, sealed in list(self._sealed.items()):
+            if sealed.deadline <= now:
+                del self._sealed[seq]
+            for call in sealed.calls:
+                if call.deadline <= now and call.reply is not None:
+                    unknown.append(_Call(call.commands, 0, 0.0, call.reply))
+                    call.reply = None
+            if sealed.deadline <= now:
+                self._bytes -= sum(call.size for call in sealed.calls)
+        deadlines = [call.deadline for call in self._waiting]
+        for sealed in self._sealed.values():
+            deadlines.extend(call.deadline for call in sealed.calls if call.deadline > now)
+        self._next_deadline = min(deadlines, default=float("inf"))
+        self._fail(late, NoLeader())
+        self._fail(unknown, UnknownOutcome())
+
+    def stop(self, unsent: RaftschedError) -> None:
+        """The node stops: everybody gets an answer."""
+        waiting, self._waiting = list(self._waiting), deque()
+        self._fail(waiting, unsent)
+        self.jumped()
+
+    def _fail(self, calls: Sequence[_Call], error: RaftschedError) -> None:
+        for call in calls:
+            self._bytes -= call.size
+            if call.reply is not None:
+                call.reply(None, error)
+
+
+class Intake:
+    """The leader's queue of batches, of all nodes, for the next entry."""
+
+    def __init__(self, options: RaftOptions) -> None:
+        self._options = options
+        self._batches: deque[tuple[Batch, int]] = deque()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def room(self) -> int:
+        """Bytes it still takes."""
+        return self._options.intake_max_bytes - self._bytes
+
+    def add(self, batch: Batch) -> None:
+        size = sum(map(len, batch[2])) + _OVERHEAD
+        self._batches.append((batch, size))
+        self._bytes += size
+
+    def take(self) -> list[Batch]:
+        """The batches of one entry, at least one if there is one."""
+        options = self._options
+        chosen: list[Batch] = []
+        size = commands = 0
+        while self._batches:
+            batch, bytes_ = self._batches[0]
+            over = (
+                size + bytes_ > options.entry_max_bytes
+                or commands + len(batch[2]) > options.entry_max_commands
+            )
+            if chosen and over:
+                break
+            self._batches.popleft()
+            self._bytes -= bytes_
+            chosen.append(batch)
+            size += bytes_
+            commands += len(batch[2])
+        return chosen
+
+    def clear(self) -> None:
+        """Leadership ended: the proposers send again to the next leader."""
+        self._batches.clear()
+        self._bytes = 0

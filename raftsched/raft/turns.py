@@ -1,0 +1,157 @@
+"""Turns: what the event loop gathered is written by one thread, and what depends on it is released afterwards.
+
+At most one turn runs at a time; the next one is gathered meanwhile. An exception inside a turn ends this node's part in
+the cluster: nothing of what depended on the turn is released.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from raftsched.raft.guards import Guards
+from raftsched.raft.journal import Journal
+from raftsched.store.turn import Turn, TurnResult
+
+Action = Callable[[], None]
+Done = Callable[[Any, BaseException | None], None]
+
+
+class Writer(Protocol):
+    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop."""
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None: ...
+
+
+class InlineWriter:
+    """Runs a job at once: for tests and for the simulator."""
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        try:
+            result = job()
+        except Exception as error:
+            done(None, error)
+        else:
+            done(result, None)
+
+
+class ThreadWriter:
+    """One thread for the life of the node: LMDB's write transaction must begin and end in the same one.
+
+    `post` brings a call to the event loop, from any thread. The thread starts with the first job."""
+
+    def __init__(self, post: Callable[..., object], name: str) -> None:
+        self._post = post
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Done] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started = False
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        if not self._started:
+            self._started = True
+            self._thread.start()
+        self._jobs.put((job, done))
+
+    def close(self) -> None:
+        """Waits for the running job."""
+        if self._started:
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            job, done = item
+            try:
+                result, error = job(), None
+            except BaseException as raised:
+                result, error = None, raised
+            try:
+                self._post(done, result, error)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                return
+
+
+class TurnStore(Protocol):
+    def run_turn(self, turn: Turn) -> TurnResult: ...
+
+
+class TurnDriver:
+    """Runs turns whenever the writer is idle and something is pending."""
+
+    def __init__(
+        self,
+        store: TurnStore,
+        journal: Journal,
+        writer: Writer,
+        guards: Guards,
+        *,
+        on_turn: Callable[[TurnResult], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._store = store
+        self._journal = journal
+        self._writer = writer
+        self._guards = guards
+        self._on_turn = on_turn
+        self._on_fatal = on_fatal
+        self._held: list[Action] = []  # released by the turn that is being gathered
+        self._running_held: list[Action] = []  # released by the running turn
+        self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+        self.busy = False
+        self.stopped = False
+
+    def hold(self, action: Action) -> None:
+        """Calls `action` once everything changed so far is durable; at once when there is nothing to wait for."""
+        if not self._guards.hold_until_durable:
+            action()
+        elif self._journal.dirty:
+            self._held.append(action)
+        elif self.busy:
+            self._running_held.append(action)
+        else:
+            action()
+
+    def exclusive(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Runs a job in the writer thread between two turns. If it raises, the node stops."""
+        self._exclusive.append((job, done))
+
+    def pump(self) -> bool:
+        """Starts a turn if one is due; True when it did."""
+        if self.busy or self.stopped:
+            return False
+        if self._exclusive:
+            self._start(*self._exclusive.pop(0))
+            return True
+        if not self._journal.dirty:
+            return False
+        turn = self._journal.take()
+        self._running_held, self._held = self._held, []
+        self._start(lambda: self._store.run_turn(turn), lambda result: self._turned(turn, result))
+        return True
+
+    def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.busy = True
+        self._writer.submit(job, lambda result, error: self._finished(result, error, done))
+
+    def _turned(self, turn: Turn, result: TurnResult | None) -> None:
+        self._journal.done(turn)
+        self._release()
+        self._on_turn(result or TurnResult([]))
+
+    def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
+        self.busy = False
+        if self.stopped:
+            return
+        if error is not None and self._guards.stop_on_apply_error:
+            self.stopped = True
+            self._on_fatal(error)
+            return
+        done(result)
+        self._release()
+
+    def _release(self) -> None:
+        released, self._running_held = self._running_held, []
+        for action in released:
+            action()
