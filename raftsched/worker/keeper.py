@@ -20,6 +20,7 @@ from raftsched.worker import wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group
 from raftsched.worker.spool import STDERR, STDOUT, Capture
+from raftsched.worker.wire import receive
 
 BEGAN_AFTER_MS = 200  # an attempt that is over sooner is reported once, as ended
 _CHUNK = 64 * 1024
@@ -66,22 +67,32 @@ class Tree:
         if self._lease.kill_at(self._session) <= self.clock.boot_ms():
             self.lost = True
             raise CannotStart("the lease was about to end")
+        try:
+            self._start(spawn)
+        except OSError as exc:  # no process, no descriptor, no memory
+            raise CannotStart(f"this node cannot start a process: {exc.strerror}") from None
+
+    def _start(self, spawn: Callable[[int, int], int]) -> None:
+        for fd in (self._timer.fd, self.control.fileno()):
+            self._poll.register(fd, select.POLLIN)
+        self._poll.register(self._life_fd, 0)  # hang-up only
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         self._streams = {out: STDOUT, err: STDERR}
+        for fd in (out, err):
+            os.set_blocking(fd, False)
+            self._poll.register(fd, select.POLLIN)
         try:
             self.pid = spawn(out_end, err_end)
         finally:
             os.close(out_end)
             os.close(err_end)
-        for fd in (out, err):
-            os.set_blocking(fd, False)
-            self._poll.register(fd, select.POLLIN)
-        self._pidfd = os.pidfd_open(self.pid)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            self._end()
+            raise
         self._poll.register(self._pidfd, select.POLLIN)
-        self._poll.register(self._timer.fd, select.POLLIN)
-        self._poll.register(self._life_fd, 0)  # hang-up only
-        self._poll.register(self.control.fileno(), select.POLLIN)
 
     def ask(self, outcome: int, grace_ms: int) -> None:
         """TERM now, KILL after the grace period."""
@@ -100,48 +111,54 @@ class Tree:
         """Until the main process ended or has to be killed; then until nothing is left.
 
         `timers` gets the time (boot ms), does what is due and says when it wants to be called again."""
-        while True:
-            now = self.clock.boot_ms()
-            wake_at = self._lease.kill_at(self._session)
-            if wake_at <= now:
-                self.lost = True
-                break
-            wanted = timers(now)  # may ask it to end
-            if wanted is not None:
-                wake_at = min(wake_at, wanted)
-            if self._kill_at is not None:
-                if self._kill_at <= now:
-                    break
-                wake_at = min(wake_at, self._kill_at)
-            if self.capture.flush_at is not None:
-                if self.capture.flush_at <= now or self.capture.urgent:
-                    self.capture.flush(token())
-                else:
-                    wake_at = min(wake_at, self.capture.flush_at)
-            self._timer.arm(wake_at)
-            ended = False
-            for fd, _events in self._poll.poll():
-                if fd in self._streams:
-                    before_read()
-                    self._read(fd)
-                elif fd == self._pidfd:
-                    ended = True
-                elif fd == self._life_fd:
+        try:
+            while True:
+                now = self.clock.boot_ms()
+                wake_at = self._lease.kill_at(self._session)
+                if wake_at <= now:
                     self.lost = True
-                    ended = True
-                elif fd == self.control.fileno():
-                    data = self.control.recv(16)
-                    if not data or data == wire.CMD_FENCE:
-                        self.lost = True
-                        ended = True
-                    elif data == wire.CMD_COLLECT:
-                        collect()
+                    break
+                wanted = timers(now)  # may ask it to end
+                if wanted is not None:
+                    wake_at = min(wake_at, wanted)
+                if self._kill_at is not None:
+                    if self._kill_at <= now:
+                        break
+                    wake_at = min(wake_at, self._kill_at)
+                if self.capture.flush_at is not None:
+                    if self.capture.flush_at <= now or self.capture.urgent:
+                        self.capture.flush(token())
                     else:
-                        outcome = wire.TIMED_OUT if data[:1] == wire.CMD_TIMEOUT else wire.KILLED
-                        self.ask(outcome, int.from_bytes(data[1:5], "little"))
-            if ended:
-                break
-        self._end()
+                        wake_at = min(wake_at, self.capture.flush_at)
+                self._timer.arm(wake_at)
+                if self._look(before_read, collect):
+                    break
+        finally:
+            self._end()  # whatever went wrong here, the tree does not stay without its keeper
+
+    def _look(self, before_read: Callable[[], None], collect: Callable[[], None]) -> bool:
+        """Waits for something to happen and handles it; True when the end has come."""
+        ended = False
+        for fd, _events in self._poll.poll():
+            if fd in self._streams:
+                before_read()
+                self._read(fd)
+            elif fd == self._pidfd:
+                ended = True
+            elif fd == self._life_fd:
+                self.lost = ended = True
+            elif fd == self.control.fileno():
+                data = receive(self.control)
+                if data is None:
+                    continue
+                if not data or data == wire.CMD_FENCE:
+                    self.lost = ended = True
+                elif data == wire.CMD_COLLECT:
+                    collect()
+                else:
+                    outcome = wire.TIMED_OUT if data[:1] == wire.CMD_TIMEOUT else wire.KILLED
+                    self.ask(outcome, int.from_bytes(data[1:5], "little"))
+        return ended
 
     def _end(self) -> None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)

@@ -208,8 +208,8 @@ class Pool:
         if service.kind == "http":
             self._http_answered(service, message)
             return
-        token, run = next(iter(service.runs.items()))
-        if run.asked is not None:
+        token, run = next(iter(service.runs.items()), (0, None))
+        if run is None or run.asked is not None:
             return  # it is being killed; what its keeper says counts
         if flags == 0:
             del service.runs[token]
@@ -254,7 +254,7 @@ class Pool:
         for token, run in service.runs.items():
             done = wire.Done(token, wire.LOST, run.started_at_ms, max(now_ms, run.started_at_ms))
             output = gone.output if service.kind == "python" else None
-            if service.answer is not None and run.asked is None:
+            if service.answer is not None:
                 done = service.answer
                 self._emit_with(done, run, done.outcome, done.error, output)
             elif run.asked is not None and not gone.lost:

@@ -111,7 +111,10 @@ class Runner:
     async def start(self, patience_s: float | None = None) -> None:
         """Ends what an earlier supervisor of this directory left and starts a new one; nothing of the old is left then.
 
-        Raises StartupError when something of it still runs after `patience_s` (None: waits as long as it takes)."""
+        Nothing to do when one is alive. Raises StartupError when something of the old one still runs after
+        `patience_s` (None: waits as long as it takes)."""
+        if self.alive:
+            return
         self._loop = asyncio.get_running_loop()
         lock = await self._take_lock(patience_s)
         self._output.clear_live()

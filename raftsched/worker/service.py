@@ -86,7 +86,7 @@ def keep_service(
     try:
         tree.start(spawn)
     except CannotStart:
-        send(wire.Gone(0, True, collected()))
+        send(wire.Gone(1, tree.lost, collected()))
         return
     finally:
         work.close()

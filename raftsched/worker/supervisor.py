@@ -27,6 +27,7 @@ from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.pool import NEVER, Pool, Serve, Service
 from raftsched.worker.processes import become_subreaper, close_all_but, end_strays
 from raftsched.worker.service import keep_service
+from raftsched.worker.wire import receive
 
 _READ = 256 * 1024
 
@@ -230,7 +231,7 @@ class Supervisor:
         return serve
 
     def _from_attempt(self, keeper: _AttemptKeeper) -> None:
-        packet = _receive(keeper.control)
+        packet = receive(keeper.control)
         if packet is None:
             return
         if packet:
@@ -246,14 +247,14 @@ class Supervisor:
 
     def _from_service(self, service: Service) -> None:
         service.send_rest()
-        packet = _receive(service.work)
+        packet = receive(service.work)
         if packet:
             self._pool.answered(service, packet)
         elif packet is not None:
             self._forget(service.work)
 
     def _from_service_keeper(self, service: Service) -> None:
-        packet = _receive(service.control)
+        packet = receive(service.control)
         if packet is None:
             return
         if packet:
@@ -261,7 +262,7 @@ class Supervisor:
             if isinstance(message, wire.Collected):
                 self._pool.collected(service, message)
             else:
-                while service.work.fileno() >= 0 and (answer := _receive(service.work)):
+                while service.work.fileno() >= 0 and (answer := receive(service.work)):
                     self._pool.answered(service, answer)  # its last words may not have been read yet
                 service.over = True
                 self._pool.gone(service, message)
@@ -291,16 +292,6 @@ class Supervisor:
             self._epoll.unregister(sock)
             del self._handlers[sock.fileno()]
             sock.close()
-
-
-def _receive(sock: socket.socket) -> bytes | None:
-    """A packet; empty at the end; None when there is none now."""
-    try:
-        return sock.recv(wire.PACKET_MAX, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return None
-    except ConnectionResetError:
-        return b""
 
 
 def main() -> None:

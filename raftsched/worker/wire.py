@@ -9,6 +9,7 @@ the node are encoded where they arise and passed on as they are.
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator
 
@@ -148,6 +149,19 @@ decode_task = msgspec.msgpack.Decoder(Task).decode
 decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop).decode
 decode_up = msgspec.msgpack.Decoder(Ready | Began | Done | Fenced | Pong).decode
 decode_service = msgspec.msgpack.Decoder(Collected | Gone).decode
+
+
+def receive(sock: socket.socket) -> bytes | None:
+    """A packet; empty when the other side is gone; None when there is none now."""
+    while True:
+        try:
+            return sock.recv(PACKET_MAX, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError:
+            # The other side went without reading all; said once, and before what it sent itself, which is still there.
+            continue
+
 
 _LENGTH = struct.Struct("<I")
 

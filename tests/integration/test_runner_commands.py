@@ -214,6 +214,19 @@ def test_kill_of_what_is_over_or_unknown_is_nothing(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            for i in range(150):
+                token = bed.launch(Exec(("true",), {}))
+                for _ in range(i % 10):
+                    await asyncio.sleep(0)
+                bed.runner.kill(token)
+                assert (await bed.end(token)).outcome in (Outcome.SUCCEEDED, Outcome.KILLED)
+
+    asyncio.run(body())
+
+
 def test_ping(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path) as bed:

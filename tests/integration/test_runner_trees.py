@@ -170,6 +170,23 @@ def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path, python: bool) -> 
     asyncio.run(body())
 
 
+def test_a_supervisor_killed_while_it_did_not_read(tmp_path: Path) -> None:
+    """What the keeper had sent is lost with the supervisor; the keeper is not, and kills."""
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.launch(bed.python_script(SCATTERED))
+            pids = await bed.pids(4)
+            assert bed.runner.pid is not None
+            os.kill(bed.runner.pid, signal.SIGSTOP)
+            keeper = _parent(next(pid for pid in pids if _parent(_parent(pid)) == bed.runner.pid))
+            await asyncio.sleep(0.3)  # longer than BEGAN_AFTER_MS: the keeper has said that the run began
+            os.kill(bed.runner.pid, signal.SIGKILL)
+            await death(*pids, keeper)
+
+    asyncio.run(body())
+
+
 def test_a_keeper_killed_by_somebody_leaves_nothing(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path) as bed:
