@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 
 from raftsched.core.model import Outcome
 from raftsched.worker import wire
@@ -47,3 +48,14 @@ def test_errors_keep_their_end() -> None:
     short = wire.shorten(long)
     assert len(short.encode()) <= wire.ERROR_MAX
     assert short.endswith("éend")
+
+
+def test_last_words_are_heard_of_one_who_did_not_listen() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    assert wire.receive(ours) is None
+    ours.send(b"never read")
+    theirs.send(b"last words")
+    theirs.close()
+    assert wire.receive(ours) == b"last words"
+    assert wire.receive(ours) == b""
+    ours.close()
