@@ -174,17 +174,18 @@ class DevCluster:
         for node in self._nodes:
             if node.restart_at is not None and now >= node.restart_at:
                 self._spawn(node)
+                self.state.save(self.directory)  # before it is said: who reads the news may look there
                 self._say(f"{node.member.id} is started again")
-                self.state.save(self.directory)
             elif node.child is not None and node.child.poll() is not None:
                 pause = RESTART_S if now - node.started >= STEADY_S else node.pause
+                ended = describe_end(node.child.returncode)
                 node.restart_at, node.pause = now + pause, min(2 * pause, RESTART_MAX_S)
-                self._say(
-                    f"{node.member.id} ended with {describe_end(node.child.returncode)}; it is started again in"
-                    f" {pause:g} s (log: {self.log(node.member)})"
-                )
                 node.child, node.member.process = None, None
                 self.state.save(self.directory)
+                self._say(
+                    f"{node.member.id} ended with {ended}; it is started again in"
+                    f" {pause:g} s (log: {self.log(node.member)})"
+                )
         self._reap_adopted()
 
     def _stop(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from raftsched.cli.main import Failure
-from raftsched.errors import Exit, RaftschedError, StartupError
+from raftsched.errors import Exit, StartupError
 
 
 @click.command()
@@ -67,7 +67,5 @@ def node(config: str | None, **flags: Any) -> None:
     try:
         code = run(loaded)
     except StartupError as e:
-        raise Failure(e.detail, Exit.ERROR) from None
-    except RaftschedError as e:
         raise Failure(e.detail, Exit.ERROR) from None
     sys.exit(code)
