@@ -356,6 +356,12 @@ class Engine(SyncObj):  # type: ignore[misc]
     def _is_behind(self, last_term: int, last_index: int) -> bool:
         return (last_term, last_index) < (self._journal.last_term, self._journal.last_index)
 
+    def _hears_a_leader(self) -> bool:
+        """A leader spoke lately: there is nothing to elect. Two heartbeats shorter than the shortest election timeout,
+        so that those who lost the leader together agree on it."""
+        silence = self._clock.monotonic() - self._heard_at
+        return silence < (self._options.election_min_ms - 2 * self._options.heartbeat_ms) / 1000
+
     def _on_pre_vote_request(self, peer: str, m: PreVoteRequest) -> None:
         led = (
             self.is_leader or self._clock.monotonic() - self._heard_at < self._options.election_min_ms / 1000
@@ -372,7 +378,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         if m.term > self.term:
             self.adopt(m.term)
         elif m.granted and m.round == self._pre_round and self._pre_votes and not self.is_leader:
-            if self._clock.monotonic() - self._heard_at < self._options.election_min_ms / 1000:
+            if self._hears_a_leader():
                 return
             self._pre_votes.add(peer)
             self._count_pre_votes()

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import cast
-from typing import cast
 
 import msgspec
 

@@ -1,0 +1,159 @@
+"""Terms, votes, leadership."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.commands import Form, OpenLeadership
+from raftsched.core.entry import decode_entry
+from raftsched.raft import codec
+from raftsched.raft.guards import Guards
+from tests.support.raft_replica import OPTIONS, Solo, append
+
+both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
+
+
+@both
+def test_a_node_that_was_cut_off_does_not_depose_a_healthy_leader(tmp_path: Path, guarded: bool) -> None:
+    guards = Guards(pre_vote=guarded)
+    cut_off = Solo(tmp_path, guards, node="c")
+    for peer in "ab":
+        cut_off.replica.disconnected(peer, 1)
+    cut_off.pass_time(5.0)
+    leader = Solo(tmp_path, guards, node="a", clock=cut_off.clock)
+    term = leader.lead()
+    leader.feed("c", codec.Pong(cut_off.engine.term, 1, 1, False))
+    assert (leader.engine.is_leader and leader.engine.term == term) is guarded
+
+
+def test_no_pre_vote_while_a_leader_is_heard(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", codec.Ping(3, 1))
+    b.feed("c", codec.PreVoteRequest(4, 9, 9, 1))
+    assert [f.granted for f in b.take(codec.PreVoteAnswer)] == [False]
+    b.clock.now += OPTIONS.election_min_ms / 1000
+    b.feed("c", codec.PreVoteRequest(4, 9, 9, 2))
+    assert [(f.granted, f.round) for f in b.take(codec.PreVoteAnswer)] == [(True, 2)]
+    assert b.engine.term == 3
+
+
+def test_votes_go_once_per_term_to_an_up_to_date_candidate(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", append(2, 0, 0, [2, 2]))
+    b.sent.clear()
+    b.feed("c", codec.VoteRequest(3, 1, 2))  # shorter
+    b.feed("c", codec.VoteRequest(3, 9, 1))  # longer, but of an older term
+    b.feed("a", codec.VoteRequest(3, 2, 2))
+    b.feed("c", codec.VoteRequest(3, 5, 3))  # too late
+    b.feed("a", codec.VoteRequest(3, 2, 2))  # the same candidate may ask again
+    assert [f.granted for f in b.take(codec.VoteAnswer)] == [False, False, True, False, True]
+
+
+def test_a_repeated_vote_counts_once(tmp_path: Path) -> None:
+    b = Solo(tmp_path, peers="abcde")
+    b.engine.campaign()
+    b.settle()
+    b.feed("a", codec.VoteAnswer(1, True), codec.VoteAnswer(1, True))
+    assert not b.engine.is_leader
+    b.feed("c", codec.VoteAnswer(1, True))
+    assert b.engine.is_leader
+
+
+def test_leadership_opens_with_its_own_entry_and_forms_the_cluster(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    commands = [
+        c for batch in decode_entry(b.journal.entries(1, 1000)[0].data).batches for c in batch.commands
+    ]
+    assert commands[0] == OpenLeadership(epoch=term, leader="b")
+    assert isinstance(commands[1], Form)
+    assert [m.node for m in commands[1].members] == ["a", "b", "c"]
+    assert not b.replica.leading
+    b.feed("a", codec.AppendAnswer(term, 2, True, False))
+    assert b.replica.leading
+    assert b.replica.formation.formed
+    assert len(b.replica.formation.cluster_id) == 16
+
+
+def test_a_later_leadership_does_not_form_again(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("a", codec.AppendAnswer(term, 2, True, False))
+    b.feed("a", codec.Ping(term + 1, 1))
+    assert not b.replica.leading
+    b.lead()
+    newest = decode_entry(b.journal.entries(2, 1000)[0].data)
+    assert [type(c) for batch in newest.batches for c in batch.commands] == [OpenLeadership]
+
+
+def test_a_leader_that_nobody_answers_steps_down(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.pass_time(OPTIONS.fallback_ms / 1000 / 2)
+    assert b.engine.is_leader
+    b.feed("a", codec.Pong(term, b.clock.boot_ms(), 0, True))
+    b.pass_time(OPTIONS.fallback_ms / 1000 * 0.9)
+    assert b.engine.is_leader, "a majority answered meanwhile"
+    b.pass_time(OPTIONS.fallback_ms / 1000 * 0.2)
+    assert not b.engine.is_leader
+
+
+def test_a_round_counts_from_when_it_was_sent_and_in_its_own_term(tmp_path: Path) -> None:
+    b = Solo(tmp_path, peers="abcde")
+    term = b.lead()
+    rounds = b.engine.heartbeats
+    start = b.clock.boot_ms()
+    b.pass_time(0.4)
+    b.feed("a", codec.Pong(term, start + 100, 0, True))
+    assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) is None, "two of five"
+    b.feed("c", codec.Pong(term, start + 200, 0, True))
+    b.feed("d", codec.Pong(term, start + 300, 0, False))  # refused
+    b.feed("e", codec.Pong(term - 1, start + 300, 0, True))  # another term
+    assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
+    b.feed("c", codec.Pong(term, start, 0, True))  # late: nothing goes back
+    assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
+
+
+def test_clock_offsets_allow_for_the_way(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    sent = b.clock.boot_ms()
+    b.clock.now += 0.04
+    b.feed("a", codec.Pong(term, sent, b.clock.wall_ms() + 5_000, True))
+    assert b.engine.heartbeats.offset_ms("a") == 5_020
+
+
+def test_handing_over_goes_to_a_follower_that_has_everything(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("c", codec.AppendAnswer(term, 2, True, False))
+    b.sent.clear()
+    b.replica.step_down()
+    assert [peer for peer, f in b.sent if isinstance(f, codec.TimeoutNow)] == ["c"]
+    assert not b.engine.is_leader
+
+
+def test_only_the_leader_can_ask_for_an_election(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", codec.Ping(3, 1))
+    b.feed("c", codec.TimeoutNow(3))
+    assert b.engine.term == 3
+    b.feed("a", codec.TimeoutNow(3))
+    assert b.engine.term == 4
+    assert len(b.take(codec.VoteRequest)) == 2
+
+
+def test_two_leaders_in_one_term_stop_the_node(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("a", append(term, 0, 0, [term]))
+    assert "two leaders" in str(b.fatal[0])
+
+
+def test_a_single_node_elects_itself(tmp_path: Path) -> None:
+    b = Solo(tmp_path, peers="b", armed=False)
+    b.pass_time(1.0)
+    assert b.replica.leading
+    assert b.propose(1)[0]

@@ -1,0 +1,224 @@
+"""Replication hazards, each with its guard and without it: the second shows that the test can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftsched.raft import codec
+from raftsched.raft.guards import Guards
+from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, hello
+
+both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
+
+
+@both
+def test_a_late_append_deletes_nothing_that_matches(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(truncate_only_at_conflict=guarded))
+    late = append(1, 0, 0, [1])
+    b.feed("a", append(1, 0, 0, [1, 1, 1, 1, 1]))
+    assert b.take(codec.AppendAnswer)[-1].next_index == 6
+    b.feed("a", late)
+    assert (len(b.log()) == 5) is guarded
+    if guarded:
+        assert not b.fatal
+
+
+@both
+def test_a_late_append_does_not_reach_below_the_commit_index(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(truncate_only_at_conflict=guarded))
+    b.feed("a", append(1, 0, 0, [1, 1, 1, 1], commit=4))
+    b.feed("a", append(1, 1, 1, [1]))
+    kept = [index for index, _ in b.log()]
+    assert (kept == [1, 2, 3, 4]) is guarded
+    if guarded:
+        answer = b.take(codec.AppendAnswer)[-1]
+        assert (answer.success, answer.next_index) == (True, 5)
+
+
+def test_a_conflicting_tail_is_replaced(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", append(1, 0, 0, [1, 1, 1, 1], commit=1))
+    b.feed("c", append(2, 2, 1, [2, 2], commit=1))
+    assert b.log() == [(1, 1), (2, 1), (3, 2), (4, 2)]
+    assert b.store.log_bounds() == (1, 4)
+    assert b.store.log_term(4) == 2
+
+
+@both
+def test_a_stale_reset_does_not_rewind_below_what_is_acknowledged(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(next_index_above_match=guarded))
+    term = b.lead()
+    for number in range(5):
+        b.propose(number)
+    last = b.journal.last_index
+    b.feed("a", codec.AppendAnswer(term, last + 1, True, False))
+    b.feed("a", codec.AppendAnswer(term, 2, False, True))
+    assert (b.engine.next_index("a") == last + 1) is guarded
+
+
+@both
+def test_frames_of_an_older_connection_are_dropped(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(old_connections_dropped=guarded))
+    b.replica.connected(hello("a"), 2)
+    b.feed("a", append(1, 0, 0, [1]), connection=1)
+    assert (b.log() == []) is guarded
+
+
+@both
+def test_the_commit_index_covers_only_what_this_message_verified(tmp_path: Path, guarded: bool) -> None:
+    """The old leader's own tail, never replicated, must not be committed by the next leader's commit index."""
+    b = Solo(tmp_path, Guards(commit_only_verified=guarded))
+    b.feed("a", append(1, 0, 0, [1]))
+    b.feed("a", append(1, 1, 1, [1, 1]))  # 2 and 3 stay with this node alone
+    b.feed("c", codec.Append(2, 1, 1, 3, []))  # at the next leader 2 and 3 are other entries
+    assert (b.journal.commit_index == 1) is guarded
+    if guarded:
+        b.feed("c", append(2, 1, 1, [2, 2], commit=3))
+        assert b.log() == [(1, 1), (2, 2), (3, 2)]
+
+
+@both
+def test_an_acknowledgement_of_another_term_counts_for_nothing(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(answers_carry_term=guarded))
+    term = b.lead()
+    got = b.propose(1)
+    b.feed("a", codec.AppendAnswer(term - 1, b.journal.last_index + 1, True, False))
+    assert (got == []) is guarded, "acknowledged without a majority"
+    assert (b.journal.commit_index == 0) is guarded
+
+
+def test_a_newer_term_in_an_answer_ends_the_leadership(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("a", codec.AppendAnswer(term + 3, 0, False, False))
+    assert not b.engine.is_leader
+    assert b.engine.term == term + 3
+    assert b.store.term == term + 3
+
+
+@both
+def test_a_deposed_leader_is_told(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(stale_leader_answered=guarded))
+    b.feed("c", codec.Ping(5, 1))
+    b.sent.clear()
+    b.feed("a", append(3, 0, 0, [3]), codec.Ping(3, 1))
+    answered = {type(frame) for peer, frame in b.sent if peer == "a"}
+    assert (answered == {codec.AppendAnswer, codec.Pong}) is guarded
+    assert all(frame.term == 5 for peer, frame in b.sent if peer == "a")  # type: ignore[union-attr]
+
+
+@both
+def test_probing_never_goes_up_again(tmp_path: Path, guarded: bool) -> None:
+    """Answers to appends that were on their way together ask for one start after the other; the last one must not win:
+    a follower with a conflicting entry and more than a message behind would be asked for ever."""
+    b = Solo(tmp_path, Guards(lowest_probe_remembered=guarded))
+    term = b.lead()
+    b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
+    for number in range(20):
+        b.propose(number)
+    b.sent.clear()
+    b.feed("c", codec.AppendAnswer(term, 3, False, True), codec.AppendAnswer(term, 9, False, True))
+    assert b.sent
+    b.feed("c", codec.AppendAnswer(term, 15, False, True))
+    assert (b.engine.next_index("c") == 3) is guarded
+
+
+@both
+def test_a_conflicting_term_is_skipped_at_once(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(lowest_probe_remembered=guarded))
+    b.feed("a", append(1, 0, 0, [1, 1, 2, 2, 2, 2], commit=1))
+    b.feed("c", append(3, 6, 3, [3]))
+    answer = b.take(codec.AppendAnswer)[-1]
+    assert (answer.reset, answer.next_index == 3) == (True, guarded)
+
+
+def test_a_follower_far_behind_with_a_conflict_catches_up_in_few_messages(tmp_path: Path) -> None:
+    leader = Solo(tmp_path, node="a")
+    term = leader.lead()
+    follower = Solo(tmp_path, node="b", clock=leader.clock)
+    follower.feed("c", append(term - 1 if term > 1 else 0, 0, 0, [0]))  # conflicts at 1
+    leader.feed("c", codec.AppendAnswer(term, leader.journal.last_index + 1, True, False))
+    for number in range(300):
+        leader.propose(number)
+    messages = 0
+    while follower.journal.last_index != leader.journal.last_index and messages < 50:
+        frames = leader.take(codec.Append, "b")
+        messages += len(frames)
+        follower.feed("a", *frames)
+        leader.feed("b", *follower.take(codec.AppendAnswer, "a"))
+        leader.pass_time(0.06)
+    assert follower.log() == leader.log()
+    assert messages < 20
+
+
+@both
+def test_an_entry_fits_one_message(tmp_path: Path, guarded: bool) -> None:
+    """Larger ones would never get through a follower's frame limit."""
+    b = Solo(tmp_path, Guards(entries_below_batch=guarded))
+    b.lead()
+    b.engine.append(bytes(OPTIONS.append_max_bytes + 1)) if not guarded else None
+    if guarded:
+        with pytest.raises(RuntimeError, match="does not fit"):
+            b.engine.append(bytes(OPTIONS.append_max_bytes + 1))
+        assert b.journal.last_index == 1
+    else:
+        assert b.journal.last_index == 2
+        assert len(codec.payload(codec.Append(1, 1, 1, 0, [(1, bytes(OPTIONS.append_max_bytes + 1))]))) > (
+            OPTIONS.append_max_bytes
+        )
+
+
+def test_appends_are_cut_by_bytes(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("a", codec.AppendAnswer(term, 2, True, False))
+    b.sent.clear()
+    for _ in range(20):
+        b.engine.append(bytes(OPTIONS.entry_max_bytes))
+    b.settle()
+    sizes = [sum(len(data) for _, data in frame.entries) for frame in b.take(codec.Append, "a")]
+    assert sizes
+    assert max(sizes) <= OPTIONS.append_max_bytes
+    assert sum(sizes) <= OPTIONS.inflight_max_bytes + OPTIONS.append_max_bytes
+
+
+def test_a_commit_is_told_without_waiting_for_the_next_heartbeat(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    for peer in "ac":
+        b.feed(peer, codec.AppendAnswer(term, 2, True, False))
+    b.propose(1)
+    b.sent.clear()
+    b.feed("a", codec.AppendAnswer(term, 3, True, False))
+    assert [f.commit for f in b.take(codec.Append, "c")] == [2]
+
+
+@both
+def test_compaction_leaves_a_tail_for_laggards(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(keep_log_tail=guarded))
+    term = b.lead()
+    for number in range(10):
+        b.propose(number)
+        b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
+    b.sent.clear()
+    b.feed("c", codec.AppendAnswer(term, 2, False, True))
+    b.pass_time(0.1)
+    kinds = {type(frame) for peer, frame in b.sent if peer == "c"}
+    assert (codec.SnapshotChunk not in kinds) is guarded
+
+
+def test_the_leader_counts_a_slow_disk_of_its_own_late(tmp_path: Path) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer, peers="b")
+    writer.run()
+    b.pass_time(1.0)
+    assert not b.engine.is_leader, "its vote for itself is not durable"
+    while not b.engine.is_leader:
+        writer.run()
+        b.settle()
+    assert b.journal.commit_index == 0
+    writer.run()
+    b.settle()
+    assert b.journal.commit_index == 1
