@@ -16,12 +16,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__
-from raftsched.api.app import build_app
 from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.api.server import ApiServer
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import NodeConfig
 from raftsched.core.commands import Answer
@@ -59,7 +58,7 @@ class Node:
         self._raft: Raft | None = None
         self._worker: Worker | None = None
         self._leader: Leader | None = None
-        self._web: web.AppRunner | None = None
+        self._web: ApiServer | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
@@ -109,24 +108,16 @@ class Node:
         self._raft.subscribe(self._on_applied)
         self._raft.subscribe_role(self._leader.on_role)
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
-        self._web = web.AppRunner(
-            build_app(self._context(output, registry)),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=5.0,
-        )
-        await self._web.setup()
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        await self._listen(self._web)
+        self._web = await self._listen(self._context(output, registry))
         await self._runner.start()
         await self._raft.start()
         self._leader.start()
         await self._worker.start()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
-        host, port = self.config.http
+    async def _listen(self, context: ApiContext) -> ApiServer:
         try:
-            await web.TCPSite(runner, host, port, backlog=4096).start()
+            return await ApiServer.start(context, *self.config.http)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
@@ -136,7 +127,7 @@ class Node:
 
     async def stop(self) -> None:
         if self._web is not None:
-            await self._web.cleanup()
+            await self._web.stop()
         if self._leader is not None:
             await self._leader.stop()
         if self._worker is not None:
@@ -164,6 +155,7 @@ class Node:
             read=self._store.read,
             propose=self._propose,
             status=self._status,
+            peers=self._peers,
             output=output,
             rng=self._rng,
             wait_applied=self._wait_applied,
@@ -225,8 +217,13 @@ class Node:
             commit_index=raft.commit_index,
             applied_index=raft.applied_index,
             formed=raft.formed,
-            peers=[Peer(p.node, p.connected, p.match_index, p.clock_offset_ms) for p in raft.peers()],
         )
+
+    def _peers(self) -> list[Peer]:
+        assert self._raft is not None
+        return [
+            Peer(p.node, p.connected, p.match_index, p.clock_offset_ms, p.http) for p in self._raft.peers()
+        ]
 
 
 def read_key(file: Path | None) -> bytes:

@@ -19,3 +19,7 @@ def greet(name: str = "world") -> dict[str, str]:
 def fail(message: str = "this job always fails") -> None:
     """Raises, to show what a failure and its retries look like."""
     raise RuntimeError(message)
+
+
+def noop() -> None:
+    """Does nothing, as fast as it can be done."""

@@ -23,6 +23,7 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import requested_job
 from raftsched.api.schema import ExpireIn, RunIn, StateIn
+from raftsched.api.targets import target_job
 from raftsched.core.commands import RunNow, SetJobState, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import JobState
@@ -66,8 +67,7 @@ async def run(ctx: ApiContext, request: web.Request) -> web.Response:
         params = encode_params(given.params, settings, errors)
         if errors:
             raise Problem("invalid-body", errors=errors)
-    with ctx.read() as view:
-        job = requested_job(view, request)
+    job = await target_job(ctx, request)
     number = request_number(ctx, request, job.id)
     accepted = await propose_one(ctx, encode(RunNow(job.id, number, params, given.priority)))
     assert accepted.instance is not None
@@ -91,8 +91,7 @@ async def read_nothing(request: web.Request) -> None:
 
 async def _set(ctx: ApiContext, request: web.Request, state: JobState, *, kill: bool = False) -> web.Response:
     Query(request)
-    with ctx.read() as view:
-        job = requested_job(view, request)
+    job = await target_job(ctx, request)
     command = SetJobState(job.id, state, kill, if_match(request))
     return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
 

@@ -42,7 +42,7 @@ class ClusterOut(msgspec.Struct):
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     status = ctx.status()
-    peers = {peer.node_id: peer for peer in status.peers}
+    peers = {peer.node_id: peer for peer in ctx.peers()}
     with ctx.read() as view:
         cluster = meta(view)
         names = sorted({m.node for m in cluster.members} | set(peers) | {status.node_id})

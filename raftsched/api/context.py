@@ -44,7 +44,6 @@ class ClusterStatus:
     commit_index: int
     applied_index: int
     formed: bool
-    peers: Sequence[Peer] = ()  # without this node
 
 
 @dataclass(slots=True)
@@ -58,6 +57,7 @@ class ApiContext:
     read: Callable[[], AbstractContextManager[ReadView]]
     propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]]
     status: Callable[[], ClusterStatus]
+    peers: Callable[[], Sequence[Peer]]  # the other members, as this node sees them
     output: OutputStore
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]

@@ -38,7 +38,7 @@ def _attempt(attempt: Attempt, name: str) -> AttemptOut:
         assigned_at=format_time(attempt.assigned_at_ms),
         started_at=format_time_or_none(attempt.started_at_ms),
         ended_at=format_time_or_none(attempt.ended_at_ms),
-        outcome=None if attempt.outcome is None else attempt.outcome.name,
+        outcome=None if attempt.outcome is None else attempt.outcome.name.lower(),
         exit_code=attempt.exit_code,
         error=attempt.error,
         result=_raw(attempt.result),

@@ -25,6 +25,7 @@ from raftsched.api.requests import (
     READ,
     Query,
     bad_parameter,
+    catch_up,
     check_type,
     create_only,
     fresh_enough,
@@ -33,6 +34,7 @@ from raftsched.api.requests import (
     read_body,
 )
 from raftsched.api.rows import following, get_named, page, requested_job
+from raftsched.api.targets import target_job
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
 from raftsched.core.model import Job, JobState
@@ -68,8 +70,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """By id: the whole new content."""
     raw = await _edit_body(ctx, request)
-    with ctx.read() as view:
-        job = requested_job(view, request)
+    job = await target_job(ctx, request)
     content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=job.policy.trigger, tolerant=True)
     _stays(content, job)
     return await _edit(ctx, job, content, if_match(request), content.name or job.name)
@@ -79,6 +80,8 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
     raw = await _edit_body(ctx, request)
     namespace, name = request.match_info["ns"], request.match_info["name"]
+    if "If-Match" in request.headers:
+        await catch_up(ctx)
     with ctx.read() as view:
         job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
     content = read_job(
@@ -107,8 +110,10 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
     wanted = if_match(request)
     for _ in range(PATCH_TRIES):
-        with ctx.read() as view:
-            job = requested_job(view, request)
+        job = await target_job(ctx, request)
+        if wanted is not None and wanted != job.revision:
+            await catch_up(ctx)
+            job = await target_job(ctx, request)
         if wanted is not None and wanted != job.revision:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         content = _patched(ctx, job, change)
@@ -118,6 +123,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
             return reply_job(ctx, job_of(answer))
         if answer.code != "stale-revision" or wanted is not None:
             raise from_rejected(answer)
+        await catch_up(ctx)
     raise Problem("stale-revision", "The job changes too often; read it and send If-Match.")
 
 
@@ -147,8 +153,7 @@ def _merge(target: Any, change: Any) -> Any:
 
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
-    with ctx.read() as view:
-        job = requested_job(view, request)
+    job = await target_job(ctx, request)
     await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
     return web.Response(status=204)
 

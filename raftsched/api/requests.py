@@ -215,7 +215,7 @@ READ = tuple(sorted(_READ_PARAMETERS))
 async def fresh_enough(ctx: ApiContext, query: Query) -> None:
     """?consistency=leader: what was committed before is applied here; ?min_index=N: this node has applied N."""
     if query.choice("consistency", "local", "leader") == "leader":
-        await ctx.propose((_BARRIER,), ctx.propose_timeout_s)
+        await catch_up(ctx)
     index = query.integer("min_index", 0, 2**53)
     if (
         index is not None
@@ -225,6 +225,11 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
         raise Problem(
             "behind", f"This node has not applied index {index} yet; try again or ask another node."
         )
+
+
+async def catch_up(ctx: ApiContext) -> None:
+    """What was committed before is applied here afterwards."""
+    await ctx.propose((_BARRIER,), ctx.propose_timeout_s)
 
 
 def job_id_of(request: web.Request) -> int:

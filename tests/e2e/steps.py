@@ -42,7 +42,12 @@ def wait_final(cluster: Cluster, node: NodeProcess, instance_id: str, timeout: f
 
 
 def wait_instances(
-    cluster: Cluster, node: NodeProcess, job_id: str, count: int, state: str = "SUCCEEDED", timeout: float = 60
+    cluster: Cluster,
+    node: NodeProcess,
+    job_id: str,
+    count: int,
+    state: str = "SUCCEEDED",
+    timeout: float = 60,
 ) -> list[dict[str, Any]]:
     """At least `count` instances of the job in that state."""
 

@@ -101,7 +101,6 @@ class LocalCluster:
             commit_index=index,
             applied_index=index,
             formed=True,
-            peers=tuple(Peer(n, True, index, 0.0) for n in self.nodes if n != node),
         )
 
     def open_session(self, node: str, http: str) -> int:
@@ -123,6 +122,7 @@ class LocalCluster:
             read=self.store.read,
             propose=self.propose,
             status=lambda: self.status(node),
+            peers=lambda: [Peer(n, True, self.store.applied_index, 0.0) for n in self.nodes if n != node],
             output=self.outputs[node],
             rng=self.rng,
             wait_applied=self.wait_applied,

@@ -107,7 +107,7 @@ def test_an_instance_shows_its_attempts(tmp_path: Path) -> None:
             {"n": 1},
         )
         (attempt,) = row["attempts"]
-        assert (attempt["outcome"], attempt["ended_at"]) == ("FAILED", "2030-01-01T00:30:00.009Z")
+        assert (attempt["outcome"], attempt["ended_at"]) == ("failed", "2030-01-01T00:30:00.009Z")
         _, shown = await call("GET", f"/v1/jobs/{job['id']}")
         assert (shown["last_instance"], shown["last_executor"]) == (row["id"], "n1")
         assert (shown["last_end_at"], shown["active"]) == ("2030-01-01T00:30:00.009Z", 1)
