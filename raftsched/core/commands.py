@@ -94,6 +94,7 @@ class SetJobState(msgspec.Struct, array_like=True, frozen=True, tag=12):
     state: JobState
     kill: bool = False  # EXPIRED: also ask what runs to end
     if_revision: int | None = None
+    error: str | None = None  # SUSPENDED: why, when not a person but the leader suspends it
 
 
 class DeleteJob(msgspec.Struct, array_like=True, frozen=True, tag=13):
@@ -235,7 +236,7 @@ def decode(raw: bytes) -> Command:
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Nothing was changed. `code` is stable (errors.py maps it); `detail` says what is wrong and what would be right."""
+    """Nothing was changed. `code` is stable (errors.py maps it); `detail` says what is wrong and what is right."""
 
     code: str
     detail: str = ""

@@ -52,7 +52,12 @@ def grid_due(trigger: Trigger, nominal_at_ms: int, now_ms: int, keep: int) -> tu
 
 
 def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int) -> int:
-    """A delay in [0, jitter_ms], spread evenly over jobs and times, and always the same for one of them."""
-    if trigger.jitter_ms <= 0:
+    """A delay in [0, jitter_ms], spread evenly over jobs and times, and always the same for one of them.
+
+    At a fixed rate it stays below the period: put off any longer, a fire would swallow the next one."""
+    bound = trigger.jitter_ms
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+        bound = min(bound, trigger.period_ms - 1)
+    if bound <= 0:
         return 0
-    return crc32(instance_key(nominal_at_ms, job_id)) % (trigger.jitter_ms + 1)
+    return crc32(instance_key(nominal_at_ms, job_id)) % (bound + 1)

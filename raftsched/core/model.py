@@ -131,7 +131,9 @@ class Retention(msgspec.Struct, array_like=True, frozen=True):
     """Of recurring jobs: whichever bites first."""
 
     succeeded: int = 200
-    failed: int = 100
+    failed: int = (
+        100  # also of those killed, and of those skipped with the gaps, which are counted for themselves
+    )
     max_age_ms: int = 7 * DAY_MS
 
 
@@ -184,6 +186,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True):
     error: str | None = None  # why it was suspended
     gap: bytes | None = None  # the SKIPPED record that the next skipped fire extends
     purge_at_ms: int | None = None  # the key of its PURGE row (one-shots that are done, deleted jobs)
+    others: int = 0  # instances kept that were killed or skipped
 
 
 class OutputRef(msgspec.Struct, array_like=True, frozen=True):
@@ -288,6 +291,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     catch_up_max: int = 100
     queue_all_max: int = 100
     attempts_kept: int = 20
+    active_max: int = 10_000  # instances of one job not at their end: a bound on what deleting it has to end
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True):

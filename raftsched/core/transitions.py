@@ -59,6 +59,16 @@ INSTANCE: dict[tuple[I, str], I] = {
 }
 
 
+def job_after(state: J, event: str) -> J:
+    """The state after an event that is possible; a KeyError is a bug of the caller."""
+    return JOB[state, event]
+
+
+def instance_after(state: I, event: str) -> I:
+    """The state after an event that is possible; a KeyError is a bug of the caller."""
+    return INSTANCE[state, event]
+
+
 def job_next(state: J, event: str) -> J | None:
     """The state after the event; None: not possible."""
     return JOB.get((state, event))

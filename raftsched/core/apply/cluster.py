@@ -18,6 +18,7 @@ from raftsched.core.commands import (
     Rejected,
     SessionChanged,
 )
+from raftsched.core.limits import wrong_in_settings
 from raftsched.core.model import Session
 from raftsched.core.tables import Table, after, u64
 
@@ -45,6 +46,9 @@ def barrier(tx: Tx, c: Barrier) -> Answer:
 
 
 def put_settings(tx: Tx, c: PutSettings) -> Answer:
+    wrong = wrong_in_settings(c.settings)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
     tx.meta.settings = c.settings
     return Accepted()
 

@@ -6,71 +6,94 @@ from raftsched.core.apply.tx import Tx, listed_by_job
 from raftsched.core.intervals import next_every
 from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, TriggerKind
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
+from raftsched.core.transitions import instance_after, job_after
 
-_BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
+GOOD = (InstanceState.SUCCEEDED,)
+BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
+OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
+DROP_MAX = 8  # instances that one end drops at most
 
 
-def finish(tx: Tx, job: Job, instance: Instance, state: InstanceState) -> None:
-    """Brings an active instance to a final state. The caller stores job and instance afterwards."""
+def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
+    """Brings an active instance to the final state that the event leads to, and lets the next in line go. The caller
+    stores job and instance afterwards, and settles the job when nothing more is to happen to it."""
     if instance.held:
         tx.clear_held(job, instance)
     elif instance.state is InstanceState.WAITING:
         tx.clear_ready(instance)
     tx.set_wake(instance, None)
-    instance.state = state
+    instance.state = instance_after(instance.state, event)
     instance.ended_at_ms = tx.now
     job.active -= 1
-    if state in _BAD:
+    count(job, instance.state, 1)
+    if instance.state in BAD:
         instance.dead_letter = True
         job.failures_in_a_row += 1
-        job.failed += 1
         _suspend_if_failing(tx, job, instance)
-    elif state is InstanceState.SUCCEEDED:
+    elif instance.state is InstanceState.SUCCEEDED:
         job.failures_in_a_row = 0
-        job.succeeded += 1
-    _keep(tx, job, instance)
+    keep(tx, job, instance)
     release(tx, job)
-    settle(tx, job)
+
+
+def count(job: Job, state: InstanceState, change: int) -> None:
+    """One instance more or less is kept in this final state."""
+    if state is InstanceState.SUCCEEDED:
+        job.succeeded += change
+    elif state in BAD:
+        job.failed += change
+    else:
+        job.others += change
 
 
 def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
     limit = job.policy.suspend_after
     if limit is None or job.failures_in_a_row < limit or job.state is not JobState.SCHEDULED:
         return
+    if job.policy.trigger.once:
+        return  # there is nothing left to suspend
     stop_schedule(tx, job)
-    job.state = JobState.SUSPENDED
+    job.state = job_after(job.state, "pause")
     job.modified_at_ms = tx.now
     job.error = (
         f"Suspended after {job.failures_in_a_row} failures in a row: {instance.error or instance.reason}"
     )
 
 
-def _keep(tx: Tx, job: Job, instance: Instance) -> None:
-    """Retention of a recurring job's instances: by age through PURGE, by count here."""
+def keep(tx: Tx, job: Job, instance: Instance) -> None:
+    """Retention of what just became final: by age through PURGE, by count here. The caller stores both."""
     if not listed_by_job(job, instance):
         return
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
-    tx.set_instance_purge(instance, tx.now + job.policy.retention.max_age_ms)
-    keep = job.policy.retention
-    if job.succeeded > keep.succeeded:
-        _drop_oldest(tx, job, (InstanceState.SUCCEEDED,), instance)
-    if job.failed > keep.failed:
-        _drop_oldest(tx, job, _BAD, instance)
+    retention = job.policy.retention
+    tx.set_instance_purge(instance, tx.now + retention.max_age_ms)
+    if job.succeeded > retention.succeeded:
+        _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
+    if job.failed > retention.failed:
+        _drop_oldest(tx, job, BAD, instance, job.failed - retention.failed)
+    if job.others > retention.failed:
+        _drop_oldest(tx, job, OTHER, instance, job.others - retention.failed)
 
 
-def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance) -> None:
+def _drop_oldest(
+    tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int
+) -> None:
+    """A few at a time: a retention that was lowered is reached over the next ends."""
     prefix = u64(job.id)
+    surplus = min(surplus, DROP_MAX)
+    oldest: list[bytes] = []
     for key, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix)):
         if state[0] in states:
-            oldest = from_by_job(key)
-            break
-    else:
-        return
-    if oldest == current.key:
-        return  # the caller stores this one; it goes at the next end
-    row = tx.instance(oldest)
-    if row is not None:
-        drop_instance(tx, job, row)
+            oldest.append(from_by_job(key))
+            if len(oldest) >= surplus:
+                break
+    for instance_key in oldest:
+        if instance_key == current.key:
+            tx.set_instance_purge(current, tx.now)  # the caller stores it; the next pruning takes it
+            continue
+        row = tx.instance(instance_key)
+        if row is not None:
+            drop_instance(tx, job, row)
 
 
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
@@ -81,10 +104,7 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
     if job is not None:
         if job.gap == instance.key:
             job.gap = None
-        if instance.state is InstanceState.SUCCEEDED:
-            job.succeeded -= 1
-        elif instance.state in _BAD:
-            job.failed -= 1
+        count(job, instance.state, -1)
 
 
 def release(tx: Tx, job: Job) -> None:
@@ -102,8 +122,16 @@ def release(tx: Tx, job: Job) -> None:
     tx.clear_held(job, instance)
     instance.ready_at_ms = tx.now
     instance.reason = None
+    become_ready(tx, job, instance)
     tx.put_instance(instance)
+
+
+def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
+    """In the queue for a worker. What became due by itself and recurs waits no longer than the start deadline; what
+    somebody asked for, and a one-shot, wait as long as it takes."""
     tx.set_ready(instance)
+    if not instance.request and not job.policy.trigger.once and not instance.attempts:
+        tx.set_wake(instance, tx.now + tx.meta.settings.start_deadline_ms)
 
 
 def stop_schedule(tx: Tx, job: Job) -> None:
@@ -155,7 +183,7 @@ def exhausted(tx: Tx, job: Job) -> bool:
 
 
 def exhaust(tx: Tx, job: Job) -> None:
-    job.state = JobState.EXPIRED
+    job.state = job_after(job.state, "exhaust")
     job.modified_at_ms = tx.now
 
 

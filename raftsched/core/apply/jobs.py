@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.apply.finish import exhaust, settle, stop_schedule
 from raftsched.core.apply.firing import kill_active
-from raftsched.core.apply.tx import Tx, no_job
+from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -15,9 +15,10 @@ from raftsched.core.commands import (
     SetJobState,
 )
 from raftsched.core.intervals import first_nominal
-from raftsched.core.model import Job, JobState, Policy
-from raftsched.core.tables import KEY_MAX, Table, from_u64, name_key, u64
-from raftsched.core.transitions import job_next
+from raftsched.core.limits import wrong_in_policy
+from raftsched.core.model import FINAL, EveryMode, Job, JobState, Policy, TriggerKind
+from raftsched.core.tables import KEY_MAX, Table, by_job_key, from_u64, name_key, u64
+from raftsched.core.transitions import job_after, job_next
 
 _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.EXPIRED: "expire"}
 
@@ -28,11 +29,10 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
         return refused
     key = b""
     if c.name is not None:
+        wrong = _wrong_name(c.namespace, c.name)
+        if wrong is not None:
+            return wrong
         key = name_key(c.namespace, c.name)
-        if len(key) > KEY_MAX:
-            return Rejected(
-                "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
-            )
         taken = tx.view.get(Table.NAMES, key)
         if taken is not None:
             return _named(tx, c, from_u64(taken))
@@ -55,6 +55,17 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
     return Accepted(job=job, created=True)
 
 
+def _wrong_name(namespace: str, name: str) -> Rejected | None:
+    key = name_key(namespace, name)
+    if len(key) > KEY_MAX:
+        return Rejected(
+            "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
+        )
+    if not name or key.count(0) > 1:
+        return Rejected("invalid-job", "A name has one character at least, and no NUL in it.")
+    return None
+
+
 def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
     """The name exists: the same content is the same job; other content replaces it only when asked to."""
     job = tx.job(job_id)
@@ -67,7 +78,8 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
         answer = edit(tx, job, c.policy, c.body)
         if isinstance(answer, Accepted) and c.suspended and job.state is JobState.SCHEDULED:
             stop_schedule(tx, job)
-            job.state = JobState.SUSPENDED
+            job.state = job_after(job.state, "pause")
+            job.modified_at_ms = tx.now
             tx.put_job(job)
         return answer
     if same:
@@ -88,7 +100,8 @@ def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
         return Rejected(
             "invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms."
         )
-    return None
+    wrong = wrong_in_policy(policy)
+    return None if wrong is None else Rejected("invalid-job", wrong)
 
 
 def _anchor(tx: Tx, policy: Policy) -> int:
@@ -113,6 +126,8 @@ def start_schedule(tx: Tx, job: Job) -> None:
         exhaust(tx, job)
     elif trigger.needs_calendar:
         tx.set_unscheduled(job, True)
+    elif job.active and trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
+        tx.set_due(job, None)  # what is active ends first; the delay counts from there
     else:
         tx.set_due(job, first_nominal(trigger, tx.now, job.anchor_at_ms))
         settle(tx, job)
@@ -136,11 +151,10 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
 
 def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
     if name is not None:
+        wrong = _wrong_name(job.namespace, name)
+        if wrong is not None:
+            return wrong
         key = name_key(job.namespace, name)
-        if len(key) > KEY_MAX:
-            return Rejected(
-                "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
-            )
         if tx.view.get(Table.NAMES, key) is not None:
             return Rejected("name-taken", f"The name {name} is taken in namespace {job.namespace}.")
         tx.view.put(Table.NAMES, key, u64(job.id))
@@ -155,8 +169,9 @@ def edit(
     """The new content applies from the next fire on; instances there are keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
         return Accepted(job=job)
-    if job.active:
+    if job.active and _may_be_run(tx, job):
         tx.view.put(Table.REVISIONS, tx.kept_revision(job.id, job.revision), tx.encoded(job))
+    own = scheduled_instance(job)
     moved = policy.trigger != job.policy.trigger
     if moved:
         tx.set_due(job, None)
@@ -171,9 +186,9 @@ def edit(
     if moved:
         job.runs = 0
         job.anchor_at_ms = _anchor(tx, policy)
-        state = job_next(job.state, "reschedule")
-        if state is not None:
-            job.state = state
+        if job.state is JobState.EXPIRED:
+            job.state = job_after(job.state, "reschedule")
+        _list_anew(tx, job, own)
         start_schedule(tx, job)
     elif job.fire_at_ms is not None:
         # the DUE row is the same, but whoever holds it in memory knows it by the revision
@@ -182,6 +197,31 @@ def edit(
         tx.set_unscheduled(job, True)
     tx.put_job(job)
     return Accepted(job=job)
+
+
+def _may_be_run(tx: Tx, job: Job) -> bool:
+    """Whether an active instance may be of the job's present revision: if there is one, the newest run is of it too."""
+    newest = None if job.last_instance is None else tx.instance(job.last_instance)
+    return newest is None or newest.job_revision == job.revision
+
+
+def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
+    """The trigger was changed: the one-shot's instance that was named by it (`own`) gets its rows in BY_JOB and PURGE
+    like any other, and one that is named by it now loses them."""
+    named = scheduled_instance(job)
+    if named == own:
+        return
+    instance = None if own is None else tx.instance(own)
+    if instance is not None:
+        tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
+        if instance.state in FINAL:
+            tx.set_instance_purge(instance, tx.now + job.policy.retention.max_age_ms)
+        tx.put_instance(instance)
+    instance = None if named is None else tx.instance(named)
+    if instance is not None:
+        tx.view.delete(Table.BY_JOB, by_job_key(instance.key))
+        tx.set_instance_purge(instance, None)
+        tx.put_instance(instance)
 
 
 def set_job_state(tx: Tx, c: SetJobState) -> Answer:
@@ -203,9 +243,11 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
             start_schedule(tx, job)
         else:
             stop_schedule(tx, job)
-            settle(tx, job)
+            if state is JobState.SUSPENDED:
+                job.error = c.error
     if state is JobState.EXPIRED and c.kill:
         kill_active(tx, job, "expired")
+    settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
 
@@ -220,7 +262,7 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
     stop_schedule(tx, job)
     tx.set_job_purge(job, None)
-    job.state = JobState.DELETED
+    job.state = job_after(job.state, "delete")
     job.modified_at_ms = tx.now
     kill_active(tx, job, "deleted")
     settle(tx, job)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from raftsched.core.apply.finish import drop_instance, drop_revisions
-from raftsched.core.apply.firing import scheduled_instance
-from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.tx import Tx, scheduled_instance
 from raftsched.core.commands import Accepted, Answer, Prune
-from raftsched.core.model import HOUR_MS, Job, JobState
-from raftsched.core.origins import idle_origins
+from raftsched.core.model import FINAL, Job, JobState
+from raftsched.core.origins import KEEP_MS, idle_origins
 from raftsched.core.tables import Table, after, from_by_job, from_u64, u64
+
+ROWS_MAX = 10_000  # of one command
+_SPREAD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiples lie far apart
 
 
 def prune(tx: Tx, c: Prune) -> Answer:
-    until = min(c.until_ms, tx.now)
+    until = max(0, min(c.until_ms, tx.now))
+    limit = max(0, min(c.limit, ROWS_MAX))
     rows: list[bytes] = []
     for key, _ in tx.view.scan(Table.PURGE, b"", u64(until + 1)):
-        rows.append(key)
-        if len(rows) >= c.limit:
+        if len(rows) >= limit:
             break
-    left = c.limit
+        rows.append(key)
+    left = limit
     for key in rows:
         if left <= 0:
             break
@@ -26,7 +29,7 @@ def prune(tx: Tx, c: Prune) -> Answer:
         instance_key = key[16:]
         if instance_key:
             instance = tx.instance(instance_key)
-            if instance is not None:
+            if instance is not None and instance.state in FINAL:
                 drop_instance(tx, job, instance)
                 if job is not None:
                     tx.put_job(job)
@@ -35,9 +38,9 @@ def prune(tx: Tx, c: Prune) -> Answer:
             left -= 1
         else:
             left -= _drop_job(tx, job, key, left)
-    for origin in idle_origins(tx.view, tx.now - HOUR_MS):
+    for origin in idle_origins(tx.view, tx.now - KEEP_MS, tx.now * _SPREAD % 2**64):
         tx.view.delete(Table.ORIGINS, origin)
-    return Accepted(number=c.limit - left)
+    return Accepted(number=limit - left)
 
 
 def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from raftsched.core.commands import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled, Rejected
-from raftsched.core.ids import instance_key, job_text
+from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.intervals import jitter_ms
-from raftsched.core.model import Instance, Job, Meta, Session
+from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, U64_MAX
+from raftsched.core.model import Instance, Job, Meta, Policy, Session, TriggerKind
 from raftsched.core.tables import (
     Table,
     View,
@@ -66,7 +67,7 @@ class Tx:
 
     def advance(self, now_ms: int) -> None:
         """Time of the next entry; a leader with an older clock does not turn it back."""
-        self.meta.now_ms = max(self.meta.now_ms, now_ms)
+        self.meta.now_ms = min(max(self.meta.now_ms, now_ms), NOW_MAX_MS)
 
     def save_meta(self) -> None:
         raw = _encode(self.meta)
@@ -82,6 +83,8 @@ class Tx:
     # ------------------------------------------------------------ rows
 
     def job(self, job_id: int) -> Job | None:
+        if not 0 <= job_id <= U64_MAX:
+            return None
         raw = self.view.get(Table.JOBS, u64(job_id))
         return None if raw is None else decode_job(raw)
 
@@ -92,6 +95,8 @@ class Tx:
         self.view.put(Table.JOBS, u64(job.id), _encode(job))
 
     def instance(self, key: bytes) -> Instance | None:
+        if len(key) != KEY_SIZE:
+            return None
         raw = self.view.get(Table.INSTANCES, key)
         return None if raw is None else decode_instance(raw)
 
@@ -100,6 +105,8 @@ class Tx:
         self.view.put(Table.INSTANCES, instance.key, _encode(instance))
 
     def session(self, number: int) -> Session | None:
+        if not 0 <= number <= U64_MAX:
+            return None
         raw = self.view.get(Table.SESSIONS, u64(number))
         return None if raw is None else decode_session(raw)
 
@@ -114,7 +121,15 @@ class Tx:
     def kept_revision(self, job_id: int, revision: int) -> bytes:
         return u64(job_id) + u64(revision)
 
-    # ------------------------------------------------------------ due, timers, retention: one row each, key in the owner
+    def policy_of(self, job: Job, instance: Instance) -> Policy:
+        """That of the revision the instance was made from."""
+        if instance.job_revision != job.revision:
+            raw = self.view.get(Table.REVISIONS, self.kept_revision(job.id, instance.job_revision))
+            if raw is not None:
+                return decode_job(raw).policy
+        return job.policy
+
+    # ------------------------------------------------------------ due, timers, retention: a row each, key in the owner
 
     def set_due(self, job: Job, nominal_at_ms: int | None) -> None:
         """Moves the job's DUE row to its new nominal time (None: takes it out)."""
@@ -175,14 +190,26 @@ class Tx:
         self.view.delete(Table.HELD, held_key(job.id, instance.ready_at_ms, instance.key))
 
 
+def scheduled_instance(job: Job) -> bytes | None:
+    """The key of a one-shot's scheduled instance, whether it was made yet or not."""
+    trigger = job.policy.trigger
+    if trigger.kind is TriggerKind.AT:
+        return instance_key(trigger.at_ms, job.id)
+    if trigger.kind is TriggerKind.IN:
+        return instance_key(job.anchor_at_ms + trigger.period_ms, job.id)
+    return None
+
+
 def listed_by_job(job: Job, instance: Instance) -> bool:
-    """Whether the instance has a BY_JOB row. The one scheduled instance of a one-shot needs none: the job names it."""
-    return bool(instance.request) or not job.policy.trigger.once
+    """Whether the instance has BY_JOB and PURGE rows. The one scheduled instance of a one-shot needs none: the job
+    names it, and takes it along."""
+    return bool(instance.request) or not job.policy.trigger.once or instance.key != scheduled_instance(job)
 
 
 def no_job(job_id: int) -> Rejected:
-    return Rejected("not-found", f"There is no job {job_text(job_id)}.")
+    return Rejected("not-found", f"There is no job {job_text(job_id & U64_MAX)}.")
 
 
-def own_key(job: Job, nominal_at_ms: int) -> bytes:
-    return instance_key(nominal_at_ms, job.id)
+def no_instance(key: bytes) -> Rejected:
+    text = instance_text(key) if len(key) == KEY_SIZE else key.hex()[:64]
+    return Rejected("not-found", f"There is no instance {text}.")
