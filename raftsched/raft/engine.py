@@ -363,9 +363,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         return silence < (self._options.election_min_ms - 2 * self._options.heartbeat_ms) / 1000
 
     def _on_pre_vote_request(self, peer: str, m: PreVoteRequest) -> None:
-        led = (
-            self.is_leader or self._clock.monotonic() - self._heard_at < self._options.election_min_ms / 1000
-        )
+        led = self.is_leader or self._hears_a_leader()
         granted = (
             self._host.may_vote()
             and not led
@@ -461,7 +459,8 @@ class Engine(SyncObj):  # type: ignore[misc]
             self._host.send(peer, ping)
             progress = self._progress[peer]
             progress.asked = False
-            if not progress.probing and self.match_index(peer) < self._journal.last_index:
+            behind = self.match_index(peer) < self._journal.last_index
+            if behind and not progress.probing and not progress.snapshot:
                 self._send_empty(
                     peer, progress
                 )  # shows whether it lost something, as it may while it loads a snapshot
@@ -521,6 +520,10 @@ class Engine(SyncObj):  # type: ignore[misc]
             progress.told_commit = self._journal.commit_index
             self._host.send(peer, Append(self.term, prev_index, prev_term, progress.told_commit, []))
 
+    def takes_snapshot(self, peer: str) -> bool:
+        """A snapshot is being prepared for or sent to this follower."""
+        return self._progress[peer].snapshot
+
     def snapshot_failed(self, peer: str) -> None:
         """The transfer was given up; it starts again when the follower still needs it."""
         self._progress[peer].snapshot = False
@@ -534,7 +537,8 @@ class Engine(SyncObj):  # type: ignore[misc]
         node, progress = self._nodes[peer], self._progress[peer]
         match, following = self._SyncObj__raftMatchIndex, self._SyncObj__raftNextIndex
         if m.success:
-            progress.snapshot = False
+            if m.next_index - 1 > match[node] or m.next_index >= self._journal.first_index:
+                progress.snapshot = False  # it got further, or can go on with entries
             match[node] = max(match[node], m.next_index - 1)
             following[node] = max(following[node], m.next_index)
             progress.acknowledged(match[node])

@@ -189,10 +189,10 @@ class Replica:
         self._safely(partial(self._receive, peer, frame))
 
     def _receive(self, peer: str, frame: codec.Frame) -> None:
-        if isinstance(frame, codec.AppendAnswer) and frame.success:
-            self.sender.finished(peer)
         if isinstance(frame, _ENGINE):
             self.engine.receive(peer, frame)
+            if isinstance(frame, codec.AppendAnswer) and not self.engine.takes_snapshot(peer):
+                self.sender.finished(peer)
             return
         match frame:
             case codec.Propose():
