@@ -1,0 +1,340 @@
+"""Any sequence of commands: nothing raises, all invariants hold after every entry, and one log gives the same bytes
+however it is cut into turns, with a snapshot half way, in memory and on disk."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from raftsched.core import commands as c
+from raftsched.core.apply import Applier, apply_entry
+from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.commands import Command, encode
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import (
+    DAY_MS,
+    Delivery,
+    EveryMode,
+    JobState,
+    Member,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Settings,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.tables import ReadView, Table, from_u64
+from raftsched.store import LogEntry, Store, Turn
+from tests.support.invariants import violations
+from tests.support.memory_view import NODES, T0, MemoryView
+
+SEEDS = st.integers(0, 2**32)
+
+
+class Author:
+    """Writes a log: reads the state it has brought about, and asks for what is possible, and for what is not."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.view = MemoryView()
+        self.log: list[bytes] = []
+        self.now = T0
+        self.seq = 0
+        self.batches: list[tuple[int, int, list[bytes]]] = []
+
+    def write(self, entries: int) -> list[bytes]:
+        members = tuple(Member(n, "h:1", n.encode()) for n in NODES)
+        small = Settings(
+            queue_all_max=3, catch_up_max=4, attempts_kept=3, active_max=6, start_deadline_ms=5_000
+        )
+        self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
+        for _ in range(entries):
+            self._entry([self._command() for _ in range(self.random.randint(0, 4))])
+        return self.log
+
+    def _entry(self, commands: list[Command]) -> None:
+        r = self.random
+        self.now += r.choice(
+            [0, 0, 1, 50, 999, 1_000, 1_001, 7_000, 40_000, 3_600_000, 9 * DAY_MS, -5_000, -DAY_MS]
+        )
+        self.seq += r.choice([1, 1, 1, 1, 2])
+        batches = [(r.choice([1, 1, 2]), self.seq, [encode(x) for x in commands])]
+        if self.batches and r.random() < 0.2:
+            batches.append(r.choice(self.batches))  # proposed again
+        self.batches += batches
+        data = b"" if r.random() < 0.03 else encode_entry(self.now, batches)
+        self.log.append(data)
+        apply_entry(self.view, len(self.log), 1, data)
+        found = violations(self.view)
+        assert not found, f"after entry {len(self.log)} {commands}:\n" + "\n".join(found)
+
+    # ------------------------------------------------------------ references, mostly to what is there
+
+    def _key(self, table: Table) -> bytes:
+        rows = [key for key, _ in self.view.scan(table)]
+        return self.random.choice(rows) if rows and self.random.random() < 0.95 else b"\0" * 24
+
+    def _job(self) -> int:
+        return from_u64(self._key(Table.JOBS)[:8])
+
+    def _session(self) -> int:
+        return from_u64(self._key(Table.SESSIONS)[:8])
+
+    def _number(self) -> int:
+        r = self.random
+        return r.choice([-1, 0, 1, 5, 1_000, T0, 2**62, 2**63, 2**64 - 1])
+
+    def _trigger(self) -> Trigger:
+        r = self.random
+        near = self.now + r.choice([-DAY_MS, -1, 0, 1, 1_000, 30_000])
+        return Trigger(
+            kind=r.choice([k for k in TriggerKind if k is not TriggerKind.RRULE]),
+            at_ms=r.choice([T0, T0 + 5, max(0, near)]),
+            period_ms=r.choice([1_000, 1_000, 60_000, 7, 0]),
+            mode=r.choice(list(EveryMode)),
+            jitter_ms=r.choice([0, 0, 500, 100_000]),
+            starts_at_ms=r.choice([None, None, T0, near]),
+            ends_at_ms=r.choice([None, None, None, near, near + 60_000]),
+            max_runs=r.choice([None, None, 1, 2, 3]),
+        )
+
+    def _policy(self) -> Policy:
+        r = self.random
+        return Policy(
+            trigger=self._trigger(),
+            priority=r.choice([0, 5, 5, 9]),
+            delivery=r.choice([Delivery.AT_LEAST_ONCE, Delivery.AT_LEAST_ONCE, Delivery.AT_MOST_ONCE]),
+            max_lost=r.choice([0, 1, 3]),
+            suspend_after=r.choice([None, None, 1, 2]),
+            retry=r.choice([Retry(), Retry((0,)), Retry((1_000, 5_000)), Retry((1,), (Outcome.TIMED_OUT,))]),
+            overlap=r.choice(list(Overlap)),
+            misfire=Misfire(r.choice(list(MisfirePolicy)), r.choice([0, 1_000, 900_000])),
+            retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
+        )
+
+    def _command(self) -> Command:
+        r = self.random
+        weights = {
+            self._fire: 14,
+            self._assign: 12,
+            self._end: 12,
+            self._create: 6,
+            self._start: 3,
+            self._edit: 4,
+            self._state: 4,
+            self._schedule: 6,
+            self._wake: 5,
+            self._run_now: 4,
+            self._open: 4,
+            self._end_session: 3,
+            self._kill: 3,
+            self._rerun: 4,
+            self._prune: 4,
+            self._delete: 1,
+            self._other: 1,
+        }
+        return r.choices(list(weights), list(weights.values()))[0]()
+
+    def _create(self) -> Command:
+        r = self.random
+        name = r.choice([None, "a", "b", "c", "x" * 600])
+        return c.CreateJob(
+            "d", name, self._policy(), r.choice([b"", b"{}"]), r.random() < 0.2, r.random() < 0.5
+        )
+
+    def _edit(self) -> Command:
+        r = self.random
+        job_id = self._job()
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        policy = self._policy()
+        if raw is not None and r.random() < 0.5:
+            policy = msgspec.structs.replace(
+                decode_job(raw).policy, overlap=policy.overlap, retention=policy.retention
+            )
+        return c.EditJob(job_id, policy, b"{}", r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
+
+    def _state(self) -> Command:
+        r = self.random
+        wanted = r.choice(
+            [JobState.SCHEDULED, JobState.SUSPENDED, JobState.SCHEDULED, JobState.SUSPENDED, *JobState]
+        )
+        return c.SetJobState(self._job(), wanted, r.random() < 0.3)
+
+    def _delete(self) -> Command:
+        return c.DeleteJob(self._job())
+
+    def _fire(self) -> Command:
+        r = self.random
+        job_id = from_u64(self._key(Table.DUE)[8:16])
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        if raw is None:
+            return c.Fire(self._number(), 1, self._number())
+        job = decode_job(raw)
+        nominal = job.nominal_at_ms or 0
+        if r.random() < 0.7:  # mostly when it is due; sometimes a leader whose clock is ahead
+            self.now = max(self.now, (job.fire_at_ms or 0) + r.choice([0, 0, 3, 5_000, 60_000]))
+        revision = job.revision if r.random() < 0.95 else job.revision - 1
+        if not job.policy.trigger.needs_calendar:
+            return c.Fire(job_id, revision, nominal)
+        missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 1, 2, 4, 8])))
+        upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
+        return c.Fire(job_id, revision, nominal, upcoming, missed, len(missed) + r.choice([0, 0, 3]))
+
+    def _schedule(self) -> Command:
+        key = self._key(Table.UNSCHEDULED)
+        raw = self.view.get(Table.JOBS, key[:8])
+        revision = 1 if raw is None else decode_job(raw).revision
+        nominal = self.random.choice([None, T0, self.now, self.now + 60_000, self.now + 60_000, self.now + 1])
+        return c.ScheduleJob(from_u64(key[:8]), revision, nominal if nominal is None else max(0, nominal))
+
+    def _run_now(self) -> Command:
+        r = self.random
+        return c.RunNow(self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]))
+
+    def _assign(self) -> Command:
+        table = Table.READY if self.random.random() < 0.9 else Table.INSTANCES
+        return c.Assign(self._key(table)[-24:], self._session())
+
+    def _start(self) -> Command:
+        session, token = self._live()
+        return c.Started(session, token, self.now)
+
+    def _end(self) -> Command:
+        r = self.random
+        session, token = self._live()
+        outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
+        return c.Ended(
+            session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e"
+        )
+
+    def _live(self) -> tuple[int, int]:
+        r = self.random
+        key = self._key(Table.ASSIGNED)
+        session, token = from_u64(key[:8]), from_u64(key[8:16])
+        return r.choices([(session, token), (session, token - 1), (session + 1, token)], [12, 1, 1])[0]
+
+    def _wake(self) -> Command:
+        key = self._key(Table.TIMERS)[-24:]
+        raw = self.view.get(Table.INSTANCES, key)
+        at = None if raw is None else decode_instance(raw).wake_at_ms
+        return c.Wake(key, self._number() if at is None else at)
+
+    def _kill(self) -> Command:
+        return c.Kill(self._key(Table.INSTANCES))
+
+    def _rerun(self) -> Command:
+        return c.Rerun(self._key(Table.INSTANCES))
+
+    def _prune(self) -> Command:
+        r = self.random
+        return c.Prune(self.now + r.choice([0, 0, DAY_MS, -1]), r.choice([1, 3, 100, 1_000]))
+
+    def _open(self) -> Command:
+        r = self.random
+        node = r.choice([*NODES, "n4"])
+        raw = self.view.get(Table.NODES, node.encode())
+        newest = 0 if raw is None else from_u64(raw)
+        return c.OpenSession(node, newest if r.random() < 0.9 else newest + 1, r.choice("AAB"), b"", 4)
+
+    def _end_session(self) -> Command:
+        return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
+
+    def _other(self) -> Command:
+        return self.random.choice(
+            [
+                c.Barrier(),
+                c.Form(b"y", ()),
+                c.OpenLeadership(1, "n2"),
+                c.PutSettings(Settings(catch_up_max=0)),
+            ]
+        )
+
+
+def dump(view: ReadView) -> dict[str, list[tuple[bytes, bytes]]]:
+    return {table.name: list(view.scan(table)) for table in Table}
+
+
+def stored(store: Store) -> dict[str, list[tuple[bytes, bytes]]]:
+    with store.read() as view:
+        return dump(view)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_invariants_hold_and_the_log_replays(seed: int) -> None:
+    note(f"seed {seed}")
+    author = Author(seed)
+    log = author.write(150)
+    again = MemoryView()
+    position = 0
+    cuts = random.Random(seed)
+    while position < len(log):  # one applier for several entries, as in a turn
+        applier = Applier(again)
+        for _ in range(cuts.choice([1, 1, 3, 20])):
+            if position < len(log):
+                position += 1
+                applier.entry(position, 1, log[position - 1])
+        applier.close()
+    assert again.dump() == author.view.dump()
+
+
+@settings(max_examples=8)
+@given(SEEDS)
+def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
+    note(f"seed {seed}")
+    author = Author(seed)
+    log = author.write(120)
+    entries = [LogEntry(index, 1, data) for index, data in enumerate(log, 1)]
+    cuts = random.Random(seed)
+    directory = Path(tempfile.mkdtemp(prefix="replay-"))
+    stores = [Store.open(directory / name, sync=False) for name in ("whole", "cut")]
+    try:
+        whole, cut = stores
+        for entry in entries:
+            whole.run_turn(Turn(append=[entry], commit_index=entry.index, apply=[entry]))
+        half = cuts.randint(1, len(entries) - 1)
+        position = 0
+        while position < half:
+            end = min(half, position + cuts.choice([1, 2, 9, 40]))
+            part = entries[position:end]
+            cut.run_turn(Turn(append=part, commit_index=end, apply=part))
+            position = end
+        meta = cut.copy(directory / "snapshot")
+        fresh = Store.open(directory / "fresh", sync=False)
+        stores.append(fresh)
+        fresh.install(directory / "snapshot", meta)
+        assert stored(fresh) == stored(cut)
+        rest = entries[half:]
+        for store in (cut, fresh):
+            store.run_turn(Turn(append=rest, commit_index=len(entries), apply=rest))
+            assert stored(store) == stored(whole) == author.view.dump()
+            assert store.applied_index == len(entries)
+        with cut.read() as view:
+            assert not violations(view)
+    finally:
+        for store in stores:
+            store.close()
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("table", [t for t in Table if t not in (Table.META, Table.SESSIONS, Table.NODES)])
+def test_the_author_reaches_every_table(table: Table) -> None:
+    """Else the tests above would prove little."""
+    for seed in range(1_000):
+        author = Author(seed)
+        author.write(40)
+        if next(iter(author.view.scan(table)), None) is not None:
+            return
+    raise AssertionError(f"{table.name} stays empty")
