@@ -30,7 +30,7 @@ from raftsched.errors import Exit, StartupError
 @click.option(
     "--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback."
 )
-@click.option("--slots", metavar="N", help="Attempts at one time.  [default: two for each CPU, at least 4]")
+@click.option("--slots", metavar="N", help="Attempts at one time.  [default: 16 for each CPU]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
 @click.option(
     "--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated."
