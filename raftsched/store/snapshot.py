@@ -70,6 +70,8 @@ def rows(source: Path) -> Iterator[tuple[int, bytes, bytes]]:
                 raise ValueError("snapshot file ends too early")
             table, key_size, value_size = _ROW.unpack(head)
             if table == 0:
+                if file.read(1):
+                    raise ValueError("snapshot file goes on behind its end")
                 return
             key = file.read(key_size)
             value = file.read(value_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import struct
 import threading
@@ -28,7 +29,10 @@ __all__ = ["CorruptLog", "SnapshotMeta", "Store", "StoreView"]
 FORMAT = 1
 # Address space, not disk: the file grows with its pages. Doubled when a turn does not fit.
 MAP_BYTES = 64 * 2**30
+CLOSE_WAIT_S = 5.0
 DROP_EXTRA = 256  # log entries a turn may delete beyond as many as it appends
+
+log = logging.getLogger("raftsched.store")
 
 _HEAD = struct.Struct(">IQ")  # crc32 of what follows, term
 _KEY = struct.Struct(">Q")
@@ -55,6 +59,15 @@ class _State(msgspec.Struct, array_like=True):
 _decode_state = msgspec.msgpack.Decoder(_State).decode
 
 
+def _sync_directory(directory: Path) -> None:
+    """The entry of a file made just now is on the disk, too (fsync(2))."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class Store:
     """LMDB environment with log, tables and own records; see the package's docstring."""
 
@@ -72,7 +85,9 @@ class Store:
         self._last = 0
         self._gate = threading.Condition()
         self._readers = 0
+        self._mine = threading.local()  # .depth: readers that this thread has open
         self._resizing = False
+        self._closed = False
         self._load()
 
     @classmethod
@@ -88,6 +103,7 @@ class Store:
         except OSError:
             os.close(lock)
             raise StartupError(f"The data directory {directory} is in use by another node process.") from None
+        env = None
         try:
             env = lmdb.open(
                 str(directory),
@@ -99,20 +115,34 @@ class Store:
                 meminit=False,
                 lib_version=0,
             )
-            return cls(directory, env, lock)
-        except lmdb.Error as error:
+            store = cls(directory, env, lock)
+            _sync_directory(directory)
+            _sync_directory(directory.parent)
+            return store
+        except BaseException as error:
+            if env is not None:
+                env.close()
             os.close(lock)
-            raise StartupError(f"The store in {directory} cannot be opened: {error}.") from None
-        except BaseException:
-            os.close(lock)
+            if isinstance(error, lmdb.Error | OSError):
+                raise StartupError(f"The store in {directory} cannot be opened: {error}.") from None
+            if isinstance(error, msgspec.DecodeError | struct.error):
+                raise StartupError(
+                    f"The store in {directory} is damaged; move it away and let the others bring this node up to date."
+                ) from None
             raise
 
     def close(self) -> None:
-        """Idempotent."""
-        if self._lock >= 0:
-            self._env.close()
-            os.close(self._lock)
-            self._lock = -1
+        """Idempotent. Readers that are open in other threads are waited for, a few seconds at most."""
+        if self._lock < 0:
+            return
+        with self._gate:
+            self._closed = True
+            others = self._readers - self._depth
+            if not self._gate.wait_for(lambda: self._readers - self._depth <= 0, CLOSE_WAIT_S):
+                log.warning("closing the store under %d open readers", others)
+        self._env.close()
+        os.close(self._lock)
+        self._lock = -1
 
     # ------------------------------------------------------------ durable state
 
@@ -171,17 +201,27 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         with self._gate:
-            while self._resizing:
+            # Who has a reader open already is being waited for: waiting here would be for ever.
+            while self._resizing and not self._depth and not self._closed:
                 self._gate.wait()
+            if self._closed:
+                raise RuntimeError(f"the store in {self._directory} is closed")
             self._readers += 1
+            self._mine.depth = self._depth + 1
         try:
             with self._env.begin() as txn:
                 yield txn
         finally:
             with self._gate:
                 self._readers -= 1
-                if self._resizing:
+                self._mine.depth -= 1
+                if self._resizing or self._closed:
                     self._gate.notify_all()
+
+    @property
+    def _depth(self) -> int:
+        depth: int = getattr(self._mine, "depth", 0)
+        return depth
 
     def _stored(self, txn: Any) -> _State:
         raw = txn.get(_STATE, db=self._own)
@@ -198,12 +238,19 @@ class Store:
         return self._first, self._last
 
     def log_term(self, index: int) -> int | None:
-        """Term of the entry, also of the one just before the log; None: not known here."""
+        """Term of the entry, also of the one just before the log; None: not known here. Raises CorruptLog."""
         if index == self._state.base_index and index < self._first:
             return self._state.base_term
         with self._transaction() as txn:
             raw = txn.get(_KEY.pack(index), db=self._log)
-        return None if raw is None else int(_HEAD.unpack_from(raw)[1])
+        return None if raw is None else self._term_in(index, raw)
+
+    def _term_in(self, index: int, raw: bytes) -> int:
+        """Of a stored entry. Raises CorruptLog."""
+        if len(raw) < _HEAD.size or crc32(memoryview(raw)[4:]) != _HEAD.unpack_from(raw)[0]:
+            raise CorruptLog(f"Log entry {index} in {self._directory} is damaged.")
+        term: int = _HEAD.unpack_from(raw)[1]
+        return term
 
     def log_entries(self, first: int, max_bytes: int) -> list[LogEntry]:
         """Entries from `first` on, at least one if it is there, about `max_bytes` in all. Raises CorruptLog."""
@@ -214,10 +261,7 @@ class Store:
             while found:
                 key, raw = cursor.item()
                 index = _KEY.unpack(key)[0]
-                crc, term = _HEAD.unpack_from(raw)
-                if crc32(raw[4:]) != crc:
-                    raise CorruptLog(f"Log entry {index} in {self._directory} is damaged.")
-                entries.append(LogEntry(index, term, raw[_HEAD.size :]))
+                entries.append(LogEntry(index, self._term_in(index, raw), raw[_HEAD.size :]))
                 size += len(raw)
                 if size >= max_bytes:
                     break
@@ -290,7 +334,7 @@ class Store:
         raw = txn.get(_KEY.pack(below - 1), db=self._log)
         if raw is None:
             return first
-        state.base_index, state.base_term = below - 1, _HEAD.unpack_from(raw)[1]
+        state.base_index, state.base_term = below - 1, self._term_in(below - 1, raw)
         self._delete(txn, first, below)
         return below
 
@@ -302,20 +346,27 @@ class Store:
         """Doubles the map; LMDB wants no transaction of this process open meanwhile."""
         with self._gate:
             self._resizing = True
-            while self._readers:
-                self._gate.wait()
-            self._env.set_mapsize(self._env.info()["map_size"] * 2)
-            self._resizing = False
-            self._gate.notify_all()
+            try:
+                while self._readers:
+                    self._gate.wait()
+                self._env.set_mapsize(self._env.info()["map_size"] * 2)
+            finally:
+                self._resizing = False
+                self._gate.notify_all()
 
     # ------------------------------------------------------------ snapshots
 
     def copy(self, target: Path) -> SnapshotMeta:
-        """Writes the tables as of now to a file. Any thread; the reader is closed before this returns."""
-        with self._transaction() as txn:
-            state = self._stored(txn)
-            view = StoreView(txn, self._tables)
-            size, digest = snapshot.write(target, view)
+        """Writes the tables as of now to a file. Any thread; the reader is closed before this returns. Raises OSError,
+        and then there is no file."""
+        try:
+            with self._transaction() as txn:
+                state = self._stored(txn)
+                view = StoreView(txn, self._tables)
+                size, digest = snapshot.write(target, view)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
         return SnapshotMeta(state.applied_index, state.applied_term, size, digest)
 
     def install(self, source: Path, meta: SnapshotMeta) -> None:
@@ -339,8 +390,11 @@ class Store:
             for table in Table:
                 txn.drop(self._tables[table], delete=False)
             txn.drop(self._log, delete=False)
-            for table_number, key, value in snapshot.rows(source):
-                txn.put(key, value, append=True, db=self._tables[table_number])
+            for number, key, value in snapshot.rows(source):
+                if not 0 < number < len(self._tables):
+                    raise ValueError(f"snapshot file has a table {number}: a newer version made it")
+                if not key or not txn.put(key, value, append=True, db=self._tables[number]):
+                    raise ValueError(f"snapshot file has rows of table {number} that are not in order")
             state.applied_index, state.applied_term = meta.index, meta.term
             state.base_index, state.base_term = meta.index, meta.term
             state.commit_index = max(state.commit_index, meta.index)

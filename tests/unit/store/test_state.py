@@ -1,0 +1,271 @@
+"""Views, snapshots, growth, a full disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.commands import encode
+from raftsched.core.entry import encode_entry
+from raftsched.core.tables import Table
+from raftsched.store import LogEntry, SnapshotMeta, Store, Turn
+from tests.support.memory_view import T0, every, policy
+
+
+def create(index: int, body: bytes = b"{}") -> LogEntry:
+    command = c.CreateJob("default", f"job-{index}", policy(every(1000)), body)
+    return LogEntry(index, 1, encode_entry(T0 + index, [(1, index, [encode(command)])]))
+
+
+def turn(*log: LogEntry) -> Turn:
+    return Turn(append=list(log), commit_index=log[-1].index, apply=list(log))
+
+
+def dump(store: Store) -> dict[Table, list[tuple[bytes, bytes]]]:
+    with store.read() as view:
+        return {table: list(view.scan(table)) for table in Table}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "s", sync=False)
+    yield store
+    store.close()
+
+
+class TestView:
+    def test_sees_one_moment(self, store: Store) -> None:
+        store.run_turn(turn(create(1)))
+        with store.read() as view:
+            store.run_turn(turn(create(2)))
+            assert view.applied_index == 1
+            assert len(list(view.scan(Table.JOBS))) == 1
+            with store.read() as newer:
+                assert newer.applied_index == 2
+                assert len(list(newer.scan(Table.JOBS))) == 2
+
+    def test_scans_both_ways(self, store: Store) -> None:
+        store.run_turn(turn(*(create(i) for i in range(1, 6))))
+        with store.read() as view:
+            rows = list(view.scan(Table.JOBS))
+            keys = [key for key, _ in rows]
+            assert list(view.scan(Table.JOBS, reverse=True)) == rows[::-1]
+            assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[3])] == keys[1:3]
+            assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[3], reverse=True)] == keys[1:3][::-1]
+            assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[4] + b"\0", reverse=True)] == keys[
+                :0:-1
+            ]
+            assert list(view.scan(Table.JOBS, keys[4] + b"\0")) == []
+            assert list(view.scan(Table.JOBS, b"", keys[0], reverse=True)) == []
+            assert list(view.scan(Table.HELD)) == list(view.scan(Table.HELD, reverse=True)) == []
+
+    def test_after_close_it_says_so(self, store: Store) -> None:
+        store.close()
+        with pytest.raises(RuntimeError, match="closed"), store.read():
+            pass
+
+
+class TestGrowth:
+    def test_a_small_map_grows(self, tmp_path: Path) -> None:
+        store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
+        for index in range(1, 60):
+            store.run_turn(turn(create(index, os.urandom(32_000))))
+        before = dump(store)
+        assert len(before[Table.JOBS]) == 59
+        store.close()
+        again = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
+        assert dump(again) == before
+        again.run_turn(turn(create(60)))
+        again.close()
+
+    def test_a_turn_larger_than_the_map(self, tmp_path: Path) -> None:
+        store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
+        log = [create(index, os.urandom(60_000)) for index in range(1, 40)]
+        result = store.run_turn(turn(*log))
+        assert all(r.batches[0].answers is not None for r in result.applied)  # applied once, not once per try
+        assert store.applied_index == 39
+        store.close()
+
+    def test_readers_within_readers_do_not_stand_in_its_way(self, tmp_path: Path) -> None:
+        """Growing waits for open readers; one of them opening a second must not wait for the growing."""
+        store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
+        opened, grown = threading.Event(), threading.Event()
+        inner: list[int] = []
+
+        def read() -> None:
+            with store.read():
+                opened.set()
+                while not grown.wait(0.001) and not store._resizing:
+                    pass
+                with store.read() as view:
+                    inner.append(view.applied_index)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        opened.wait()
+        for index in range(1, 40):
+            store.run_turn(turn(create(index, os.urandom(32_000))))
+        grown.set()
+        reader.join(10)
+        assert not reader.is_alive()
+        assert len(inner) == 1
+        store.close()
+
+
+class TestSnapshot:
+    def test_round_trip(self, store: Store, tmp_path: Path) -> None:
+        store.run_turn(turn(*(create(i) for i in range(1, 50))))
+        meta = store.copy(tmp_path / "copy")
+        assert (meta.index, meta.term) == (49, 1)
+        assert meta.size == (tmp_path / "copy").stat().st_size
+        other = Store.open(tmp_path / "o", sync=False)
+        other.run_turn(Turn(hard_state=(7, "n3"), local={"id": b"other"}))
+        other.run_turn(Turn(append=[LogEntry(1, 1, b""), LogEntry(2, 1, b"")]))
+        other.install(tmp_path / "copy", meta)
+        assert dump(other) == dump(store)
+        assert other.log_bounds() == (50, 49)
+        assert (other.applied_index, other.applied_term, other.commit_index) == (49, 1, 49)
+        assert (other.log_term(49), other.log_term(48)) == (1, None)
+        assert (other.hard_state(), other.local("id")) == ((7, "n3"), b"other")
+        other.run_turn(turn(create(50)))
+        store.run_turn(turn(create(50)))
+        assert dump(other) == dump(store)
+        other.close()
+        again = Store.open(tmp_path / "o", sync=False)
+        assert dump(again) == dump(store)
+        assert again.log_bounds() == (50, 50)
+        again.close()
+
+    def test_of_an_empty_store(self, store: Store, tmp_path: Path) -> None:
+        meta = store.copy(tmp_path / "copy")
+        with pytest.raises(ValueError, match="not newer"):
+            store.install(tmp_path / "copy", meta)
+
+    def test_not_over_what_is_as_new(self, store: Store, tmp_path: Path) -> None:
+        store.run_turn(turn(create(1), create(2)))
+        meta = store.copy(tmp_path / "copy")
+        for index in (1, 2):
+            with pytest.raises(ValueError, match="not newer"):
+                store.install(tmp_path / "copy", SnapshotMeta(index, 1, meta.size, meta.sha256))
+
+    def test_a_copy_is_of_one_moment(self, store: Store, tmp_path: Path) -> None:
+        store.run_turn(turn(create(1)))
+        first = store.copy(tmp_path / "one")
+        store.run_turn(turn(create(2)))
+        second = store.copy(tmp_path / "two")
+        assert (first.index, second.index) == (1, 2)
+        assert first.sha256 != second.sha256
+
+    @pytest.mark.parametrize("damage", ["cut", "flip", "longer"])
+    def test_a_damaged_file_changes_nothing(self, store: Store, tmp_path: Path, damage: str) -> None:
+        store.run_turn(turn(*(create(i) for i in range(1, 20))))
+        path = tmp_path / "copy"
+        meta = store.copy(path)
+        raw = bytearray(path.read_bytes())
+        if damage == "cut":
+            del raw[-20:]
+        elif damage == "flip":
+            raw[len(raw) // 2] ^= 1
+        else:
+            raw += b"\0"
+        path.write_bytes(raw)
+        other = Store.open(tmp_path / "o", sync=False)
+        other.run_turn(turn(create(1)))
+        before = dump(other)
+        with pytest.raises(ValueError, match="snapshot file"):
+            other.install(path, meta)
+        assert dump(other) == before
+        assert other.log_bounds() == (1, 1)
+        other.close()
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            b"",
+            b"\x02\x00\x08\x00",  # ends within a head
+            b"\x02\x00\x08\x00\x00\x00\x01abc",  # ends within a row
+            b"\x63\x00\x01\x00\x00\x00\x01kv" + bytes(7),  # a table nobody knows
+            b"\x02\x00\x01\x00\x00\x00\x01bv\x02\x00\x01\x00\x00\x00\x01av" + bytes(7),  # not in order
+            bytes(7) + b"more",  # goes on behind its end
+        ],
+    )
+    def test_a_file_that_is_no_snapshot(self, store: Store, tmp_path: Path, raw: bytes) -> None:
+        """Its checksum is right: whoever wrote it wrote it so."""
+        from hashlib import sha256
+
+        store.run_turn(turn(create(1)))
+        before = dump(store)
+        (tmp_path / "copy").write_bytes(raw)
+        with pytest.raises(ValueError, match="snapshot file"):
+            store.install(tmp_path / "copy", SnapshotMeta(9, 1, len(raw), sha256(raw).digest()))
+        assert dump(store) == before
+        assert store.applied_index == 1
+        store.run_turn(turn(create(2)))
+
+    def test_into_a_small_map(self, store: Store, tmp_path: Path) -> None:
+        store.run_turn(turn(*(create(i, os.urandom(40_000)) for i in range(1, 50))))
+        meta = store.copy(tmp_path / "copy")
+        other = Store.open(tmp_path / "o", sync=False, map_bytes=2**19)
+        other.install(tmp_path / "copy", meta)
+        assert dump(other) == dump(store)
+        other.close()
+
+    def test_a_copy_that_fails_leaves_no_file(self, store: Store, tmp_path: Path) -> None:
+        store.run_turn(turn(create(1)))
+        with pytest.raises(OSError):
+            store.copy(tmp_path / "nowhere" / "copy")
+        store.run_turn(turn(create(2)))  # and its reader is gone
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system takes root")
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(mount)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip(f"mounting is not allowed here: {made.stderr.strip()}")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+class TestFullDisk:
+    def test_a_turn_fails_whole(self, tiny_disk: Path) -> None:
+        store = Store.open(tiny_disk / "s")
+        done = 0
+        try:
+            while done < 1_000:
+                store.run_turn(turn(create(done + 1, os.urandom(30_000))))
+                done += 1
+        except lmdb.Error:
+            pass
+        assert 5 < done < 200
+        assert (store.applied_index, store.log_bounds()) == (done, (1, done))
+        assert len(dump(store)[Table.JOBS]) == done
+        store.close()
+        again = Store.open(tiny_disk / "s")
+        assert (again.applied_index, again.log_bounds()) == (done, (1, done))
+        assert len(dump(again)[Table.JOBS]) == done
+        again.close()
+
+    def test_a_copy_fails_and_leaves_no_file(self, tiny_disk: Path, tmp_path: Path) -> None:
+        store = Store.open(tmp_path / "s", sync=False)
+        store.run_turn(turn(*(create(i, os.urandom(60_000)) for i in range(1, 100))))
+        with pytest.raises(OSError):
+            store.copy(tiny_disk / "copy")
+        assert list(tiny_disk.iterdir()) == []
+        store.close()
