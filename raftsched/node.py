@@ -25,6 +25,7 @@ from raftsched.clock import Clock, SystemClock
 from raftsched.config import NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
+from raftsched.core.model import DAY_MS
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
@@ -41,6 +42,8 @@ DISK_RESERVE = (
     64 * 2**20
 )  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
 DISK_LOOK_MS = 500
+OUTPUT_KEEP_MS = 7 * DAY_MS
+OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
 
 
@@ -59,6 +62,7 @@ class Node:
         self._worker: Worker | None = None
         self._leader: Leader | None = None
         self._web: ApiServer | None = None
+        self._keeper: asyncio.Task[None] | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
@@ -114,6 +118,7 @@ class Node:
         await self._raft.start()
         self._leader.start()
         await self._worker.start()
+        self._keeper = asyncio.create_task(self._keep_output(output), name="output")
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:
@@ -126,6 +131,9 @@ class Node:
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
 
     async def stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
         if self._web is not None:
             await self._web.stop()
         if self._leader is not None:
@@ -177,7 +185,8 @@ class Node:
         assert self._store is not None
         now = self.clock.boot_ms()
         if now - self._disk_looked_ms >= DISK_LOOK_MS:
-            self._disk_looked_ms = now
+            self._keeper: asyncio.Task[None] | None = None
+        self._disk_looked_ms = now
             self._disk_full = self._store.free_bytes() < DISK_RESERVE
         return self._disk_full
 
@@ -201,10 +210,19 @@ class Node:
         return True
 
     def _on_applied(self, results: Sequence[EntryResult]) -> None:
-        """Those who wait to read their own writes."""
+        """Wakes those who wait to read their own writes."""
+        assert self._raft is not None and self._worker is not None
+        if not results:  # a snapshot replaced the tables
+            self._worker.rescan()
         for index, reached in self._waiting:
-            if results[-1].index >= index and not reached.done():
+            if self._raft.applied_index >= index and not reached.done():
                 reached.set_result(None)
+
+    async def _keep_output(self, output: OutputStore) -> None:
+        """Segments go whole, when their newest record is older than any instance is kept by default."""
+        while True:
+            await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - OUTPUT_KEEP_MS)
+            await asyncio.sleep(OUTPUT_LOOK_S)
 
     def _status(self) -> ClusterStatus:
         assert self._raft is not None
@@ -221,8 +239,10 @@ class Node:
 
     def _peers(self) -> list[Peer]:
         assert self._raft is not None
+        leads = self._raft.is_leader  # only a leader knows how far the others are
         return [
-            Peer(p.node, p.connected, p.match_index, p.clock_offset_ms, p.http) for p in self._raft.peers()
+            Peer(p.node, p.connected, p.match_index if leads else None, p.clock_offset_ms, p.http)
+            for p in self._raft.peers()
         ]
 
 
