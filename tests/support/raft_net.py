@@ -103,7 +103,7 @@ class Node:
             done(*outcome[0])
             self.wake()
 
-        self.net.at(self.net.rng.choice([0.0005, 0.002, 0.02]), write)
+        self.net.at(self.net.rng.choice([0.0005, 0.002, 0.02]) * self.net.slowness.get(self.name, 1.0), write)
 
     # ---- life
 
@@ -157,6 +157,7 @@ class Net:
         self.acknowledged: set[int] = set()
         self.asked = 0
         self.faults = 0
+        self.slowness: dict[str, float] = {}  # factor on the time a turn takes
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
         self._connection = 0
@@ -240,14 +241,20 @@ class Net:
     def _deliver(self, a: str, b: str, number: int, body: bytes) -> None:
         pair = self.pair(a, b)
         if self.links.get(pair) != number:
-            if self.rng.random() < 0.2 and b in self.nodes:  # an old connection that the kernel still reads
-                self.nodes[b].replica.receive(a, number, codec.decode(body))
+            if self.rng.random() < 0.3:  # an old connection that the kernel still reads
+                self.at(self.rng.choice([0.0, 0.1, 1.0]), self._deliver_late, a, b, number, body)
             return
         if pair in self.cut:
             return  # black hole: noticed by silence only
         node = self.nodes[b]
         node.inbox.append((a, number, codec.decode(body)))
         node.wake()
+
+    def _deliver_late(self, a: str, b: str, number: int, body: bytes) -> None:
+        node = self.nodes.get(b)
+        if node is not None and a in node.replica.connections:
+            node.inbox.append((a, number, codec.decode(body)))
+            node.wake()
 
     # ---- faults
 

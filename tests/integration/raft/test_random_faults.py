@@ -21,19 +21,22 @@ def storm(net: Net, seconds: float) -> None:
 
     def client() -> None:
         if net.now < end:
-            net.at(rng.expovariate(40), client)
-            if net.nodes:
-                net.propose(rng.choice(sorted(net.nodes)))
+            net.at(rng.expovariate(20), client)
+            for _ in range(rng.choice([1, 1, 8])):
+                if net.nodes:
+                    net.propose(rng.choice(sorted(net.nodes)))
 
     def nemesis() -> None:
         if net.now >= end:
             return
-        net.at(rng.expovariate(1.5), nemesis)
+        net.at(rng.expovariate(2.5), nemesis)
         net.faults += 1
         leader = net.leader()
         some = leader.name if leader is not None and rng.random() < 0.5 else rng.choice(names)
         other = rng.choice([name for name in names if name != some])
-        match rng.choice(["kill", "reset", "reset", "cut", "isolate", "pause", "hand over"]):
+        match rng.choice(
+            ["kill", "reset", "reset", "cut", "isolate", "pause", "hand over", "kill all", "slow disk"]
+        ):
             case "kill":
                 net.kill(some)
                 net.at(rng.uniform(0.1, 3), net.start, some)
@@ -50,6 +53,12 @@ def storm(net: Net, seconds: float) -> None:
             case "pause":
                 if some in net.nodes:
                     net.nodes[some].paused_until = net.now + rng.uniform(0.3, 4)
+            case "kill all":
+                for name in names:
+                    net.kill(name)
+                    net.at(rng.uniform(0.05, 1.5), net.start, name)
+            case "slow disk":
+                net.slowness = {some: 20.0}
             case "hand over":
                 if leader is not None:
                     leader.replica.step_down()
@@ -65,6 +74,7 @@ def calm(net: Net) -> None:
     for name in net.names:
         net.start(name)
         net.nodes[name].paused_until = 0.0
+    net.slowness.clear()
     stores = net.stores.values()
 
     def settled() -> bool:
