@@ -38,9 +38,7 @@ from raftsched.worker.worker import Worker
 log = logging.getLogger("raftsched.node")
 
 HANDLERS = ("exec", "shell", "python", "http")
-DISK_RESERVE = (
-    64 * 2**20
-)  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
+DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
 DISK_LOOK_MS = 500
 OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
@@ -185,8 +183,7 @@ class Node:
         assert self._store is not None
         now = self.clock.boot_ms()
         if now - self._disk_looked_ms >= DISK_LOOK_MS:
-            self._keeper: asyncio.Task[None] | None = None
-        self._disk_looked_ms = now
+            self._disk_looked_ms = now
             self._disk_full = self._store.free_bytes() < DISK_RESERVE
         return self._disk_full
 
