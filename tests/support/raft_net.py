@@ -231,9 +231,7 @@ class Net:
         if number is None:
             return False
         body = codec.payload(frame)
-        when = max(
-            self.arrivals.get((a, b), 0.0), self.now + self.rng.choice([0.0003, 0.001, 0.003, 0.02, 0.05])
-        )
+        when = max(self.arrivals.get((a, b), 0.0), self.now + self.rng.choice([0.0003, 0.001, 0.003, 0.02, 0.05]))
         self.arrivals[a, b] = when
         self.at(when - self.now, self._deliver, a, b, number, body)
         return True

@@ -1,0 +1,197 @@
+"""Real nodes over TCP and LMDB."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from raftsched.clock import SystemClock
+from raftsched.core.commands import Accepted
+from raftsched.core.entry import EntryResult
+from raftsched.errors import NoLeader, RaftschedError, StartupError
+from raftsched.raft import Raft
+from raftsched.store import Store
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
+
+
+def test_every_node_takes_proposals_and_all_agree(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            applied: list[EntryResult] = []
+            await cluster.start()
+            leader = await cluster.leader()
+            leader.subscribe(applied.extend)
+            for node in cluster.nodes.values():
+                assert await node.propose([BARRIER, BARRIER]) == [Accepted(), Accepted()]
+            await until(lambda: len({node.applied_index for node in cluster.nodes.values()}) == 1)
+            assert [e.index for e in applied] == list(range(applied[0].index, leader.applied_index + 1))
+            assert len({node.cluster_id for node in cluster.nodes.values()}) == 1
+            assert all(node.formed and node.leader_id == leader.node_id for node in cluster.nodes.values())
+            await until(lambda: leader.quorum_sent_at_ms() is not None)
+            peers = leader.peers()
+            assert all(p.connected and p.match_index == leader.last_index for p in peers)
+            assert {p.http for p in peers} <= {f"127.0.0.1:80{ord(n)}" for n in "abc"}
+            await until(lambda: all(p.clock_offset_ms is not None for p in leader.peers()))
+            assert all(abs(p.clock_offset_ms or 0) < 5_000 for p in leader.peers())
+
+    asyncio.run(scenario())
+
+
+def test_a_new_leader_after_a_stop_and_a_restart_from_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            first = await cluster.leader()
+            await first.propose([BARRIER])
+            before = first.applied_index
+            await cluster.stop(first.node_id)
+            second = await cluster.leader()
+            assert second.term > first.term
+            await second.propose([BARRIER])
+            await cluster.start(first.node_id)
+            again = cluster.nodes[first.node_id]
+            assert again.applied_index >= before
+            await again.propose([BARRIER])
+            await until(lambda: again.applied_index == second.applied_index)
+
+    asyncio.run(scenario())
+
+
+def test_handing_over_is_fast_and_nothing_waits_for_a_timeout(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            roles: list[bool] = []
+            leader.subscribe_role(lambda: roles.append(leader.leading))
+            await until(lambda: all(p.match_index == leader.last_index for p in leader.peers()))
+            leader.step_down()
+            assert await leader.propose([BARRIER]) == [Accepted()]
+            assert roles[0] is False
+
+    asyncio.run(scenario())
+
+
+def test_a_single_node_is_a_cluster(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path, "a") as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            assert await leader.propose([BARRIER]) == [Accepted()]
+            assert leader.quorum_sent_at_ms() is not None
+            assert leader.peers() == []
+
+    asyncio.run(scenario())
+
+
+def test_without_a_majority_nothing_is_accepted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start("a")
+            node = cluster.nodes["a"]
+            with pytest.raises(NoLeader):
+                await node.propose([BARRIER], timeout=0.1)
+            assert not node.formed
+
+    asyncio.run(scenario())
+
+
+def test_messages_between_rooms_reach_peers_and_oneself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path, "ab") as cluster:
+            await cluster.start()
+            await cluster.leader()
+            got: list[tuple[str, str, bytes]] = []
+            for name, node in cluster.nodes.items():
+                node.on_message("grant", lambda peer, payload, name=name: got.append((name, peer, payload)))  # type: ignore[misc]
+            a, b = cluster.nodes["a"], cluster.nodes["b"]
+            assert b.send("a", "grant", b"1")
+            assert a.send("a", "grant", b"2")
+            assert not a.send("z", "grant", b"3")
+            assert a.send("b", "unknown kind", b"4")
+            await until(lambda: len(got) == 2)
+            assert sorted(got) == [("a", "a", b"2"), ("a", "b", b"1")]
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_error_stops_the_node_and_says_so_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path, "a") as cluster:
+            await cluster.start()
+            node = await cluster.leader()
+
+            def broken(turn: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            cluster.stores["a"].run_turn = broken  # type: ignore[method-assign, assignment]
+            with pytest.raises(RaftschedError) as error:
+                await node.propose([BARRIER])
+            assert error.value.code in ("no-leader", "unknown-outcome")
+            assert [type(e) for e in cluster.fatal] == [OSError]
+            assert not node.is_leader
+            with pytest.raises(NoLeader):
+                await node.propose([BARRIER])
+
+    asyncio.run(scenario())
+
+
+def test_an_occupied_port_stops_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with listening() as taken:
+            taken.listen()
+            store = Store.open(tmp_path, sync=False)
+            peers = {"a": address_of(taken)}
+            node = Raft(store, "a", peers["a"], peers, None, b"", SystemClock(), random.Random(), "", options=FAST)
+            with pytest.raises(StartupError, match="cannot be listened on"):
+                await node.start()
+            store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("peers", "bind", "why"),
+    [
+        (
+            {"a": "10.0.0.1:1", "b": "127.0.0.1:2"},
+            "127.0.0.1:1",
+            "10.0.0.1:1 is not on this machine's loopback",
+        ),
+        ({"a": "127.0.0.1:1"}, "0.0.0.0:1", "0.0.0.0:1 is not on"),
+        ({"a": "nonsense"}, "127.0.0.1:1", "write host:port"),
+        ({"b": "127.0.0.1:1"}, "127.0.0.1:1", "has no node 'a'"),
+    ],
+)
+def test_a_bad_configuration_stops_the_start(tmp_path: Path, peers: dict[str, str], bind: str, why: str) -> None:
+    store = Store.open(tmp_path, sync=False)
+    try:
+        with pytest.raises(StartupError, match=why):
+            Raft(store, "a", bind, peers, None, b"", SystemClock(), random.Random(), "")
+    finally:
+        store.close()
+
+
+def test_a_follower_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    async def scenario() -> None:
+        options = replace(FAST, keep_entries=2, snapshot_chunk_bytes=300)
+        async with Cluster(tmp_path, options=options) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            last = next(name for name in "abc" if name != leader.node_id)
+            await cluster.stop(last)
+            for _ in range(20):
+                await leader.propose([BARRIER])
+            await until(lambda: cluster.stores[leader.node_id].log_bounds()[0] > 10)
+            await cluster.start(last)
+            behind = cluster.nodes[last]
+            await until(lambda: behind.applied_index == leader.applied_index)
+            assert cluster.stores[last].log_bounds()[0] > 10, "its log begins behind the snapshot"
+            await behind.propose([BARRIER])
+
+    asyncio.run(scenario())

@@ -1,0 +1,360 @@
+"""Handshake and links over real sockets, against a peer of our own making."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from raftsched.clock import SystemClock
+from raftsched.raft import codec
+from raftsched.raft.formation import peers_hash
+from raftsched.raft.guards import ALL, Guards
+from raftsched.raft.transport import Transport, proof
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, listening, until
+from tests.support.raft_replica import hello
+
+KEY = b"the cluster's key"
+both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
+
+
+class Bed:
+    """A transport of node "b" that records what happens to it."""
+
+    def __init__(self, guards: Guards = ALL, **limits: Any) -> None:
+        self.sock = listening()
+        self.port = self.sock.getsockname()[1]
+        self.events: list[tuple[Any, ...]] = []
+        self.refusals: dict[str, str] = {}
+        self.transport = Transport(
+            "b",
+            self.sock,
+            KEY,
+            SystemClock(),
+            random.Random(),
+            replace(FAST, **limits),
+            guards,
+            hello=lambda: mine("b"),
+            refusal=lambda h: self.refusals.get(h.node),
+            on_connected=lambda h, number: self.events.append(("up", h.node, number)),
+            on_disconnected=lambda peer, number: self.events.append(("down", peer, number)),
+            on_frame=lambda peer, number, frame: self.events.append(("frame", peer, number, frame)),
+        )
+
+    async def __aenter__(self) -> Bed:
+        await self.transport.start({})
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.transport.stop()
+
+    def kinds(self) -> list[str]:
+        return [event[0] for event in self.events]
+
+
+def mine(node: str) -> codec.Hello:
+    return hello(node, peers_hash=peers_hash(["a", "b"]))
+
+
+class Peer:
+    """A node "a" made by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.frames = codec.Reader(1 << 24)
+        self.got: list[codec.Frame] = []
+
+    @classmethod
+    async def dial(cls, port: int) -> Peer:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    def send(self, *frames: codec.Frame) -> None:
+        self.writer.write(b"".join(map(codec.encode, frames)))
+
+    async def next(self) -> codec.Frame | None:
+        """None: the connection ended."""
+        while not self.got:
+            try:
+                data = await asyncio.wait_for(self.reader.read(1 << 16), 20)
+            except ConnectionError:
+                data = b""
+            if not data:
+                return None
+            self.got.extend(self.frames.feed(data))
+        return self.got.pop(0)
+
+    async def ended(self) -> bool:
+        while (frame := await self.next()) is not None:
+            assert isinstance(frame, codec.KeepAlive | codec.Refused | codec.Welcome)
+        return True
+
+    async def shake(self, node: str = "a", to: str = "b", key: bytes = KEY) -> codec.Frame | None:
+        """Goes through the handshake as the dialer; returns what it ends with."""
+        dialer = msgspec.structs.replace(mine(node), to=to, nonce=secrets.token_bytes(32))
+        self.send(dialer)
+        acceptor = await self.next()
+        if not isinstance(acceptor, codec.Hello):
+            return acceptor
+        theirs = await self.next()
+        assert isinstance(theirs, codec.Proof)
+        assert (theirs.mac == proof(key, b"accept", dialer, acceptor)) is (key == KEY)
+        self.send(codec.Proof(proof(key, b"dial", dialer, acceptor)))
+        return await self.next()
+
+    async def close(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            pass
+
+
+def test_a_peer_with_the_key_is_welcome() -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            assert isinstance(await peer.shake(), codec.Welcome)
+            peer.send(codec.Ping(1, 2), codec.KeepAlive())
+            await until(lambda: "frame" in bed.kinds())
+            assert bed.events == [("up", "a", 1), ("frame", "a", 1, codec.Ping(1, 2))]
+            assert bed.transport.send("a", codec.TimeoutNow(4))
+            assert await peer.next() == codec.TimeoutNow(4)
+            await peer.close()
+            await until(lambda: "down" in bed.kinds())
+            assert not bed.transport.send("a", codec.TimeoutNow(4))
+
+    asyncio.run(scenario())
+
+
+@both
+def test_a_peer_without_the_key_is_not(guarded: bool) -> None:
+    async def scenario() -> None:
+        async with Bed(Guards(peers_authenticated=guarded)) as bed:
+            peer = await Peer.dial(bed.port)
+            end = await peer.shake(key=b"guessed")
+            if guarded:
+                assert isinstance(end, codec.Refused)
+                assert "key" in end.reason
+                assert bed.events == []
+            else:
+                assert isinstance(end, codec.Welcome), "anybody is a member"
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_recorded_handshake_cannot_be_replayed() -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            dialer = msgspec.structs.replace(mine("a"), to="b", nonce=bytes(32))
+            macs = []
+            for _ in range(2):
+                peer = await Peer.dial(bed.port)
+                peer.send(dialer)
+                acceptor = await peer.next()
+                assert isinstance(acceptor, codec.Hello)
+                macs.append(proof(KEY, b"dial", dialer, acceptor))
+                await peer.next()
+                peer.send(codec.Proof(macs[0]))
+                end = await peer.next()
+                await peer.close()
+            assert macs[0] != macs[1]
+            assert isinstance(end, codec.Refused)
+
+    asyncio.run(scenario())
+
+
+def test_the_acceptors_own_proof_does_not_serve_the_dialer() -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            peer.send(msgspec.structs.replace(mine("a"), to="b", nonce=bytes(32)))
+            await peer.next()
+            theirs = await peer.next()
+            assert theirs is not None
+            peer.send(theirs)
+            assert isinstance(await peer.next(), codec.Refused)
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("node", "to", "why"), [("a", "x", "not the node at this address"), ("c", "b", "lower node id dials")]
+)
+def test_a_handshake_in_the_wrong_place_is_refused(node: str, to: str, why: str) -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            end = await peer.shake(node, to)
+            assert isinstance(end, codec.Refused)
+            assert why in end.reason
+            assert bed.events == []
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_stranger_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            bed.refusals["a"] = "node 'a' has another disk"
+            peer = await Peer.dial(bed.port)
+            end = await peer.shake()
+            assert end == codec.Refused("node 'a' has another disk")
+            await peer.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    assert "another disk" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        struct.pack(">II", 1 << 30, 0),
+        struct.pack(">II", 70_000, 0),  # within the limit for members, not for strangers
+        codec.encode(codec.Ping(9, 9)),  # before the handshake
+        codec.encode(codec.Welcome()),
+        codec.encode(codec.Proof(b"")),
+    ],
+    ids=["http", "oversized", "large hello", "ping", "welcome", "proof"],
+)
+def test_strangers_bytes_close_the_connection_and_change_nothing(data: bytes) -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            peer.writer.write(data)
+            assert await peer.ended()
+            assert bed.events == []
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff" * 64, struct.pack(">II", FAST.frame_max_bytes + 1, 0)], ids=["garbage", "oversized"]
+)
+def test_a_members_malformed_frame_closes_the_connection(data: bytes) -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            await peer.shake()
+            peer.writer.write(data)
+            assert await peer.ended()
+            await until(lambda: bed.kinds() == ["up", "down"])
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+@both
+def test_only_the_newest_connection_of_a_peer_is_heard(guarded: bool) -> None:
+    async def scenario() -> None:
+        async with Bed(Guards(old_connections_dropped=guarded)) as bed:
+            old = await Peer.dial(bed.port)
+            await old.shake()
+            new = await Peer.dial(bed.port)
+            await new.shake()
+            old.send(codec.Ping(1, 1))
+            if guarded:
+                assert await old.ended()
+                assert "frame" not in bed.kinds()
+            else:
+                await until(lambda: "frame" in bed.kinds())
+            new.send(codec.Ping(2, 2))
+            await until(lambda: bed.events[-1][0] == "frame" and bed.events[-1][3] == codec.Ping(2, 2))
+            assert bed.transport.is_connected("a")
+            await old.close()
+            await new.close()
+
+    asyncio.run(scenario())
+
+
+async def ticking(bed: Bed) -> None:
+    while True:
+        bed.transport.tick()
+        await asyncio.sleep(0.01)
+
+
+def test_a_silent_peer_and_an_unfinished_handshake_are_closed() -> None:
+    async def scenario() -> None:
+        async with Bed(dead_peer_ms=200, handshake_ms=100) as bed:
+            ticks = asyncio.create_task(ticking(bed))
+            silent, unfinished = await Peer.dial(bed.port), await Peer.dial(bed.port)
+            await silent.shake()
+            assert await unfinished.ended()
+            assert await silent.ended()
+            await until(lambda: bed.kinds() == ["up", "down"])
+            ticks.cancel()
+            await silent.close()
+            await unfinished.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_link_is_kept_alive() -> None:
+    async def scenario() -> None:
+        async with Bed(keepalive_ms=20) as bed:
+            ticks = asyncio.create_task(ticking(bed))
+            peer = await Peer.dial(bed.port)
+            await peer.shake()
+            assert isinstance(await peer.next(), codec.KeepAlive)
+            ticks.cancel()
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_does_not_read_loses_its_connection() -> None:
+    async def scenario() -> None:
+        async with Bed(send_buffer_bytes=1_000_000) as bed:
+            peer = await Peer.dial(bed.port)
+            await peer.shake()
+            large = codec.Message("x", bytes(500_000))
+            sent = 0
+            while bed.transport.send("a", large):
+                sent += 1
+                await asyncio.sleep(0)
+                assert sent < 1_000, "memory without limit"
+            await until(lambda: "down" in bed.kinds())
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_connections_that_have_not_proved_themselves_are_few() -> None:
+    async def scenario() -> None:
+        async with Bed(pending_handshakes=3) as bed:
+            idle = [await Peer.dial(bed.port) for _ in range(3)]
+            refused = await Peer.dial(bed.port)
+            assert await refused.ended()
+            for peer in [*idle, refused]:
+                await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_node_with_another_key_stays_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            other = next(name for name in "abc" if name != leader.node_id)
+            await cluster.stop(other)
+            await cluster.start(other, key=b"another")
+            await until(lambda: "does not hold this cluster's key" in caplog.text)
+            await leader.propose([BARRIER])
+            assert not any(p.connected for p in cluster.nodes[other].peers())
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
