@@ -15,9 +15,7 @@ pytestmark = pytest.mark.e2e
 
 def test_created_on_a_follower_readable_everywhere(cluster: Cluster) -> None:
     follower = cluster.followers()[0]
-    made = create(
-        follower, {"name": "everywhere", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
-    )
+    made = create(follower, {"name": "everywhere", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
     reply = follower.request("GET", f"/v1/jobs/{made['id']}")
     index = int(reply.headers["raftsched-index"])
     for node in cluster.nodes:
@@ -47,19 +45,13 @@ def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: Cluster) -> Non
 def test_interval_and_cron_fire_on_their_grid(cluster: Cluster) -> None:
     leader = cluster.leader()
     handler = {"python": "reports:greet"}
-    interval = create(
-        leader, {"trigger": {"every": "1s"}, "handler": handler, "params": {"name": "interval"}}
-    )
-    cron = create(
-        leader, {"trigger": {"cron": "* * * * * *"}, "handler": handler, "params": {"name": "cron"}}
-    )
+    interval = create(leader, {"trigger": {"every": "1s"}, "handler": handler, "params": {"name": "interval"}})
+    cron = create(leader, {"trigger": {"cron": "* * * * * *"}, "handler": handler, "params": {"name": "cron"}})
     assert cron["next_fire_at"] is not None
     for made in (interval, cron):
         rows = wait_instances(cluster, leader, made["id"], 3)
         times = sorted(seconds(r["scheduled_at"]) for r in rows)
-        assert all(
-            later - earlier == pytest.approx(round(later - earlier)) for earlier, later in pairwise(times)
-        )
+        assert all(later - earlier == pytest.approx(round(later - earlier)) for earlier, later in pairwise(times))
         assert len({r["id"] for r in rows}) == len(rows)
         assert leader.request("DELETE", f"/v1/jobs/{made['id']}").status in (200, 204)
     assert seconds(rows[0]["scheduled_at"]) == int(seconds(rows[0]["scheduled_at"]))
@@ -93,9 +85,7 @@ def test_output_comes_back_from_any_node(
     for node in cluster.nodes:
         reply = cluster.wait(
             "the output",
-            lambda node=node: (
-                (r := node.request("GET", f"/v1/instances/{row['id']}/output")).status == 200 and r
-            ),
+            lambda node=node: (r := node.request("GET", f"/v1/instances/{row['id']}/output")).status == 200 and r,
         )
         assert output in reply.body.decode(), reply.body
     if state == "FAILED":
@@ -147,9 +137,7 @@ def test_a_timeout_kills_the_whole_tree(cluster: Cluster) -> None:
     made = create(leader, {"trigger": {"manual": True}, "handler": {"shell": script}, "timeout": "1s"})
     row = wait_final(cluster, leader, run(leader, made["id"]))
     assert row["state"] == "TIMED_OUT"
-    pid = (
-        cluster.node(row["node"]).request("GET", f"/v1/instances/{row['id']}/output").body.decode().split()[0]
-    )
+    pid = cluster.node(row["node"]).request("GET", f"/v1/instances/{row['id']}/output").body.decode().split()[0]
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -188,9 +176,7 @@ def test_pause_resume_edit_delete(cluster: Cluster) -> None:
     assert follower.get(path)["next_fire_at"] is None
     assert leader.request("POST", f"{path}/resume").status == 200
     tag = leader.request("GET", path).headers["etag"]
-    edited = leader.request(
-        "PATCH", path, {"priority": 9}, {"If-Match": tag, "Content-Type": "application/json"}
-    )
+    edited = leader.request("PATCH", path, {"priority": 9}, {"If-Match": tag, "Content-Type": "application/json"})
     assert edited.status == 200, edited.body
     assert edited.json["priority"] == 9
     assert leader.request("PATCH", path, {"priority": 1}, {"If-Match": tag}).status == 412

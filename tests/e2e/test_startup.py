@@ -63,9 +63,7 @@ def test_occupied_port(tmp_path: Path, which: str) -> None:
 
 def test_foreign_data_directories() -> None:
     with Cluster(3) as cluster:
-        made = create(
-            cluster.leader(), {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
-        )
+        made = create(cluster.leader(), {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
         first = cluster.nodes[0]
         http, raft = free_ports(2)
         code, error = start(*flags("n1", first.data, http, raft, f"n1=127.0.0.1:{raft}"))
@@ -97,12 +95,8 @@ def test_a_node_with_a_wiped_disk_waits_and_does_not_count() -> None:
         assert not wiped.ready()
         other = next(n for n in cluster.followers_of(leader) if n is not wiped)
         other.kill()
-        reply = leader.request(
-            "POST", "/v1/jobs", {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
-        )
-        assert reply.status in (503, 504), (
-            "one of three must not accept with the help of a node that lost its disk"
-        )
+        reply = leader.request("POST", "/v1/jobs", {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        assert reply.status in (503, 504), "one of three must not accept with the help of a node that lost its disk"
         other.start()
         cluster.wait("a leader again", lambda: other.get(f"/v1/jobs/{made['id']}")["id"] == made["id"])
 

@@ -1,0 +1,86 @@
+"""A disk that fills up refuses writes with 507 before anything is proposed; nothing is lost, space brings it back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.steps import at, create
+from tests.support.cluster import Cluster, free_ports
+
+pytestmark = pytest.mark.e2e
+
+
+def mount(directory: Path, size: str) -> None:
+    directory.mkdir(parents=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"small file systems cannot be mounted here: {done.stderr.decode().strip()}")
+
+
+@pytest.fixture
+def small_disks(tmp_path: Path) -> Iterator[Path]:
+    """A directory whose n1, n2 and n3 are file systems of 160 MiB each."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting a small file system needs root")
+    mounted = []
+    try:
+        for name in ("n1", "n2", "n3"):
+            mount(tmp_path / name, "160m")
+            mounted.append(tmp_path / name)
+        yield tmp_path
+    finally:
+        for directory in mounted:
+            subprocess.run(["umount", "-l", str(directory)], check=False)
+
+
+def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
+    job = {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
+    with Cluster(3, directory=small_disks) as cluster:
+        leader = cluster.leader()
+        made = create(leader, job)
+        filler = leader.data / "filler"
+        free = shutil.disk_usage(leader.data).free
+        filler.write_bytes(b"\0" * (free - (16 << 20)))
+        reply = cluster.wait("507", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 507 and r)
+        assert reply.headers["content-type"].startswith("application/problem+json")
+        assert "disk" in reply.json["detail"]
+        assert leader.alive
+        assert leader.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]
+        filler.unlink()
+        again = cluster.wait("room again", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 201 and r)
+        for node in cluster.nodes:
+            assert cluster.wait("it to arrive", lambda node=node: node.get(f"/v1/jobs/{again.json['id']}"))
+
+
+def test_no_room_at_all_is_one_line(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting a small file system needs root")
+    data = tmp_path / "tiny"
+    mount(data, "16k")
+    try:
+        http, raft = free_ports(2)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "raftsched", "node", "--id", "n1", "--data", str(data)),
+                *("--http", f"127.0.0.1:{http}", "--raft", f"127.0.0.1:{raft}", "--peers", f"n1=127.0.0.1:{raft}"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        subprocess.run(["umount", "-l", str(data)], check=False)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert "space" in lines[0] or "full" in lines[0]
