@@ -23,9 +23,7 @@ def check(version: str | None = None, source: Path | None = None) -> None:
     except importlib.metadata.PackageNotFoundError:
         raise StartupError(f"pysyncobj is not installed; install pysyncobj=={VERSION}.") from None
     if version != VERSION:
-        raise StartupError(
-            f"pysyncobj {version} is installed; install pysyncobj=={VERSION}, the audited version."
-        )
+        raise StartupError(f"pysyncobj {version} is installed; install pysyncobj=={VERSION}, the audited version.")
     if source is None:
         package = importlib.util.find_spec("pysyncobj")
         if package is None or package.origin is None:

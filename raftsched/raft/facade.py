@@ -321,9 +321,7 @@ class _Links:
         return self._raft._transport.send(peer, frame)
 
 
-def _settle(
-    future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None
-) -> None:
+def _settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
     if future.done():
         return
     if error is not None:

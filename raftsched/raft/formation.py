@@ -31,9 +31,7 @@ def peers_hash(node_ids: list[str]) -> bytes:
 class Formation:
     """Identity and admission. `peers` are the configured nodes with this one, id -> host:port."""
 
-    def __init__(
-        self, node_id: str, peers: dict[str, str], http: str, rng: random.Random, guards: Guards
-    ) -> None:
+    def __init__(self, node_id: str, peers: dict[str, str], http: str, rng: random.Random, guards: Guards) -> None:
         if node_id not in peers:
             raise StartupError(
                 f"The peer list has no node {node_id!r}, only {', '.join(sorted(peers))}; "
@@ -104,9 +102,7 @@ class Formation:
 
     def member_rows(self) -> tuple[Member, ...]:
         """What the first leader proposes as the cluster's members."""
-        return tuple(
-            Member(node, self.addresses[node], self.remembered[node]) for node in sorted(self.remembered)
-        )
+        return tuple(Member(node, self.addresses[node], self.remembered[node]) for node in sorted(self.remembered))
 
     # ------------------------------------------------------------ admission
 

@@ -225,8 +225,7 @@ class Journal:
         drop = 0
         limit = max(0, min(self.durable_index, self._applying) + 1 - self._memory_first)
         while drop < limit and (
-            count - drop > options.memory_max_entries * 3 // 4
-            or self._memory_bytes > options.memory_max_bytes * 3 // 4
+            count - drop > options.memory_max_entries * 3 // 4 or self._memory_bytes > options.memory_max_bytes * 3 // 4
         ):
             self._memory_bytes -= len(self._memory[drop].data)
             drop += 1

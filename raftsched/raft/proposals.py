@@ -209,10 +209,7 @@ class Intake:
         size = commands = 0
         while self._batches:
             batch, bytes_ = self._batches[0]
-            over = (
-                size + bytes_ > options.entry_max_bytes
-                or commands + len(batch[2]) > options.entry_max_commands
-            )
+            over = size + bytes_ > options.entry_max_bytes or commands + len(batch[2]) > options.entry_max_commands
             if chosen and over:
                 break
             self._batches.popleft()

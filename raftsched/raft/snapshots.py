@@ -127,9 +127,7 @@ class Sender:
 
         self._side.submit(job, lambda data, error: self._send_chunk(peer, copy, offset, data, error))
 
-    def _send_chunk(
-        self, peer: str, copy: _Copy, offset: int, data: bytes, error: BaseException | None
-    ) -> None:
+    def _send_chunk(self, peer: str, copy: _Copy, offset: int, data: bytes, error: BaseException | None) -> None:
         transfer = self._transfers.get(peer)
         if transfer is None or copy is not self._copy or transfer.offset != offset:
             return
@@ -138,9 +136,7 @@ class Sender:
             self._give_up(peer)
             return
         meta = copy.meta
-        self._send(
-            peer, SnapshotChunk(self._term, meta.index, meta.term, meta.size, meta.sha256, offset, data)
-        )
+        self._send(peer, SnapshotChunk(self._term, meta.index, meta.term, meta.size, meta.sha256, offset, data))
 
     def answered(self, peer: str, m: SnapshotAnswer) -> None:
         transfer, copy = self._transfers.get(peer), self._copy
@@ -244,9 +240,7 @@ class Receiver:
             return
         self._offset = m.offset + len(m.data)
         if self._offset >= meta.size:
-            if self._guards.snapshot_verified and (
-                self._offset != meta.size or self._digest.digest() != meta.sha256
-            ):
+            if self._guards.snapshot_verified and (self._offset != meta.size or self._digest.digest() != meta.sha256):
                 log.warning("a snapshot from %s arrived damaged; waiting for another", peer)
                 self.discard()
                 return

@@ -67,9 +67,7 @@ class Link(asyncio.Protocol):
     # ------------------------------------------------------------ asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            asyncio.Transport, transport
-        )  # uvloop's is one by its methods, not by its class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods, not by its class
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

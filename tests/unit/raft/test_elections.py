@@ -64,9 +64,7 @@ def test_a_repeated_vote_counts_once(tmp_path: Path) -> None:
 def test_leadership_opens_with_its_own_entry_and_forms_the_cluster(tmp_path: Path) -> None:
     b = Solo(tmp_path)
     term = b.lead()
-    commands = [
-        c for batch in decode_entry(b.journal.entries(1, 1000)[0].data).batches for c in batch.commands
-    ]
+    commands = [c for batch in decode_entry(b.journal.entries(1, 1000)[0].data).batches for c in batch.commands]
     assert commands[0] == OpenLeadership(epoch=term, leader="b")
     assert isinstance(commands[1], Form)
     assert [m.node for m in commands[1].members] == ["a", "b", "c"]

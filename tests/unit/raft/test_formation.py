@@ -159,9 +159,7 @@ def test_members_come_from_the_state_once_formed(tmp_path: Path) -> None:
     net.run(1.0)
     for name, store in net.stores.items():
         meta = msgspec.msgpack.decode(store.tables[Table.META][b"meta"], type=Meta)
-        assert {m.node: m.store_id for m in meta.members} == {
-            n: s.own["store_id"] for n, s in net.stores.items()
-        }
+        assert {m.node: m.store_id for m in meta.members} == {n: s.own["store_id"] for n, s in net.stores.items()}
         assert net.nodes[name].replica.formation.cluster_id == meta.cluster_id
 
 

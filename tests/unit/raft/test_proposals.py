@@ -153,9 +153,7 @@ def test_a_batch_proposed_twice_is_applied_once(tmp_path: Path) -> None:
         b.feed("a", codec.Propose(term, [(7, 1, [unique(1)])]))
     applied: list[bool] = []
     b.replica.subscribe(
-        lambda entries: applied.extend(
-            x.answers is not None for e in entries for x in e.batches if x.origin == 7
-        )
+        lambda entries: applied.extend(x.answers is not None for e in entries for x in e.batches if x.origin == 7)
     )
     b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
     assert applied == [True, False]

@@ -121,9 +121,7 @@ def test_a_load_that_fails_stops_the_node_and_acknowledges_nothing(tmp_path: Pat
     assert b.take(codec.AppendAnswer) == []
 
 
-def leader_with_compacted_log(
-    tmp_path: Path, guards: Guards, side: ManualWriter | None = None
-) -> tuple[Solo, int]:
+def leader_with_compacted_log(tmp_path: Path, guards: Guards, side: ManualWriter | None = None) -> tuple[Solo, int]:
     a = Solo(tmp_path, guards, node="a", options=SMALL, side=side)
     term = a.lead()
     for number in range(8):

@@ -121,9 +121,9 @@ def test_no_pickle_is_ever_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_parts_of_the_library_that_are_not_used_raise(tmp_path: Path, name: str) -> None:
     from tests.support.raft_replica import Solo
 
-    engine = Solo(tmp_path).engine
+    core = Solo(tmp_path).engine._core
     with pytest.raises(RuntimeError, match="not used"):
-        getattr(engine, name)({"type": "append_entries"}, None)
+        getattr(core, name)({"type": "append_entries"}, None)
 
 
 def test_the_library_opens_no_descriptors(tmp_path: Path) -> None:
