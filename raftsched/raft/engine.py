@@ -267,6 +267,8 @@ class Engine:
 
     def campaign(self) -> None:
         """A new term, with a vote for oneself that is durable before anybody hears of it."""
+        if self.installing:
+            return
         self._postpone_election(self._clock.monotonic())
         self._core.leader = None
         self._core.role = CANDIDATE

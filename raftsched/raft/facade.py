@@ -78,6 +78,7 @@ class Raft:
         self._clock = clock
         self._on_fatal = on_fatal
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._durable: asyncio.Future[None] | None = None  # the identity is on the disk
         self._woken = False
         self._timer: asyncio.TimerHandle | None = None
         self._handlers: dict[str, Callable[[str, bytes], None]] = {}
@@ -126,12 +127,12 @@ class Raft:
     async def start(self) -> None:
         """Makes this node's identity durable, listens, and dials the peers."""
         self._loop = asyncio.get_running_loop()
-        durable: asyncio.Future[None] = self._loop.create_future()
-        self._replica.hold(partial(durable.set_result, None))
+        self._durable = self._loop.create_future()
+        self._replica.hold(partial(self._durable.set_result, None))
         self.wake()
-        await durable
         formation = self._replica.formation
         try:
+            await self._durable
             await self._transport.start({p: formation.addresses[p] for p in formation.members})
         except BaseException:
             await self.stop()
@@ -162,7 +163,9 @@ class Raft:
         self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
 
     def _fatal(self, error: BaseException) -> None:
-        if self._on_fatal is not None:
+        if self._durable is not None and not self._durable.done():
+            self._durable.set_exception(StartupError(f"The store cannot be written: {error}."))
+        elif self._on_fatal is not None:
             self._on_fatal(error)
 
     # ------------------------------------------------------------ state

@@ -151,7 +151,7 @@ class Formation:
     def connected(self, peer: Hello) -> dict[str, bytes] | None:
         """A welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
         self._seen[peer.node] = peer
-        if self.armed:
+        if self.armed or self.remembered:
             return None
         if peer.remembered.get(self.node_id) == self.store_id:
             return dict(peer.remembered)  # it counted this very disk in when it saw everybody empty

@@ -223,7 +223,7 @@ class Journal:
         if count <= options.memory_max_entries and self._memory_bytes <= options.memory_max_bytes:
             return
         drop = 0
-        limit = max(0, min(self.durable_index, self._applying) + 1 - self._memory_first)
+        limit = max(0, self.durable_index + 1 - self._memory_first)
         while drop < limit and (
             count - drop > options.memory_max_entries * 3 // 4 or self._memory_bytes > options.memory_max_bytes * 3 // 4
         ):

@@ -133,7 +133,7 @@ class Replica:
         return self._links.send(peer, frame)
 
     def hold(self, action: Action) -> None:
-        self.driver.hold(action)
+        self.driver.hold(partial(self._safely, action))
 
     def may_vote(self) -> bool:
         return self.formation.armed or not self.guards.wiped_disk_refused
@@ -200,7 +200,7 @@ class Replica:
                 self._on_chunk(peer, frame)
             case codec.SnapshotAnswer():
                 self.sender.answered(peer, frame)
-            case codec.Hello():
+            case codec.Hello() if frame.node == peer:
                 self._known(frame)
             case _:
                 log.warning("%s sent a %s out of place", peer, type(frame).__name__)
@@ -345,7 +345,7 @@ class Replica:
             return
         for name, value in self.formation.arm(disks).items():
             self.journal.put_local(name, value)
-        self.driver.hold(self._armed)
+        self.hold(self._armed)
 
     def _armed(self) -> None:
         self.formation.armed = True
@@ -356,26 +356,36 @@ class Replica:
     # ------------------------------------------------------------ snapshots
 
     def _on_chunk(self, peer: str, m: codec.SnapshotChunk) -> None:
-        engine, journal = self.engine, self.journal
+        engine = self.engine
         if m.term < engine.term:
             self._links.send(peer, codec.AppendAnswer(engine.term, 0, False, False))
             return
         engine.follow(peer, m.term)
         if engine.installing:
             return
-        if self.guards.snapshot_never_rewinds:
-            if m.index <= journal.commit_index:
-                held = codec.AppendAnswer(engine.term, journal.commit_index + 1, True, False)
-                self.driver.hold(partial(self.send, peer, held))  # type: ignore[arg-type]
-                return
-            if journal.term(m.index) == m.snapshot_term:
-                engine.commit_to(m.index)
-                held = codec.AppendAnswer(engine.term, m.index + 1, True, False)
-                self.driver.hold(partial(self.send, peer, held))  # type: ignore[arg-type]
-                return
-        self.receiver.chunk(peer, m)
+        if not self._has_snapshot(peer, m.index, m.snapshot_term):
+            self.receiver.chunk(peer, m)
+
+    def _has_snapshot(self, peer: str, index: int, term: int) -> bool:
+        """True when this node has all that a snapshot holds: its sender is told where to go on."""
+        engine, journal = self.engine, self.journal
+        if not self.guards.snapshot_never_rewinds:
+            return False
+        if index > journal.commit_index:
+            if journal.term(index) != term:
+                return False
+            engine.commit_to(index)  # a snapshot holds what is committed, and here is the same entry
+        answer = codec.AppendAnswer(engine.term, journal.commit_index + 1, True, False)
+        self.hold(lambda: self._answer(peer, answer))
+        return True
+
+    def _answer(self, peer: str, frame: codec.Frame) -> None:
+        self._links.send(peer, frame)
 
     def _install(self, peer: str, path: Path, meta: SnapshotMeta) -> None:
+        if self._has_snapshot(peer, meta.index, meta.term):  # entries went on while it was on its way
+            path.unlink(missing_ok=True)
+            return
         self.engine.installing = True
 
         def job() -> None:

@@ -149,7 +149,7 @@ class Link(asyncio.Protocol):
 
     def _shake(self, frame: codec.Frame) -> None:
         if isinstance(frame, codec.Refused):
-            self._owner.log_once(f"{self.name} refuses this node: {frame.reason}")
+            self._owner.log_once(f"{self.name} refuses this node: {frame.reason[:400]!r}")
             self.close()
         elif self.expected is None:
             self._shake_accepted(frame)

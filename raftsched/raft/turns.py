@@ -121,10 +121,10 @@ class TurnDriver:
         """Starts a turn if one is due; True when it did."""
         if self.busy or self.stopped:
             return False
-        if self._exclusive:
-            self._start(*self._exclusive.pop(0))
-            return True
-        if not self._journal.dirty:
+        if not self._journal.dirty:  # what was gathered first goes first: messages may be held for it
+            if self._exclusive:
+                self._start(*self._exclusive.pop(0))
+                return True
             return False
         turn = self._journal.take()
         self._running_held, self._held = self._held, []

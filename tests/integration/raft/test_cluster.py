@@ -139,6 +139,24 @@ def test_a_disk_error_stops_the_node_and_says_so_once(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path, "a") as cluster:
+            store = Store.open(tmp_path / "a", sync=False)
+
+            def broken(turn: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            store.run_turn = broken  # type: ignore[method-assign, assignment]
+            peers = cluster.addresses
+            node = Raft(store, "a", peers["a"], peers, None, b"", SystemClock(), random.Random(), "", options=FAST)
+            with pytest.raises(StartupError, match="No space left"):
+                await node.start()
+            store.close()
+
+    asyncio.run(scenario())
+
+
 def test_an_occupied_port_stops_the_start(tmp_path: Path) -> None:
     async def scenario() -> None:
         with listening() as taken:

@@ -158,12 +158,12 @@ def test_an_entry_fits_one_message(tmp_path: Path, guarded: bool) -> None:
     """Larger ones would never get through a follower's frame limit."""
     b = Solo(tmp_path, Guards(entries_below_batch=guarded))
     b.lead()
-    b.engine.append(bytes(OPTIONS.append_max_bytes + 1)) if not guarded else None
     if guarded:
         with pytest.raises(RuntimeError, match="does not fit"):
             b.engine.append(bytes(OPTIONS.append_max_bytes + 1))
         assert b.journal.last_index == 1
     else:
+        b.engine.append(bytes(OPTIONS.append_max_bytes + 1))
         assert b.journal.last_index == 2
         assert len(codec.payload(codec.Append(1, 1, 1, 0, [(1, bytes(OPTIONS.append_max_bytes + 1))]))) > (
             OPTIONS.append_max_bytes

@@ -181,3 +181,52 @@ def test_an_unanswered_transfer_starts_again(tmp_path: Path) -> None:
     again = a.take(codec.SnapshotChunk, "c")
     assert again
     assert {f.offset for f in again} == {0}
+
+
+def test_entries_that_overtake_a_snapshot_win(tmp_path: Path) -> None:
+    """While its last chunk is being written, the follower gets there by entries."""
+    side = ManualWriter()
+    b = Solo(tmp_path, side=side)
+    meta, data = snapshot(tmp_path, 4, 1)
+    b.feed("a", *chunks(meta, data, 1, size=len(data)))
+    b.feed("a", append(1, 0, 0, [1] * 8, commit=6))
+    side.run()
+    b.settle()
+    assert b.fatal == []
+    assert (b.journal.last_index, b.journal.applied_index) == (8, 6)
+    assert list(tmp_path.glob("receive-*")) == []
+    assert b.take(codec.AppendAnswer)[-1].next_index >= 7
+
+
+def test_what_was_gathered_before_a_snapshot_is_written_before_it(tmp_path: Path) -> None:
+    """Its acknowledgement is held for it, and must not leave for entries that the load swept away unwritten."""
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    b.feed("a", append(1, 0, 0, [1]))  # its turn is running
+    b.feed("a", append(1, 1, 1, [1] * 3))  # gathered
+    meta, data = snapshot(tmp_path, 40, 1)
+    b.feed("a", *chunks(meta, data, 1, size=len(data)))
+    writes: list[tuple[int, int]] = []
+    while writer.jobs:
+        writer.run()
+        writes.append(b.store.log_bounds())
+        b.settle()
+    assert (1, 4) in writes
+    assert b.journal.applied_index == 40
+    assert [f.next_index for f in b.take(codec.AppendAnswer)] == [2, 5, 41]
+
+
+def test_no_election_while_a_snapshot_is_loaded(tmp_path: Path) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    b.feed("a", codec.Ping(1, 1))
+    writer.run()
+    meta, data = snapshot(tmp_path, 40, 1)
+    b.feed("a", *chunks(meta, data, 1, size=len(data)))
+    assert b.engine.installing
+    b.feed("a", codec.TimeoutNow(1))
+    b.pass_time(3.0)
+    assert (b.engine.role, b.engine.term) == ("follower", 1)
+    writer.run()
+    b.settle()
+    assert b.journal.applied_index == 40
