@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -27,6 +28,8 @@ log = logging.getLogger("raftsched.leader")
 
 TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
 FIRE_BATCH = 500
+RELOAD_AFTER_MS = 500
+IN_FLIGHT = 8  # batches of fires and timers on their way through the log
 PRUNE_ROWS = 1_000
 PRUNE_EVERY_MS = 1_000
 ORIGINS_EVERY_MS = 10 * 60_000
@@ -127,16 +130,18 @@ class Leader:
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
         """A worker's heartbeat: msgpack [session, holds, sent_boot_ms, wall_ms]. Answers with what is granted."""
-        if self._term is None or not self._raft.leading:
+        term = self._term
+        if term is None or not term.is_current:
             return
         try:
             session, holds, sent_ms, _ = msgspec.msgpack.decode(payload, type=tuple[int, bool, int, int])
         except msgspec.DecodeError:
             log.warning("malformed heartbeat from %s dropped", peer)
             return
-        now = self._clock.boot_ms()
-        term = self._term
-        grant = term.leases.heartbeat(session, peer, holds, self._raft.quorum_sent_at_ms(), now)
+        sent = self._raft.quorum_sent_at_ms()
+        now = self._clock.boot_ms()  # after what it is compared with
+        grant = term.leases.heartbeat(session, peer, holds, sent, now)
+        term.heard(session, holds, now)
         if grant > 0:
             self._raft.send(peer, "grant", msgspec.msgpack.encode((session, sent_ms, grant)))
         if holds and term.dispatcher.backlog:
@@ -201,25 +206,39 @@ class _Term:
         self._read = leader.read
         self._clock = leader.clock
         wall = self._clock.wall_ms()
-        window_ms, count = leader.window
-        self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
-        self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
         self.dispatcher = Dispatcher(self._read, self._raft.node_id)
         with self._read() as view:
             self.since = view.applied_index  # what was applied up to here is in what is read now
-            self._settings = decode_meta(view.get(Table.META, META_KEY)).settings
+            meta = decode_meta(view.get(Table.META, META_KEY))
+            self._settings = meta.settings
+            self._others = sum(1 for m in meta.members if m.node != self._raft.node_id)
             sessions = [s for _, raw in view.scan(Table.SESSIONS) if (s := decode_session(raw)).open]
             for session in sessions:
                 self.dispatcher.opened(session, count_running(view, session.id))
-        self.leases = Leases(sessions, self._clock.boot_ms())
+        # Read after `since`: what is committed in between is in here, and comes once more as an action, which does no
+        # harm. The other way round it would be in neither.
+        window_ms, count = leader.window
+        self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
+        self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
         self._owed = set(firing.owed(self._read))
+        self._due_now: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
+        self._in_flight = 0  # batches of fires and timers proposed and not answered
+        self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
+        self._reload_ms: int | None = None  # boot clock: when to read the tables again
+        self._since_ms = self._clock.boot_ms()
+        self.leases = Leases(sessions, self._since_ms)
+        self._follower_seen_ms = self._since_ms
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
         self._next_origins_ms = wall + ORIGINS_EVERY_MS
         self._pruning = False
 
+    def heard(self, session: int, holds: bool, now_ms: int) -> None:
+        if holds and session != self.dispatcher.own_session:
+            self._follower_seen_ms = now_ms
+
     @property
-    def _current(self) -> bool:
+    def is_current(self) -> bool:
         return self._leader.current is self and self._raft.leading and self._raft.term == self.number
 
     # ------------------------------------------------------------ actions after commit
@@ -233,7 +252,7 @@ class _Term:
                     self.due.add(u64(action.job_id), action.fire_at_ms, now)
                     soon = True
                 case c.InstanceReady():
-                    self.dispatcher.backlog = True
+                    self.dispatcher.ready(action.instance)
                 case c.AttemptAssigned():
                     self.dispatcher.applied(action.instance, action.session)
                 case c.AttemptEnded():
@@ -269,16 +288,21 @@ class _Term:
 
     def tick(self) -> float:
         """Does what is due; returns how many ms to sleep at most."""
-        if not self._current:
+        if not self.is_current:
             return TICK_MS
         self._watch_leases()
         now = self._clock.wall_ms()
-        self._fire(now)
-        for at_ms, key in self.timers.advance(now):
-            self._propose_later([firing.wake_command(at_ms, key)])
+        if self._reload_ms is not None and self._clock.boot_ms() >= self._reload_ms:
+            self._read_again(now)
+        more = self._fire(now)
+        self._wake(now)
         self._schedule_owed(now)
         self._prune(now)
         self.pump()
+        if more:
+            return 0
+        if self._in_flight >= IN_FLIGHT:
+            return TICK_MS
         upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
         return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
 
@@ -286,7 +310,8 @@ class _Term:
         now = self._clock.boot_ms()
         sent = self._raft.quorum_sent_at_ms()
         ttl = self.leases.shortest_ttl_ms() or self._settings.session_ttl_ms
-        if sent is None or must_step_down(now - sent, ttl):
+        # the first round of this leadership may still be on its way
+        if must_step_down(now - (self._since_ms if sent is None else sent), ttl):
             log.warning("no majority has answered for too long; leadership is given away")
             self._raft.step_down()
             return
@@ -297,7 +322,18 @@ class _Term:
                 self._propose_later([EndSession(session, self.number)])
 
     def _assignable(self, session: int) -> bool:
+        if session == self.dispatcher.own_session and not self._may_run_here():
+            return False
         return self.leases.assignable(session, self._boot_now)
+
+    def _may_run_here(self) -> bool:
+        """The leader's own node is taken into account when a follower is there to be preferred, or when none has been
+        for a TTL; not while the followers' sessions are only just being opened."""
+        return (
+            self._others == 0
+            or self.leases.any_assignable(self._boot_now, but=self.dispatcher.own_session)
+            or self._boot_now - self._follower_seen_ms > self._settings.session_ttl_ms
+        )
 
     def _quorum_fresh(self) -> bool:
         self._boot_now = self._clock.boot_ms()
@@ -309,30 +345,44 @@ class _Term:
 
     # ------------------------------------------------------------ fire and assign
 
-    def _fire(self, now_ms: int) -> None:
-        due = self.due.advance(now_ms)
-        if not due:
-            return
-        fresh = self._quorum_fresh()
-        jobs = firing.due_jobs(self._read, [key for _, key in due], now_ms)
+    def _fire(self, now_ms: int) -> bool:
+        """Fires a bounded number of what is due, and no more than the log keeps up with: after an outage a million
+        may be. True: there is more, and it can go on."""
+        if not self._due_now:
+            self._due_now.extend(key for _, key in self.due.advance(now_ms))
+            self._due_ms = now_ms
+        if not self._due_now or self._in_flight >= IN_FLIGHT:
+            return False
+        keys = [self._due_now.popleft() for _ in range(min(FIRE_BATCH, len(self._due_now)))]
+        direct = self._quorum_fresh() and not self.dispatcher.backlog
         batch: list[Command] = []
-        direct = fresh and not self.dispatcher.backlog
-        for job in jobs:
-            batch.append(firing.fire_command(job, now_ms, self._settings.catch_up_max))
-            key = firing.startable(job) if direct else None
+        for job in firing.due_jobs(self._read, keys, max(now_ms, self._due_ms)):
+            command = firing.fire_command(job, now_ms, self._settings.catch_up_max)
+            batch.append(command)
+            key = firing.startable(job) if direct and isinstance(command, Fire) else None
             if key is not None:
                 assign = self.dispatcher.place(key, job.policy, self._assignable)
                 if assign is not None:
                     batch.append(assign)
+        if batch:
+            self._propose_paced(batch)
+        return bool(self._due_now) and self._in_flight < IN_FLIGHT
+
+    def _wake(self, now_ms: int) -> None:
+        if self._in_flight >= IN_FLIGHT:
+            return
+        batch: list[Command] = []
+        for at_ms, key in self.timers.advance(now_ms):
+            batch.append(firing.wake_command(at_ms, key))
             if len(batch) >= FIRE_BATCH:
-                self._propose_later(batch)
+                self._propose_paced(batch)
                 batch = []
         if batch:
-            self._propose_later(batch)
+            self._propose_paced(batch)
 
     def pump(self) -> None:
         """Assigns what waits to who is free."""
-        if not self.dispatcher.backlog or not self._current or not self._quorum_fresh():
+        if not self.dispatcher.backlog or not self.is_current or not self._quorum_fresh():
             return
         assigns = self.dispatcher.pump(self._assignable)
         if assigns:
@@ -352,17 +402,33 @@ class _Term:
     def _propose_later(self, batch: list[Command]) -> None:
         self._leader.spawn(self._propose(batch))
 
+    def _propose_paced(self, batch: list[Command]) -> None:
+        self._in_flight += 1
+        self._leader.spawn(self._propose_and_go_on(batch))
+
+    async def _propose_and_go_on(self, batch: list[Command]) -> None:
+        try:
+            await self._propose(batch)
+        finally:
+            self._in_flight -= 1
+            if self._due_now or self._in_flight == IN_FLIGHT - 1:
+                self._leader.poke()
+
     async def _propose(self, batch: list[Command]) -> None:
         try:
             answers = await self._raft.propose([encode(command) for command in batch], PROPOSE_TIMEOUT_S)
         except RaftschedError as error:
-            if self._current:
+            if self.is_current:
                 log.warning(
-                    "%d commands of the leader were not confirmed (%s); reading the tables again",
+                    "%d commands of the leader were not confirmed (%s); the tables are read again",
                     len(batch),
                     error,
                 )
-                self._read_again(batch)
+                for command in batch:
+                    if isinstance(command, Assign):
+                        self.dispatcher.refused(command.instance)
+                if self._reload_ms is None:  # not at once: many may fail together
+                    self._reload_ms = self._clock.boot_ms() + RELOAD_AFTER_MS
             return
         for command, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Rejected) and isinstance(command, Assign):
@@ -370,16 +436,13 @@ class _Term:
             elif isinstance(answer, Rejected) and isinstance(command, Fire) and answer.code != "stale":
                 log.error("a fire was refused: %s", answer.detail)
 
-    def _read_again(self, batch: list[Command]) -> None:
-        """Nothing is known of the batch: the tables say what is still to be done."""
-        now = self._clock.wall_ms()
-        for command in batch:
-            if isinstance(command, Assign):
-                self.dispatcher.refused(command.instance)
+    def _read_again(self, now_ms: int) -> None:
+        """Nothing is known of some batches: the tables say what is still to be done."""
+        self._reload_ms = None
+        self._due_now.clear()
         self._owed.update(firing.owed(self._read))
-        self.due.reload(now)
-        self.timers.reload(now)
-        self._leader.poke()
+        self.due.reload(now_ms)
+        self.timers.reload(now_ms)
 
     # ------------------------------------------------------------ retention
 
@@ -399,7 +462,7 @@ class _Term:
     async def _prune_all(self, until_ms: int) -> None:
         """One bounded command after the other, so that others get their turns in between."""
         try:
-            while self._current:
+            while self.is_current:
                 answers = await self._raft.propose([encode(Prune(until_ms, PRUNE_ROWS))], PROPOSE_TIMEOUT_S)
                 done = answers[0]
                 if not isinstance(done, c.Accepted) or (done.number or 0) < PRUNE_ROWS:

@@ -69,6 +69,10 @@ class Leases:
             return False
         return now_ms - lease.heard_at_ms < lease.ttl_ms // 2
 
+    def any_assignable(self, now_ms: int, *, but: int) -> bool:
+        """Whether a session other than `but` is."""
+        return any(s != but and self.assignable(s, now_ms) for s in self._leases)
+
     def over(self, now_ms: int) -> list[int]:
         """Sessions to declare over now. From here on nothing is granted to them."""
         result = []

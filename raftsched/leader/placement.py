@@ -29,22 +29,27 @@ class NodeLoad:
         return self.session.slots - self.running
 
     def can(self, policy: Policy) -> bool:
-        if self.drained or (policy.handler_need and policy.handler_need not in self.handlers):
+        return not self.drained and self.fits(policy)
+
+    def fits(self, policy: Policy) -> bool:
+        """It has the handler and the labels, drained or not."""
+        if policy.handler_need and policy.handler_need not in self.handlers:
             return False
         return self.labels.issuperset(policy.node_labels)
 
 
 def place(nodes: Iterable[NodeLoad], policy: Policy) -> NodeLoad | None:
     """The eligible node with the least load per slot; ties go to the one with the fewest assignments so far. A node
-    whose load is above twice the eligible minimum (counted as at least 1) gets nothing. The leader is eligible only when
+    whose load is above twice the eligible minimum (counted as at least 1) gets nothing; one that is full is no longer
+    eligible, else a small node would keep a large one idle. The leader is eligible only when
     nobody else is. None: nobody can take it now."""
     eligible = [n for n in nodes if n.can(policy)]
     followers = [n for n in eligible if not n.leader]
     candidates = followers or eligible
     if not candidates:
         return None
-    limit = 2 * max(1, min(n.running for n in candidates))
-    free = [n for n in candidates if n.free > 0 and n.running <= limit]
+    free = [n for n in candidates if n.free > 0]
     if not free:
         return None
-    return min(free, key=lambda n: (n.running / n.session.slots, n.scheduled))
+    limit = 2 * max(1, min(n.running for n in free))
+    return min((n for n in free if n.running <= limit), key=lambda n: (n.running / n.session.slots, n.scheduled))

@@ -69,10 +69,9 @@ class Wheel(Generic[K]):
         return True
 
     def advance(self, now_ms: int) -> list[tuple[int, K]]:
-        """Takes out and returns (due time, key) of all that is due by `now_ms`, in order of time. A clock that went
-        back hands out nothing until it has caught up."""
-        due = list(self._late)
-        self._late.clear()
+        """Takes out and returns (due time, key) of all that is due by `now_ms`, in order of time. With a clock that
+        went back that is what was due by then, and no more."""
+        due = self._take_late(now_ms)
         while self._now < now_ms:
             if self._now & _MASK == _MASK:  # time enters the next coarse slot
                 if not self._fine_bits and not any(self._coarse):
@@ -85,6 +84,16 @@ class Wheel(Generic[K]):
         result = [(self._at.pop(key), key) for key in due]
         result.sort(key=lambda item: item[0])
         return result
+
+    def _take_late(self, now_ms: int) -> list[K]:
+        if now_ms >= self._now:
+            due = list(self._late)
+            self._late.clear()
+            return due
+        due = [key for key in self._late if self._at[key] <= now_ms]
+        for key in due:
+            del self._late[key]
+        return due
 
     def _take_fine(self, end_ms: int, due: list[K]) -> None:
         bits = self._fine_bits & ((2 << (end_ms & _MASK)) - 1)
@@ -111,7 +120,7 @@ class Wheel(Generic[K]):
         if not self._at:
             return None
         if self._late:
-            return self._now
+            return min(self._at[key] for key in self._late)
         base = self._now & ~_MASK
         if self._fine_bits:
             return base + (self._fine_bits & -self._fine_bits).bit_length() - 1

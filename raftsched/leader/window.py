@@ -13,6 +13,7 @@ from raftsched.leader.wheel import Wheel
 
 WINDOW_MS = 10 * 60_000
 COUNT_MAX = 100_000
+BACK_MS = 1_000  # a clock that goes back by more than this is a new one
 
 
 class Window:
@@ -32,6 +33,7 @@ class Window:
         self._window_ms = min(window_ms, Wheel.SPAN_MS // 2)
         self._count_max = count_max
         self._wheel: Wheel[bytes] = Wheel(now_ms)
+        self._advanced_ms = now_ms
         self._horizon_ms = -1  # rows due up to here are in the wheel
         self.load(now_ms)
 
@@ -70,16 +72,19 @@ class Window:
     def reload(self, now_ms: int) -> None:
         """Forgets what is in memory and reads again from the start of the table."""
         self._wheel = Wheel(now_ms)
+        self._advanced_ms = now_ms
         self._horizon_ms = -1
         self.load(now_ms)
 
     def advance(self, now_ms: int) -> list[tuple[int, bytes]]:
         """(due time, key) of what is due; loads on when the window runs low."""
+        if now_ms < self._advanced_ms - BACK_MS:
+            self.reload(now_ms)  # the clock was set back: what was "late" by the old one is ahead again
+        self._advanced_ms = max(now_ms, self._advanced_ms)
         due = self._wheel.advance(now_ms)
         if self._horizon_ms - now_ms < self._window_ms // 2 and len(self._wheel) <= self._count_max // 2:
             self.load(now_ms)
-            if self._horizon_ms < now_ms or (not due and self._wheel.next_ms() is not None):
-                due += self._wheel.advance(now_ms)
+            due += self._wheel.advance(now_ms)
         return due
 
     def next_ms(self, now_ms: int) -> int:

@@ -1,0 +1,266 @@
+"""The dispatcher over a real READY table."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import decode_session
+from raftsched.core.commands import Assign, AttemptAssigned, AttemptEnded, InstanceReady
+from raftsched.core.model import Outcome, Overlap
+from raftsched.core.tables import Table, u64
+from raftsched.leader import dispatcher as module
+from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.placement import place
+from tests.support.memory_view import MemoryView, World
+
+
+class House:
+    """A world, and a dispatcher that is told of everything."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.dispatcher = Dispatcher(self.read, "n1")
+        self.silent: set[int] = set()
+        self.requests = 0
+
+    @contextmanager
+    def read(self) -> Iterator[MemoryView]:
+        yield self.world.view
+
+    def session(self, node: str, slots: int = 100, handlers: tuple[str, ...] = ("exec",)) -> int:
+        raw = self.world.view.get(Table.NODES, node.encode())
+        replaces = 0 if raw is None else int.from_bytes(raw, "big")
+        number = self.world.ok(c.OpenSession(node, replaces, "b", b"", slots, (), handlers)).number
+        assert number is not None
+        stored = self.world.view.get(Table.SESSIONS, u64(number))
+        assert stored is not None
+        self.dispatcher.opened(decode_session(stored), count_running(self.world.view, number))
+        return number
+
+    def ready(self, count: int = 1, need: str = "exec", priority: int = 5) -> list[bytes]:
+        job = self.world.create(overlap=Overlap.ALLOW, handler_need=need, priority=priority)
+        keys = []
+        for _ in range(count):
+            self.requests += 1
+            self.world.forward(1)
+            keys.append(self.world.run_now(job, self.requests))
+            self.tell()
+        return keys
+
+    def tell(self) -> None:
+        for action in self.world.actions:
+            match action:
+                case InstanceReady():
+                    self.dispatcher.ready(action.instance)
+                case AttemptAssigned():
+                    self.dispatcher.applied(action.instance, action.session)
+                case AttemptEnded():
+                    self.dispatcher.attempt_ended(action.session)
+                case _:
+                    pass
+
+    def assignable(self, session: int) -> bool:
+        return session not in self.silent
+
+    def pump(self) -> list[Assign]:
+        return self.dispatcher.pump(self.assignable)
+
+    def apply(self, assigns: list[Assign]) -> None:
+        for assign in assigns:
+            answer = self.world.do(assign)
+            self.tell()
+            if isinstance(answer, c.Rejected):
+                self.dispatcher.refused(assign.instance)
+
+    def running(self) -> dict[str, int]:
+        return {name: load.running for name, load in self.dispatcher.loads().items()}
+
+
+def test_priority_then_first_come() -> None:
+    house = House()
+    low = house.ready(3, priority=2)
+    high = house.ready(3, priority=8)
+    house.session("n2", slots=4)
+    assert [a.instance for a in house.pump()] == [*high, low[0]]
+
+
+def test_nothing_is_assigned_twice() -> None:
+    house = House()
+    house.session("n2")
+    house.ready(5)
+    first = house.pump()
+    assert len(first) == 5
+    assert house.pump() == []
+    house.apply(first)
+    assert house.pump() == []
+    assert house.running() == {"n2": 5}
+
+
+def test_spread_over_the_followers() -> None:
+    house = House()
+    for node in ("n1", "n2", "n3"):
+        house.session(node)
+    house.ready(40)
+    house.apply(house.pump())
+    assert house.running() == {"n1": 0, "n2": 20, "n3": 20}
+
+
+def test_no_more_than_there_are_slots() -> None:
+    house = House()
+    house.session("n2", slots=3)
+    keys = house.ready(5)
+    assigns = house.pump()
+    assert len(assigns) == 3
+    house.apply(assigns)
+    assert house.dispatcher.backlog
+    house.world.end(keys[0], Outcome.SUCCEEDED)
+    house.tell()
+    assert [a.instance for a in house.pump()] == [keys[3]]
+
+
+def test_refused_ones_come_again() -> None:
+    house = House()
+    house.session("n2")
+    keys = house.ready(2)
+    house.pump()
+    assert not house.dispatcher.backlog
+    house.dispatcher.refused(keys[0])
+    assert house.running() == {"n2": 1}
+    assert [a.instance for a in house.pump()] == [keys[0]]
+    house.dispatcher.refused(b"unheard of")
+
+
+def test_what_an_earlier_leadership_assigned_is_counted_where_it_went() -> None:
+    house = House()
+    first, second = house.session("n2"), house.session("n3")
+    (key,) = house.ready(1)
+    (mine,) = house.pump()
+    other = second if mine.session == first else first
+    house.apply([Assign(key, other)])  # was in the log before ours
+    house.apply([mine])
+    loads = {load.session.id: load.running for load in house.dispatcher.loads().values()}
+    assert loads == {other: 1, mine.session: 0}
+
+
+def test_counts_from_the_tables_at_the_start() -> None:
+    house = House()
+    session = house.session("n2")
+    house.ready(3)
+    house.apply(house.pump())
+    fresh = Dispatcher(house.read, "n1")
+    stored = house.world.view.get(Table.SESSIONS, u64(session))
+    assert stored is not None
+    fresh.opened(decode_session(stored), count_running(house.world.view, session))
+    assert [n.running for n in fresh.loads().values()] == [3]
+
+
+class TestWhatNobodyCanTake:
+    def test_does_not_hold_up_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PASS_OVER", 10)
+        house = House()
+        house.session("n2")
+        house.ready(50, need="call:nobody", priority=9)
+        keys = house.ready(3)
+        got = [a.instance for _ in range(12) for a in house.pump()]
+        assert got == keys
+
+    def test_is_no_backlog(self) -> None:
+        """Else one such run would slow down every other in the cluster."""
+        house = House()
+        house.session("n2")
+        house.ready(2, need="call:nobody")
+        assert house.pump() == []
+        assert not house.dispatcher.backlog
+
+    def test_is_taken_when_somebody_comes_who_can(self) -> None:
+        house = House()
+        house.session("n2")
+        keys = house.ready(2, need="call:later")
+        assert house.pump() == []
+        house.session("n3", handlers=("call:later",))
+        assert [a.instance for a in house.pump()] == keys
+
+    def test_made_anew_it_is_looked_at_anew(self) -> None:
+        house = House()
+        house.session("n2")
+        (key,) = house.ready(1, need="call:nobody")
+        assert house.pump() == []
+        job = house.world.job(house.world.instance(key).job_id)
+        house.world.edit(job, handler_need="exec")
+        house.world.ok(c.Kill(key))
+        house.world.ok(c.Rerun(key))
+        house.tell()
+        assert [a.instance for a in house.pump()] == [key]
+
+
+def test_who_is_busy_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PASS_OVER", 10)
+    house = House()
+    house.session("n2", slots=1, handlers=("busy",))
+    house.session("n3", handlers=("exec",))
+    house.ready(60, need="busy", priority=9)
+    keys = house.ready(2)
+    got = [a.instance for _ in range(12) for a in house.pump()]
+    assert [key for key in got if key in keys] == keys
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
+    """However often things change: pumped often enough, nothing is left that place() could place."""
+    note(f"seed {seed}")
+    rng = random.Random(seed)
+    house = House()
+    before = module.PASS_OVER
+    module.PASS_OVER = rng.choice([1, 3, before])
+    needs = ["exec", "a", "b", "nobody"]
+    try:
+        for _ in range(25):
+            action = rng.randrange(6)
+            if action == 0:
+                house.session(
+                    rng.choice(["n1", "n2", "n3"]), rng.randint(1, 5), tuple(rng.sample(needs[:3], rng.randint(1, 3)))
+                )
+                house.dispatcher = _anew(house)  # as a session that was replaced ends
+            elif action in (1, 2):
+                house.ready(rng.randint(1, 6), rng.choice(needs), rng.randint(0, 9))
+            elif action == 3:
+                house.silent ^= {rng.randint(1, 8)}
+            elif action == 4:
+                for row in house.world.instances():
+                    if row.live is not None and rng.random() < 0.5:
+                        house.world.end(row.key)
+                        house.tell()
+            else:
+                assigns = house.pump()
+                if assigns and rng.random() < 0.2:
+                    for assign in assigns:
+                        house.dispatcher.refused(assign.instance)
+                else:
+                    house.apply(assigns)
+        for _ in range(200):
+            house.apply(house.pump())
+        nodes = [n for n in house.dispatcher.loads().values() if house.assignable(n.session.id)]
+        for key, _ in house.world.view.scan(Table.READY):
+            job = house.world.job(house.world.instance(key[9:]).job_id)
+            assert place(nodes, job.policy) is None
+        for node in house.dispatcher.loads().values():
+            assert node.running == count_running(house.world.view, node.session.id)
+    finally:
+        module.PASS_OVER = before
+
+
+def _anew(house: House) -> Dispatcher:
+    made = Dispatcher(house.read, "n1")
+    for _, raw in house.world.view.scan(Table.SESSIONS):
+        session = decode_session(raw)
+        if session.open:
+            made.opened(session, count_running(house.world.view, session.id))
+    return made

@@ -1,0 +1,84 @@
+"""Who gets a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftsched.core.model import Policy, Session, Trigger, TriggerKind
+from raftsched.leader.placement import NodeLoad, place
+
+ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
+
+
+def node(name: str, running: int = 0, slots: int = 10, **fields: Any) -> NodeLoad:
+    load = {key: fields.pop(key) for key in ("scheduled", "leader", "drained") if key in fields}
+    session = Session(
+        id=ord(name[0]), node=name, boot_id="", nonce=b"", ttl_ms=5000, opened_at_ms=0, slots=slots, **fields
+    )
+    return NodeLoad(session, running, **load)
+
+
+def placed(*nodes: NodeLoad, policy: Policy = ANY) -> str | None:
+    found = place(nodes, policy)
+    return None if found is None else found.session.node
+
+
+def test_least_load_per_slot() -> None:
+    assert placed(node("a", 2, 4), node("b", 3, 10)) == "b"
+
+
+def test_ties_go_to_the_least_scheduled() -> None:
+    assert placed(node("a", 1, scheduled=7), node("b", 1, scheduled=6)) == "b"
+
+
+def test_above_twice_the_minimum_gets_nothing() -> None:
+    """Though it has the least load per slot."""
+    assert placed(node("a", 1, 4), node("b", 3, 100)) == "a"
+    assert placed(node("a", 1, 4), node("b", 2, 100)) == "b"
+
+
+def test_the_minimum_counts_as_one_at_least() -> None:
+    assert placed(node("a", 0, 1), node("b", 2, 1000)) == "a"
+    assert placed(node("a", 0, 1, drained=True), node("b", 2, 4)) == "b"
+
+
+def test_who_is_full_sets_no_limit_for_others() -> None:
+    assert placed(node("a", 1, 1), node("b", 5, 100)) == "b"
+
+
+def test_nobody_has_a_free_slot() -> None:
+    assert placed(node("a", 1, 1), node("b", 4, 4), node("c", 0, 0), node("d", 5, 4)) is None
+
+
+def test_the_leader_only_when_nobody_else_can() -> None:
+    assert placed(node("a", leader=True), node("b", 9, 10)) == "b"
+    assert placed(node("a", leader=True), node("b", 10, 10)) is None  # it can, it is only busy
+    assert placed(node("a", leader=True)) == "a"
+    exec_only = Policy(trigger=ANY.trigger, handler_need="exec")
+    assert placed(node("a", leader=True, handlers=("exec",)), node("b"), policy=exec_only) == "a"
+
+
+def test_handlers_and_labels() -> None:
+    needy = Policy(trigger=ANY.trigger, handler_need="call:mail", node_labels=(("disk", "ssd"), ("zone", "b")))
+    right = node("r", 9, 10, handlers=("exec", "call:mail"), labels=(("zone", "b"), ("disk", "ssd"), ("x", "y")))
+    assert placed(node("a"), node("b", handlers=("call:mail",), labels=(("disk", "ssd"),)), right, policy=needy) == "r"
+    assert placed(node("a"), policy=needy) is None
+
+
+def test_drained() -> None:
+    assert placed(node("a", drained=True)) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5), st.booleans()), max_size=8))
+def test_somebody_free_is_found(rows: list[tuple[int, int, int, bool]]) -> None:
+    nodes = [node(chr(97 + i), running, slots, scheduled=s, leader=l) for i, (running, slots, s, l) in enumerate(rows)]
+    found = place(nodes, ANY)
+    candidates = [n for n in nodes if not n.leader] or nodes
+    free = [n for n in candidates if n.free > 0]
+    assert (found is not None) == bool(free)
+    if found is not None:
+        assert found in free
+        assert found.running <= 2 * max(1, min(n.running for n in free))
