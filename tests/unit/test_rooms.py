@@ -1,0 +1,183 @@
+"""The house's walls: who may import whom, who may read a clock, how long a module may be."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import raftsched
+
+ROOT = Path(raftsched.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+LINES_MAX = 500
+
+# room -> the rooms it may import. Modules at the top that are no rooms are listed in LEAVES.
+ROOMS: dict[str, set[str]] = {
+    "core": set(),
+    "schedule": {"core"},
+    "store": {"core"},
+    "raft": {"core", "store"},
+    "leader": {"core", "store", "raft", "schedule"},
+    "worker": {"core", "store", "raft"},
+    "api": {"core", "store", "raft", "schedule", "worker"},
+    "client": set(),
+    "cli": {"client", "schedule"},
+}
+LEAVES = {"clock", "errors", "config", "metrics", "samples"}
+LEAVES_OF = {
+    "core": set(),
+    "schedule": {"errors"},
+    "client": {"errors"},
+    "cli": {"errors", "config", "samples", "clock"},
+}
+# The command that starts a node imports it when it is run, not before.
+NODE_STARTERS = {"cli/node.py", "cli/dev.py", "cli/dev_cluster.py", "cli/main.py"}
+
+# core computes with what commands carry, and with nothing else
+BANNED_IN_CORE = {
+    "time",
+    "random",
+    "uuid",
+    "os",
+    "datetime",
+    "secrets",
+    "socket",
+    "threading",
+    "asyncio",
+    "pathlib",
+    "io",
+}
+TIME_READERS = {
+    "time",
+    "time_ns",
+    "monotonic",
+    "monotonic_ns",
+    "perf_counter",
+    "perf_counter_ns",
+    "clock_gettime",
+    "clock_gettime_ns",
+    "process_time",
+    "localtime",
+    "gmtime",
+}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def imports(tree: ast.AST, *, lazy: bool) -> set[str]:
+    """Full names of what is imported, inside functions only when `lazy`, for type checking never."""
+    found: set[str] = set()
+
+    def walk(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                found.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, "imports are absolute"
+                module = child.module or ""
+                found.add(module)
+                if module == "raftsched":
+                    found.update(f"raftsched.{alias.name}" for alias in child.names)
+            elif (isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not lazy) or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+            ):
+                continue
+            else:
+                walk(child)
+
+    walk(tree)
+    return found
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), name_of(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_one_way(path: Path) -> None:
+    room = room_of(path)
+    if not room:
+        return  # the composition root, and the leaves below
+    allowed = ROOMS[room] | {room}
+    leaves = LEAVES_OF.get(room, {"clock", "errors", "config", "metrics"})
+    for name in sorted(imports(parsed(path), lazy=True)):
+        top, _, rest = name.partition(".")
+        if top != "raftsched" or not rest:
+            continue
+        target = rest.split(".")[0]
+        if target == "__version__":
+            continue
+        if target == "node" and name_of(path) in NODE_STARTERS:
+            assert name not in imports(parsed(path), lazy=False), f"{name} has to be imported when it is needed"
+            continue
+        assert target in allowed or target in leaves, f"{name_of(path)} must not import {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if not room_of(p)], ids=name_of)
+def test_leaves_import_no_rooms_but_the_heart(path: Path) -> None:
+    if path.stem not in LEAVES:
+        return
+    for name in imports(parsed(path), lazy=True):
+        if name.startswith("raftsched."):
+            assert name.split(".")[1] in {"core", *LEAVES}, f"{path.stem} must not import {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "core"], ids=name_of)
+def test_core_is_pure(path: Path) -> None:
+    for name in imports(parsed(path), lazy=True):
+        assert name.split(".")[0] not in BANNED_IN_CORE, f"{name_of(path)} imports {name}"
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in {"open", "print", "input", "hash", "id", "eval", "exec"}
+        # the order of a set of bytes differs from process to process
+        if isinstance(node, ast.For | ast.comprehension):
+            assert not isinstance(node.iter, ast.Set | ast.SetComp), "walking a set has no order"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_the_clock_reads_time(path: Path) -> None:
+    tree = parsed(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            read = f"{node.value.id}.{node.attr}"
+            if node.value.id == "time" and node.attr in TIME_READERS:
+                assert name_of(path) == "clock.py", f"{name_of(path)} reads {read}"
+            if node.value.id in {"datetime", "date"}:
+                assert node.attr not in {"now", "utcnow", "today"}, f"{name_of(path)} reads {read}"
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            taken = {alias.name for alias in node.names} & TIME_READERS
+            assert not taken or name_of(path) == "clock.py", f"{name_of(path)} reads {taken}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_one_room_knows_the_raft_library_and_nobody_pickles(path: Path) -> None:
+    for name in imports(parsed(path), lazy=True):
+        top = name.split(".")[0]
+        assert top not in {"pickle", "cPickle", "dill", "marshal", "shelve"}, f"{name_of(path)} imports {name}"
+        assert top != "pysyncobj" or room_of(path) == "raft", f"{name_of(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_modules_fit_in_a_head(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    assert lines <= LINES_MAX, f"{name_of(path)} has {lines} lines; {LINES_MAX} is the limit: split it by subject"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_module_says_what_it_is(path: Path) -> None:
+    tree = parsed(path)
+    assert ast.get_docstring(tree) or not tree.body, f"{name_of(path)} has no docstring"
+
+
+def test_every_room_is_known() -> None:
+    rooms = {room_of(path) for path in MODULES} - {""}
+    assert rooms <= ROOMS.keys() | {"web"}, f"say in ROOMS what {rooms - ROOMS.keys()} may import"
