@@ -37,30 +37,12 @@ NODE_STARTERS = {"cli/node.py", "cli/dev.py", "cli/dev_cluster.py", "cli/main.py
 
 # core computes with what commands carry, and with nothing else
 BANNED_IN_CORE = {
-    "time",
-    "random",
-    "uuid",
-    "os",
-    "datetime",
-    "secrets",
-    "socket",
-    "threading",
-    "asyncio",
-    "pathlib",
-    "io",
+    *("time", "random", "uuid", "os", "datetime", "secrets"),
+    *("socket", "threading", "asyncio", "pathlib", "io"),
 }
 TIME_READERS = {
-    "time",
-    "time_ns",
-    "monotonic",
-    "monotonic_ns",
-    "perf_counter",
-    "perf_counter_ns",
-    "clock_gettime",
-    "clock_gettime_ns",
-    "process_time",
-    "localtime",
-    "gmtime",
+    *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
+    *("clock_gettime", "clock_gettime_ns", "process_time", "localtime", "gmtime"),
 }
 
 
