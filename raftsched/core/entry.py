@@ -56,9 +56,7 @@ _Raw = msgspec.Raw
 
 def encode_entry(now_ms: int, batches: Sequence[tuple[int, int, Sequence[bytes]]]) -> bytes:
     """`batches`: (origin, seq, encoded commands). The commands' bytes are spliced in, not encoded again."""
-    return _encoder.encode(
-        _RawEntry(now_ms, [_RawBatch(o, s, [_Raw(c) for c in cs]) for o, s, cs in batches])
-    )
+    return _encoder.encode(_RawEntry(now_ms, [_RawBatch(o, s, [_Raw(c) for c in cs]) for o, s, cs in batches]))
 
 
 def decode_entry(data: bytes) -> Entry:

@@ -19,6 +19,7 @@ U64_MAX = 2**64 - 1
 KEY_SIZE = 24  # bytes of an instance key
 
 _COUNT_MAX = 1_000_000_000
+_MOMENT = "{} must lie between 1970 and 9999."
 # name -> (least, most)
 _SETTINGS = {
     "session_ttl_ms": (1_000, 10 * MINUTE_MS),  # keepers need half a second of it to kill
@@ -73,13 +74,13 @@ def wrong_in_policy(policy: Policy) -> str | None:
 
 
 def _wrong_in_trigger(trigger: Trigger) -> str | None:
-    for name, moment in (
-        ("at", trigger.at_ms),
-        ("starts_at", trigger.starts_at_ms),
-        ("ends_at", trigger.ends_at_ms),
-    ):
-        if moment is not None and not 0 <= moment <= TIME_MAX_MS:
-            return f"{name} must lie between 1970 and 9999."
+    starts, ends = trigger.starts_at_ms, trigger.ends_at_ms
+    if not 0 <= trigger.at_ms <= TIME_MAX_MS:
+        return _MOMENT.format("at")
+    if starts is not None and not 0 <= starts <= TIME_MAX_MS:
+        return _MOMENT.format("starts_at")
+    if ends is not None and not 0 <= ends <= TIME_MAX_MS:
+        return _MOMENT.format("ends_at")
     least = 1 if trigger.kind is TriggerKind.EVERY else 0
     if not least <= trigger.period_ms <= DURATION_MAX_MS:
         return _duration("the period", trigger.period_ms)

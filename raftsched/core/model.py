@@ -131,9 +131,7 @@ class Retention(msgspec.Struct, array_like=True, frozen=True):
     """Of recurring jobs: whichever bites first."""
 
     succeeded: int = 200
-    failed: int = (
-        100  # also of those killed, and of those skipped with the gaps, which are counted for themselves
-    )
+    failed: int = 100  # also of those killed, and of those skipped with the gaps, which are counted for themselves
     max_age_ms: int = 7 * DAY_MS
 
 
@@ -151,9 +149,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     overlap: Overlap = Overlap.FORBID
     misfire: Misfire = Misfire()
     max_concurrency: int = 1
-    handler_need: str = (
-        ""  # what a node must announce to be eligible: "exec", "shell", "python", "http", "call:name"
-    )
+    handler_need: str = ""  # what a node must announce to be eligible: "exec", "shell", "python", "http", "call:name"
     node_labels: tuple[tuple[str, str], ...] = ()  # placement: labels a node must carry
     retention: Retention = Retention()
 

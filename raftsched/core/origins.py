@@ -59,7 +59,5 @@ def idle_origins(view: ReadView, before_ms: int, start: int) -> list[bytes]:
     """Keys of proposers not heard of since, among SCAN rows from the number `start` on, round the end.
 
     Origins are random numbers: with another start each time all of them come by sooner or later."""
-    rows = islice(
-        chain(view.scan(Table.ORIGINS, u64(start)), view.scan(Table.ORIGINS, b"", u64(start))), SCAN
-    )
+    rows = islice(chain(view.scan(Table.ORIGINS, u64(start)), view.scan(Table.ORIGINS, b"", u64(start))), SCAN)
     return [k for k, v in rows if _decoder.decode(v).used_at_ms < before_ms]

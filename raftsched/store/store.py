@@ -284,9 +284,7 @@ class Store:
         with self._env.begin(write=True) as txn:
             if turn.truncate_from is not None and turn.truncate_from <= last:
                 if turn.truncate_from <= state.applied_index:
-                    raise RuntimeError(
-                        f"truncation at {turn.truncate_from} below applied {state.applied_index}"
-                    )
+                    raise RuntimeError(f"truncation at {turn.truncate_from} below applied {state.applied_index}")
                 self._delete(txn, turn.truncate_from, last + 1)
                 last = turn.truncate_from - 1
             for index, term, data in turn.append:
@@ -374,9 +372,7 @@ class Store:
 
         Writer thread only. Raises ValueError when the file is not what `meta` says or not newer than what is here."""
         if meta.index <= self._state.applied_index:
-            raise ValueError(
-                f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}"
-            )
+            raise ValueError(f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}")
         snapshot.verify(source, meta)
         while True:
             try:

@@ -63,8 +63,8 @@ class WriteView(StoreView):
         self._delete = txn.delete
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
-        self._put(key, value, db=self._databases[table])
+        self._put(key, value, True, True, False, self._databases[table])  # by position: half the cost
 
     def delete(self, table: Table, key: bytes) -> bool:
-        deleted: bool = self._delete(key, db=self._databases[table])
+        deleted: bool = self._delete(key, b"", self._databases[table])
         return deleted

@@ -64,9 +64,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
         if earlier.open:
             # Only the same boot of the same machine can know that nothing of the earlier session runs any more.
             if earlier.boot_id != c.boot_id:
-                return Rejected(
-                    "illegal-transition", "The earlier session is open and was opened under another boot."
-                )
+                return Rejected("illegal-transition", "The earlier session is open and was opened under another boot.")
             _end(tx, earlier)
         tx.view.delete(Table.SESSIONS, u64(newest))
     tx.meta.last_session += 1

@@ -55,9 +55,7 @@ def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
     stop_schedule(tx, job)
     job.state = job_after(job.state, "pause")
     job.modified_at_ms = tx.now
-    job.error = (
-        f"Suspended after {job.failures_in_a_row} failures in a row: {instance.error or instance.reason}"
-    )
+    job.error = f"Suspended after {job.failures_in_a_row} failures in a row: {instance.error or instance.reason}"
 
 
 def keep(tx: Tx, job: Job, instance: Instance) -> None:
@@ -75,9 +73,7 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
         _drop_oldest(tx, job, OTHER, instance, job.others - retention.failed)
 
 
-def _drop_oldest(
-    tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int
-) -> None:
+def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
     """A few at a time: a retention that was lowered is reached over the next ends."""
     prefix = u64(job.id)
     surplus = min(surplus, DROP_MAX)
@@ -163,9 +159,7 @@ def settle(tx: Tx, job: Job) -> None:
     if job.state is JobState.EXPIRED and trigger.once:
         settings = tx.meta.settings
         bad = job.failures_in_a_row > 0
-        tx.set_job_purge(
-            job, tx.now + (settings.once_failed_keep_ms if bad else settings.once_succeeded_keep_ms)
-        )
+        tx.set_job_purge(job, tx.now + (settings.once_failed_keep_ms if bad else settings.once_succeeded_keep_ms))
 
 
 def exhausted(tx: Tx, job: Job) -> bool:

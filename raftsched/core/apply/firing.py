@@ -171,9 +171,7 @@ def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> None:
         kill_active(tx, job, "replaced", but)
 
 
-def add_instance(
-    tx: Tx, job: Job, nominal_at_ms: int, request: int, params: bytes | None, priority: int
-) -> Instance:
+def add_instance(tx: Tx, job: Job, nominal_at_ms: int, request: int, params: bytes | None, priority: int) -> Instance:
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -186,11 +184,12 @@ def add_instance(
         ready_at_ms=tx.now,
         params=params,
     )
+    key = instance.key
     job.gap = None
-    job.last_instance = instance.key
+    job.last_instance = key
     enqueue(tx, job, instance)
     if listed_by_job(job, instance):
-        tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
+        tx.view.put(Table.BY_JOB, by_job_key(key), bytes((instance.state,)))
     tx.put_instance(instance)
     return instance
 

@@ -58,9 +58,7 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 def _wrong_name(namespace: str, name: str) -> Rejected | None:
     key = name_key(namespace, name)
     if len(key) > KEY_MAX:
-        return Rejected(
-            "invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit."
-        )
+        return Rejected("invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit.")
     if not name or key.count(0) > 1:
         return Rejected("invalid-job", "A name has one character at least, and no NUL in it.")
     return None
@@ -84,22 +82,16 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
         return answer
     if same:
         return Accepted(job=job, created=False)
-    return Rejected(
-        "name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content."
-    )
+    return Rejected("name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content.")
 
 
 def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
     """The API has checked before; a limit may have changed meanwhile, and nothing over it may enter the tables."""
     settings = tx.meta.settings
     if len(body) > settings.body_max_bytes:
-        return Rejected(
-            "too-large", f"The job takes {len(body)} bytes; {settings.body_max_bytes} is the limit."
-        )
+        return Rejected("too-large", f"The job takes {len(body)} bytes; {settings.body_max_bytes} is the limit.")
     if policy.timeout_ms > settings.timeout_ceiling_ms:
-        return Rejected(
-            "invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms."
-        )
+        return Rejected("invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms.")
     wrong = wrong_in_policy(policy)
     return None if wrong is None else Rejected("invalid-job", wrong)
 
@@ -163,9 +155,7 @@ def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
     return None
 
 
-def edit(
-    tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False, name: str | None = None
-) -> Answer:
+def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False, name: str | None = None) -> Answer:
     """The new content applies from the next fire on; instances there are keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
         return Accepted(job=job)

@@ -155,8 +155,9 @@ class Tx:
             self.view.delete(Table.TIMERS, timer_key(instance.wake_at_ms, instance.key))
         instance.wake_at_ms = at_ms
         if at_ms is not None:
-            self.view.put(Table.TIMERS, timer_key(at_ms, instance.key), b"")
-            self.actions.append(InstanceTimer(instance.key, at_ms))
+            key = instance.key
+            self.view.put(Table.TIMERS, timer_key(at_ms, key), b"")
+            self.actions.append(InstanceTimer(key, at_ms))
 
     def set_instance_purge(self, instance: Instance, at_ms: int | None) -> None:
         if instance.purge_at_ms is not None:
@@ -173,8 +174,9 @@ class Tx:
             self.view.put(Table.PURGE, purge_key(at_ms, job.id), b"")
 
     def set_ready(self, instance: Instance) -> None:
-        self.view.put(Table.READY, ready_key(instance.priority, instance.ready_at_ms, instance.key), b"")
-        self.actions.append(InstanceReady(instance.key, instance.priority, instance.ready_at_ms))
+        key = instance.key
+        self.view.put(Table.READY, ready_key(instance.priority, instance.ready_at_ms, key), b"")
+        self.actions.append(InstanceReady(key, instance.priority, instance.ready_at_ms))
 
     def clear_ready(self, instance: Instance) -> None:
         self.view.delete(Table.READY, ready_key(instance.priority, instance.ready_at_ms, instance.key))
