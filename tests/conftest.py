@@ -1,0 +1,9 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# A busy machine is no failure; and a failure says how to see it again.
+settings.register_profile("raftsched", deadline=None, print_blob=True)
+settings.load_profile("raftsched")
