@@ -40,6 +40,7 @@ log = logging.getLogger("raftsched.node")
 HANDLERS = ("exec", "shell", "python", "http")
 DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
 DISK_LOOK_MS = 500
+STORE_STUCK_MS = 1_000
 OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
@@ -63,6 +64,8 @@ class Node:
         self._keeper: asyncio.Task[None] | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
+        self._turn_seen = -1
+        self._turn_since_ms = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
@@ -101,6 +104,7 @@ class Node:
             handlers=HANDLERS,
             http=str(config.advertise_http),
             rng=self._rng,
+            store_moves=self._store_moves,
         )
         registry = CollectorRegistry()
         metrics = RunMetrics(self._disk, self._leader.due_soon)
@@ -208,7 +212,8 @@ class Node:
 
     def _on_applied(self, results: Sequence[EntryResult]) -> None:
         """Wakes those who wait to read their own writes."""
-        assert self._raft is not None and self._worker is not None
+        assert self._raft is not None
+        assert self._worker is not None
         if not results:  # a snapshot replaced the tables
             self._worker.rescan()
         for index, reached in self._waiting:
@@ -220,6 +225,16 @@ class Node:
         while True:
             await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - OUTPUT_KEEP_MS)
             await asyncio.sleep(OUTPUT_LOOK_S)
+
+    def _store_moves(self) -> bool:
+        """False while one turn of the store takes longer than it ever should: a worker whose reports cannot get onto
+        the disk must not renew its lease."""
+        assert self._raft is not None
+        done, running = self._raft.turn
+        now = self.clock.boot_ms()
+        if not running or done != self._turn_seen:
+            self._turn_seen, self._turn_since_ms = done, now
+        return now - self._turn_since_ms < STORE_STUCK_MS
 
     def _status(self) -> ClusterStatus:
         assert self._raft is not None
@@ -276,6 +291,9 @@ async def serve(config: NodeConfig) -> int:
         return 1
     finally:
         await node.stop()
+    if isinstance(node.failed, StartupError):
+        print(f"raftsched: {node.failed}", file=sys.stderr)
+        return 1
     if node.failed is not None:
         print(f"raftsched: node {config.id} stopped: {describe(node.failed)}", file=sys.stderr)
         return 1

@@ -116,7 +116,8 @@ class Raft:
             self.options,
             guards,
             hello=self._replica.hello,
-            refusal=self._replica.formation.refusal,
+            refusal=self._refusal,
+            foreign=self._replica.formation.foreign,
             on_connected=self._replica.connected,
             on_disconnected=self._replica.disconnected,
             on_frame=self._on_frame,
@@ -161,6 +162,12 @@ class Raft:
         self._replica.tick()
         self._transport.tick()
         self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
+
+    def _refusal(self, hello: codec.Hello) -> str | None:
+        reason = self._replica.formation.refusal(hello)
+        if (stranded := self._replica.formation.stranded) is not None:
+            self._fatal(StartupError(stranded))
+        return reason
 
     def _fatal(self, error: BaseException) -> None:
         if self._durable is not None and not self._durable.done():
@@ -214,6 +221,11 @@ class Raft:
     @property
     def last_index(self) -> int:
         return self._replica.journal.last_index
+
+    @property
+    def turn(self) -> tuple[int, bool]:
+        """(how many turns of the store are done, whether one is under way)"""
+        return self._replica.driver.turns, self._replica.driver.busy
 
     def quorum_sent_at_ms(self) -> int | None:
         """Leader: boot_ms at which the newest heartbeat round answered by a majority in this term was sent."""

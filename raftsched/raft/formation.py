@@ -50,6 +50,8 @@ class Formation:
         self._guards = guards
         self._seen: dict[str, Hello] = {}  # connected now
         self._told: set[str] = set()
+        self._strangers: set[str] = set()  # peers of another cluster, met since the start
+        self._at_home = False  # a peer of the own cluster was met since the start
 
     # ------------------------------------------------------------ start
 
@@ -125,7 +127,8 @@ class Formation:
             return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
         if peer.node == self.node_id or peer.node not in self.members:
             return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
-        if self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id:
+        if self.foreign(peer):
+            self._strangers.add(peer.node)
             return (
                 f"node {peer.node!r} belongs to another cluster ({peer.cluster_id.hex()[:8]}, this one is "
                 f"{self.cluster_id.hex()[:8]}); check the peer list and the data directory"
@@ -148,9 +151,26 @@ class Formation:
             )
         return None
 
+    def foreign(self, peer: Hello) -> bool:
+        """Whether the peer is of another cluster."""
+        return bool(self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id)
+
+    @property
+    def stranded(self) -> str | None:
+        """Why this node is in the wrong place, in one line: most of its peers are of another cluster, none is of its
+        own. One that has met its own cluster since it started never says so, whatever others claim to be."""
+        others = len(self.members) - 1
+        if self._at_home or 2 * len(self._strangers) <= others:
+            return None
+        return (
+            f"The data directory is of cluster {self.cluster_id.hex()[:8]}, but {', '.join(sorted(self._strangers))} "
+            "belong to another one; check --data and --peers."
+        )
+
     def connected(self, peer: Hello) -> dict[str, bytes] | None:
         """A welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
         self._seen[peer.node] = peer
+        self._at_home = True
         if self.armed or self.remembered:
             return None
         if peer.remembered.get(self.node_id) == self.store_id:

@@ -137,6 +137,7 @@ class Link(asyncio.Protocol):
     def refuse(self, reason: str) -> None:
         self._owner.log_once(f"connection with {self.name} refused: {reason}")
         if self._transport is not None:
+            self._flush()
             self._transport.write(codec.encode(codec.Refused(reason)))
             self._transport.close()
 
@@ -191,14 +192,20 @@ class Link(asyncio.Protocol):
             if not owner.verifies(frame, proof(owner.key, b"accept", self._mine, self._theirs)):
                 self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
             elif (reason := owner.refusal(self._theirs)) is not None:
+                if owner.foreign(self._theirs):  # who we are is news to the other side as well, and it wants proof
+                    self._prove()
                 self.refuse(reason)
             else:
                 self._proven = True
-                self.send(codec.encode(codec.Proof(proof(owner.key, b"dial", self._mine, self._theirs))))
+                self._prove()
         elif isinstance(frame, codec.Welcome) and self._proven and self._theirs is not None:
             self._open(self._theirs)
         else:
             self.close(f"{self.name} broke the handshake")
+
+    def _prove(self) -> None:
+        assert self._mine is not None and self._theirs is not None  # noqa: PT018
+        self.send(codec.encode(codec.Proof(proof(self._owner.key, b"dial", self._mine, self._theirs))))
 
     def _open(self, theirs: codec.Hello) -> None:
         self._reader.max_bytes = self._owner.options.frame_max_bytes
@@ -221,6 +228,7 @@ class Transport:
         *,
         hello: Callable[[], codec.Hello],
         refusal: Callable[[codec.Hello], str | None],
+        foreign: Callable[[codec.Hello], bool] = lambda hello: False,
         on_connected: Callable[[codec.Hello, int], None],
         on_disconnected: Callable[[str, int], None],
         on_frame: Callable[[str, int, codec.Frame], None],
@@ -230,6 +238,7 @@ class Transport:
         self.options = options
         self.hello = hello
         self.refusal = refusal
+        self.foreign = foreign
         self.on_frame = on_frame
         self.now = clock.monotonic
         self._bind = bind

@@ -100,6 +100,7 @@ class TurnDriver:
         self._running_held: list[Action] = []  # released by the running turn
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.busy = False
+        self.turns = 0  # done
         self.stopped = False
 
     def hold(self, action: Action) -> None:
@@ -142,6 +143,7 @@ class TurnDriver:
 
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False
+        self.turns += 1
         if self.stopped:
             return
         if error is not None and self._guards.stop_on_apply_error:

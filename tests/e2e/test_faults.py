@@ -75,7 +75,8 @@ def test_leader_killed_while_jobs_run(tmp_path: Path) -> None:
     with Cluster(3, pythonpath=HANDLERS) as cluster:
         leader = cluster.leader()
         marks = tmp_path / "marks"
-        beat = f"for i in 1 2 3 4; do echo $RAFTSCHED_INSTANCE_ID/$RAFTSCHED_ATTEMPT $(date +%s.%N) >>{marks}; sleep 0.1; done"
+        line = "$RAFTSCHED_INSTANCE_ID/$RAFTSCHED_ATTEMPT $(date +%s.%N)"
+        beat = f"for i in 1 2 3 4; do echo {line} >>{marks}; sleep 0.1; done"
         ticking = create(leader, {"name": "ticking", "trigger": {"every": "1s"}, "handler": {"shell": beat}})
         wait_instances(cluster, leader, ticking["id"], 2)
         with Writers(cluster) as writers:

@@ -117,3 +117,24 @@ def test_another_library_version_is_refused(tmp_path: Path) -> None:
     )
     assert code == 1
     one_line(error, "pysyncobj", "0.3.17")
+
+
+@pytest.mark.parametrize("moved", ["n1", "n3"])
+def test_data_directory_of_another_cluster(tmp_path: Path, moved: str) -> None:
+    with Cluster(3, directory=tmp_path / "other") as other:
+        other.leader()
+    with Cluster(3, directory=tmp_path / "home") as cluster:
+        leader = cluster.leader()
+        made = create(leader, {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        node = cluster.node(moved)
+        node.kill()
+        peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in cluster.nodes)
+        code, error = start(*flags(moved, tmp_path / "other" / moved, node.http_port, node.raft_port, peers))
+        assert code == 1
+        said = [line for line in error.splitlines() if line.startswith("raftsched:")]
+        assert len(said) == 1, error
+        assert "cluster" in said[0], error
+        assert "--data" in said[0], error
+        node.start()
+        cluster.wait_ready()
+        assert node.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]

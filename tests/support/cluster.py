@@ -1,4 +1,4 @@
-"""Real node processes on loopback, for end-to-end tests and benchmarks. Ports are chosen free; nothing outlives `stop`."""
+"""Real node processes on loopback, for end-to-end tests and benchmarks. Nothing outlives `stop`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,14 @@ class NodeProcess:
         peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
         command = [
             *(sys.executable, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
-            *("--http", f"127.0.0.1:{self.http_port}", "--raft", f"127.0.0.1:{self.raft_port}", "--peers", peers),
+            *(
+                "--http",
+                f"127.0.0.1:{self.http_port}",
+                "--raft",
+                f"127.0.0.1:{self.raft_port}",
+                "--peers",
+                peers,
+            ),
             *self.cluster.flags,
         ]
         with self.log.open("ab") as log:
@@ -83,7 +90,12 @@ class NodeProcess:
             raise
 
     def request(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30.0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        timeout: float = 30.0,
     ) -> Reply:
         """One request on a connection of its own. Raises OSError when the node does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
@@ -116,10 +128,16 @@ class Cluster:
     """`with Cluster(3) as cluster:` starts and waits; leaving ends every process."""
 
     def __init__(
-        self, size: int = 3, *, flags: Sequence[str] = (), directory: Path | None = None, pythonpath: Path | None = None
+        self,
+        size: int = 3,
+        *,
+        flags: Sequence[str] = (),
+        directory: Path | None = None,
+        pythonpath: Path | None = None,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         self.flags = list(flags)
         if pythonpath is not None:
