@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from raftsched.core.apply.tx import Tx, listed_by_job
 from raftsched.core.intervals import next_every
 from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, TriggerKind
@@ -11,6 +13,7 @@ from raftsched.core.transitions import instance_after, job_after
 GOOD = (InstanceState.SUCCEEDED,)
 BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
 OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
+LOOK_MAX = 5_000  # rows that one end looks at for them
 DROP_MAX = 8  # instances that one end drops at most
 
 
@@ -74,11 +77,12 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
-    """A few at a time: a retention that was lowered is reached over the next ends."""
+    """A few at a time: a retention that was lowered is reached over the next ends. They are looked for among the oldest
+    rows only; where the history of another outcome is longer than that, age has to do."""
     prefix = u64(job.id)
     surplus = min(surplus, DROP_MAX)
     oldest: list[bytes] = []
-    for key, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix)):
+    for key, state in islice(tx.view.scan(Table.BY_JOB, prefix, after(prefix)), LOOK_MAX):
         if state[0] in states:
             oldest.append(from_by_job(key))
             if len(oldest) >= surplus:

@@ -206,9 +206,9 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None) -> None:
-    """Ends what has not started; asks what runs to end."""
-    for key in _active_instances(tx, job):
-        instance = None if key == but else tx.instance(key)
+    """Ends what has not started; asks what runs to end. Oldest first."""
+    for key in _active_instances(tx, job, but):
+        instance = tx.instance(key)
         if instance is not None:
             end_or_ask(tx, job, instance, reason)
 
@@ -230,18 +230,24 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
     tx.put_instance(instance)
 
 
-def _active_instances(tx: Tx, job: Job) -> list[bytes]:
-    """Keys of the job's instances that are not final, oldest first; a one-shot's own whatever its state."""
+def _active_instances(tx: Tx, job: Job, but: bytes | None) -> list[bytes]:
+    """Keys of the job's instances that are not final, all but one, oldest first. They are looked for from the newest
+    on, as many as are counted: what is kept of the past may be much more."""
     keys: list[bytes] = []
-    if not job.active:
-        return keys
     own = scheduled_instance(job)
-    if own is not None:
-        keys.append(own)
+    if own is not None and own != but:
+        instance = tx.instance(own)
+        if instance is not None and instance.state not in FINAL:
+            keys.append(own)
     prefix = u64(job.id)
-    for key, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix)):
-        if state[0] not in FINAL:
-            keys.append(from_by_job(key))
+    if len(keys) < job.active:
+        for row, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True):
+            key = from_by_job(row)
+            if state[0] not in FINAL and key != but:
+                keys.append(key)
+                if len(keys) >= job.active:
+                    break
+    keys.sort()
     return keys
 
 

@@ -53,9 +53,7 @@ class TestReports:
         for wrong in ((other, token), (session, token + 1), (session, 0), (99, token)):
             assert world.refused(c.Ended(*wrong, Outcome.SUCCEEDED, None, world.now)) == "stale"
             assert world.refused(c.Started(*wrong, world.now)) == "stale"
-        assert (
-            world.refused(c.Ended(session, token, Outcome.LOST, None, world.now)) == "stale"
-        )  # not a worker's word
+        assert world.refused(c.Ended(session, token, Outcome.LOST, None, world.now)) == "stale"  # not a worker's word
         world.end(key)
         assert world.refused(c.Ended(session, token, Outcome.FAILED, None, world.now)) == "stale"
         assert world.instance(key).state is I.SUCCEEDED

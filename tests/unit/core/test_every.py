@@ -280,8 +280,7 @@ class TestJitter:
     def test_the_id_keeps_the_time_before_jitter(self) -> None:
         world = World()
         jobs = [
-            world.create(every(100_000, jitter_ms=60_000), misfire=Misfire(MisfirePolicy.SKIP, 0))
-            for _ in range(9)
+            world.create(every(100_000, jitter_ms=60_000), misfire=Misfire(MisfirePolicy.SKIP, 0)) for _ in range(9)
         ]
         assert len({job.fire_at_ms for job in jobs}) > 3
         for job in sorted(jobs, key=lambda j: j.fire_at_ms or 0):
@@ -291,9 +290,7 @@ class TestJitter:
 
 
 class TestGrid:
-    @given(
-        st.integers(1, 10**6), st.integers(0, 10**9), st.integers(0, 10**9), st.none() | st.integers(0, 10**9)
-    )
+    @given(st.integers(1, 10**6), st.integers(0, 10**9), st.integers(0, 10**9), st.none() | st.integers(0, 10**9))
     def test_next_is_the_first_after(self, period: int, anchor: int, moment: int, end: int | None) -> None:
         found = next_every(every(period, ends_at_ms=end), moment, anchor)
         expected = anchor if moment < anchor else anchor + ((moment - anchor) // period + 1) * period

@@ -65,9 +65,7 @@ BAD_FIELDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "bad", [policy(t) for t in BAD_TRIGGERS] + [policy(every(1000), **f) for f in BAD_FIELDS]
-)
+@pytest.mark.parametrize("bad", [policy(t) for t in BAD_TRIGGERS] + [policy(every(1000), **f) for f in BAD_FIELDS])
 def test_jobs(bad: Policy) -> None:
     world = World()
     assert world.refused(c.CreateJob("a", "x", bad, b"{}")) == "invalid-job"
@@ -164,8 +162,4 @@ def test_clocks(now: int) -> None:
 def test_labels_and_names_may_be_anything() -> None:
     world = World()
     world.ok(c.OpenSession("n1", 0, "", b"", -3, (("", ""),), ("",)))
-    world.ok(
-        c.CreateJob(
-            "", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""
-        )
-    )
+    world.ok(c.CreateJob("", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""))

@@ -118,9 +118,7 @@ class TestCalendar:
         times = [T0 + k * SECOND for k in range(2, 6)]
         world.now = T0 + 5 * SECOND + 1
         keep = tuple(times[-(cap + 1) :])
-        world.fire(
-            job, next_nominal_at_ms=T0 + 6 * SECOND, missed=keep, missed_count=4, missed_until_ms=times[-1]
-        )
+        world.fire(job, next_nominal_at_ms=T0 + 6 * SECOND, missed=keep, missed_count=4, missed_until_ms=times[-1])
         return world.instances(job.id)
 
     def test_skip(self) -> None:

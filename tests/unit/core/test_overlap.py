@@ -162,9 +162,7 @@ class TestRunNow:
         job = world.create(every(SECOND, max_runs=1), overlap=Overlap.ALLOW)
         key = world.run_now(job, 1)
         assert world.job(job.id).runs == 0
-        assert (
-            world.instance(key).wake_at_ms is None
-        )  # somebody asked for this run: it waits as long as it takes
+        assert world.instance(key).wake_at_ms is None  # somebody asked for this run: it waits as long as it takes
 
     def test_too_many_active(self) -> None:
         world = World()
