@@ -97,16 +97,17 @@ def parse_time(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _second(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+def _day(days: int) -> str:
+    return (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d")
 
 
 def format_time(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2030-01-31T02:00:00.000Z`.
 
     What lies beyond the year 9999 is shown as its end."""
-    seconds, ms = divmod(min(at_ms, TIME_MAX_MS), 1000)
-    return f"{_second(seconds)}.{ms:03d}Z"
+    days, of_day = divmod(min(at_ms, TIME_MAX_MS), 86_400_000)
+    minutes, of_minute = divmod(of_day, 60_000)
+    return f"{_day(days)}T{minutes // 60:02d}:{minutes % 60:02d}:{of_minute // 1000:02d}.{of_minute % 1000:03d}Z"
 
 
 def format_time_or_none(at_ms: int | None) -> str | None:

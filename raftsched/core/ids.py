@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits each
 _VALUES = {c: i for i, c in enumerate(_ALPHABET)}
 _MAX = 2**64 - 1
 _KEY = struct.Struct(">QQQ")
@@ -20,7 +21,16 @@ InstanceKey = bytes  # 24 bytes: nominal_at_ms, job id, request
 
 def job_text(job_id: int) -> str:
     """13 characters."""
-    return "".join(_ALPHABET[(job_id >> shift) & 31] for shift in range(60, -5, -5))
+    pairs = _PAIRS
+    return (
+        _ALPHABET[job_id >> 60]
+        + pairs[job_id >> 50 & 1023]
+        + pairs[job_id >> 40 & 1023]
+        + pairs[job_id >> 30 & 1023]
+        + pairs[job_id >> 20 & 1023]
+        + pairs[job_id >> 10 & 1023]
+        + pairs[job_id & 1023]
+    )
 
 
 def parse_job(text: str) -> int | None:
