@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
+from raftsched.api.output import CLIENT, HOP
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough
 from raftsched.api.rows import newest_session
 from raftsched.core.model import Session
 from raftsched.core.tables import ReadView, Table, after, u64
 
+_LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
+
 
 class NodeOut(msgspec.Struct):
-    """`applied_index` of another node is known to the leader only: how far that node's log agrees with its own."""
+    """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
+    agree with the leader's own."""
 
     id: str
     role: str
@@ -47,6 +52,10 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
         cluster = meta(view)
         names = sorted({m.node for m in cluster.members} | set(peers) | {status.node_id})
         nodes = [_node(ctx, view, status, name, peers.get(name)) for name in names]
+    if status.leader is not None and status.leader != status.node_id and HOP not in request.headers:
+        address = next((n.http for n in nodes if n.id == status.leader), None)
+        known = await _leaders_view(ctx, request, address)
+        nodes = [n if n.id == status.node_id else known.get(n.id, n) for n in nodes]
     return reply_value(
         ClusterOut(
             node=status.node_id,
@@ -57,6 +66,20 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
             nodes=nodes,
         )
     )
+
+
+async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | None) -> dict[str, NodeOut]:
+    """How far the other nodes are, which only the leader knows; empty when it does not answer at once."""
+    if address is None:
+        return {}
+    try:
+        async with request.app[CLIENT].get(
+            f"http://{address}/v1/cluster", headers={HOP: ctx.node_id}, timeout=_LEADER_WAIT, allow_redirects=False
+        ) as answer:
+            seen = msgspec.json.decode(await answer.read(), type=ClusterOut)
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+        return {}
+    return {node.id: node for node in seen.nodes}
 
 
 def _node(ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, peer: Peer | None) -> NodeOut:

@@ -185,3 +185,15 @@ def test_pause_resume_edit_delete(cluster: Cluster) -> None:
     again = create(leader, {"name": "life", "trigger": {"manual": True}, "handler": {"exec": ["true"]}})
     assert again["id"] != made["id"]
     assert instances(leader, again["id"]) == []
+
+
+def test_every_node_tells_how_far_all_are(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for node in cluster.nodes:
+        seen = node.get("/v1/cluster")
+        assert seen["leader"] == leader.id
+        assert [n["id"] for n in seen["nodes"]] == ["n1", "n2", "n3"]
+        for each in seen["nodes"]:
+            assert each["alive"], (node.id, each)
+            assert each["applied_index"] is not None, (node.id, each)
+            assert each["role"] == ("leader" if each["id"] == leader.id else "follower")
