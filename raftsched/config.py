@@ -100,9 +100,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
     else:
         advertise_http = Address(advertise_raft.host, http.port) if http.wildcard else http
     if advertise_http.wildcard:
-        raise ConfigError(
-            f"advertise_http {advertise_http}: nobody can connect to that; write the address others use"
-        )
+        raise ConfigError(f"advertise_http {advertise_http}: nobody can connect to that; write the address others use")
     key = settings.get("cluster_key_file")
     if key is None and not raft.loopback:
         raise ConfigError(
@@ -135,9 +133,7 @@ def parse_address(name: str, value: Any) -> Address:
     else:
         good = _HOST.fullmatch(host) is not None
     if not colon or not good:
-        raise ConfigError(
-            f"{name} {text!r} is not an address; write host:port, such as 127.0.0.1:7401 or [::1]:7401"
-        )
+        raise ConfigError(f"{name} {text!r} is not an address; write host:port, such as 127.0.0.1:7401 or [::1]:7401")
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
         raise ConfigError(f"{name} {text!r}: the port must be a number from 1 to 65535")
     return Address(host, int(port))
@@ -163,14 +159,10 @@ def parse_peers(value: Any) -> dict[str, Address]:
             raise ConfigError(f"peers: {node!r} is there twice; every node has one id and one address")
         found = parse_address(f"peers: {node}", address)
         if found.wildcard:
-            raise ConfigError(
-                f"peers: {node}={found}: nobody can connect to that; write the address others use"
-            )
+            raise ConfigError(f"peers: {node}={found}: nobody can connect to that; write the address others use")
         for other, taken in peers.items():
             if taken == found:
-                raise ConfigError(
-                    f"peers: {other} and {node} have the same address {found}; each node has its own"
-                )
+                raise ConfigError(f"peers: {other} and {node} have the same address {found}; each node has its own")
         peers[node] = found
     return peers
 
@@ -223,9 +215,7 @@ def _advertised_raft(
                 f" --advertise-raft {mine} when ports are mapped"
             )
     if advertised.wildcard:
-        raise ConfigError(
-            f"raft {raft} listens everywhere; say --advertise-raft host:port, the address others use"
-        )
+        raise ConfigError(f"raft {raft} listens everywhere; say --advertise-raft host:port, the address others use")
     return advertised
 
 
@@ -254,9 +244,7 @@ def _required(settings: Mapping[str, Any], name: str, example: str) -> Any:
 def _node_id(value: Any) -> str:
     text = _text("id", value)
     if not _ID.fullmatch(text):
-        raise ConfigError(
-            f"id {text[:80]!r} is not possible; an id has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n1"
-        )
+        raise ConfigError(f"id {text[:80]!r} is not possible; an id has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n1")
     return text
 
 

@@ -16,7 +16,11 @@ class RunMetrics(Collector):
     """`on_applied` counts; `collect` puts it into words on request."""
 
     _NAMES = (
-        (JobDue, "raftsched_jobs_scheduled", "Fire times set (each create, edit and fire of a job sets one)."),
+        (
+            JobDue,
+            "raftsched_jobs_scheduled",
+            "Fire times set (each create, edit and fire of a job sets one).",
+        ),
         (InstanceReady, "raftsched_instances_ready", "Instances that became ready for a worker."),
         (AttemptAssigned, "raftsched_attempts_assigned", "Attempts assigned to a worker."),
         (AttemptEnded, "raftsched_attempts_ended", "Attempts that ended, whatever their outcome."),

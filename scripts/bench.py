@@ -32,9 +32,7 @@ def percentile(values: list[float], share: float) -> float:
 
 def emit(bench: str, **figures: Any) -> None:
     rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in figures.items()}
-    print(
-        json.dumps({"bench": bench, **rounded, "cores": os.cpu_count(), "python": platform.python_version()})
-    )
+    print(json.dumps({"bench": bench, **rounded, "cores": os.cpu_count(), "python": platform.python_version()}))
     sys.stdout.flush()
 
 
@@ -156,9 +154,7 @@ async def bench_create(cluster: Cluster, seconds: float, through: str) -> None:
     size = 200
     many = payloads(
         40,
-        lambda: request(
-            "POST", "/v1/jobs:batch", port, json.dumps([one_shot(far()) for _ in range(size)]).encode()
-        ),
+        lambda: request("POST", "/v1/jobs:batch", port, json.dumps([one_shot(far()) for _ in range(size)]).encode()),
     )
     await closed_loop(port, 8, min(1.0, seconds), many, 200)
     count, took, latencies = await closed_loop(port, 8, seconds, many, 200)
@@ -202,11 +198,7 @@ def instances(node: NodeProcess, since_ms: int) -> list[dict[str, Any]]:
     while path:
         page = node.get(path)
         found += page["items"]
-        path = (
-            f"/v1/instances?limit=1000&from={rfc3339(since_ms)}&cursor={page['next']}"
-            if page["next"]
-            else None
-        )
+        path = f"/v1/instances?limit=1000&from={rfc3339(since_ms)}&cursor={page['next']}" if page["next"] else None
     return found
 
 
@@ -305,9 +297,7 @@ def main() -> None:
     parser.add_argument("what", choices=["create", "run", "all"])
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each create measurement")
     parser.add_argument("--count", type=int, default=10_000, help="runs in each run measurement")
-    parser.add_argument(
-        "--lead", type=float, default=10.0, help="seconds from creating a burst to its instant"
-    )
+    parser.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant")
     parser.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
     parser.add_argument("--follower", action="store_true", help="create through a follower as well")
     measure(parser.parse_args())

@@ -114,9 +114,7 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
         raw = b'{"state":' + raw + b"}"
     given = strict.read(raw, StateIn, _state, "invalid-body")
     if given.state is None:
-        raise Problem(
-            "invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')]
-        )
+        raise Problem("invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')])
     return await _set(ctx, request, JobState[given.state])
 
 

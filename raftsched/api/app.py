@@ -43,9 +43,7 @@ def build_app(ctx: ApiContext) -> web.Application:
             app.router.add_route("HEAD", route.path, endpoint)
             methods[route.path].append("HEAD")
     for path, allowed in methods.items():
-        app.router.add_route(
-            "*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path))
-        )
+        app.router.add_route("*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path)))
     app.router.add_route("*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")))
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)

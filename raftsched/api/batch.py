@@ -32,9 +32,7 @@ PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
 SLICE = 100  # jobs between two turns of the event loop
 
-_LINES = frozenset(
-    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
-)
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _TYPES = frozenset({"application/json"}) | _LINES
 _typed = msgspec.json.Decoder(list[JobIn])
 _typed_line = msgspec.json.Decoder(JobIn)
@@ -67,9 +65,7 @@ def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
     try:
         return [bytes(piece) for piece in _pieces.decode(raw)]
     except msgspec.ValidationError:
-        raise Problem(
-            "invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]
-        ) from None
+        raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]) from None
     except (ValueError, RecursionError):
         strict.parse(raw)
         raise Problem("invalid-json", "The body is not JSON.") from None
@@ -155,9 +151,7 @@ def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: 
     now_ms = ctx.now_ms()
     for place, answer in zip(places, answers, strict=True):
         if not isinstance(answer, Accepted) or answer.job is None:
-            rejected = (
-                from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
-            )
+            rejected = from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
             results[place] = _failure(rejected)
             continue
         job = answer.job

@@ -61,14 +61,10 @@ class ApiContext:
     output: OutputStore
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]
-    hosts: frozenset[str] = (
-        frozenset()
-    )  # names by which this node may be called, beside IP addresses and localhost
+    hosts: frozenset[str] = frozenset()  # names by which this node may be called, beside IP addresses and localhost
     version: str = ""
     propose_timeout_s: float = 10.0
-    registry: CollectorRegistry = field(
-        default_factory=CollectorRegistry
-    )  # /metrics shows what is registered here
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     _settings: Settings | None = None
     _settings_at: float = 0.0
 

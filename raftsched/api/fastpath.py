@@ -38,9 +38,7 @@ _START = b"POST /v1/jobs HTTP/1.1\r\n"
 _HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
 _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"accept-encoding"})
 _ONCE = frozenset({b"host", b"content-type", b"content-length", b"origin", b"connection"})
-_JSON = frozenset(
-    {b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"}
-)
+_JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _NOT_OURS = -1
@@ -50,9 +48,7 @@ _encode = msgspec.json.Encoder().encode
 class Door:
     """What the connections of one server share."""
 
-    def __init__(
-        self, ctx: ApiContext, counts: RequestCounts, ordinary: Callable[[], asyncio.Protocol]
-    ) -> None:
+    def __init__(self, ctx: ApiContext, counts: RequestCounts, ordinary: Callable[[], asyncio.Protocol]) -> None:
         """`ordinary` makes aiohttp's protocol for a connection."""
         self.ctx = ctx
         self.counts = counts
@@ -210,9 +206,7 @@ class Connection(asyncio.Protocol):
             status, headers, body = _problem(error)
         except Exception:
             log.exception("POST /v1/jobs failed")
-            status, headers, body = _problem(
-                RaftschedError("internal", "An error of this node; its log says more.")
-            )
+            status, headers, body = _problem(RaftschedError("internal", "An error of this node; its log says more."))
         if not self._transport.is_closing():
             self._transport.write(_head(ctx, status, headers, len(body)) + body)
         self.active_at = ctx.clock.monotonic()

@@ -32,9 +32,7 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
         errors.append(FieldError(f"{at}/call", f"is not supported yet; give {_ONE_OF}"))
         return ""
     if len(kinds) != 1:
-        detail = (
-            f"has {' and '.join(kinds)}; give {_ONE_OF}" if kinds else f"says nothing to run; give {_ONE_OF}"
-        )
+        detail = f"has {' and '.join(kinds)}; give {_ONE_OF}" if kinds else f"says nothing to run; give {_ONE_OF}"
         errors.append(FieldError(at, detail))
         return ""
     kind = kinds[0]
@@ -61,9 +59,7 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
 
 def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
     if not command or not command[0]:
-        errors.append(
-            FieldError(at, 'names no program; give it and its arguments, such as ["./report.sh", "--month"]')
-        )
+        errors.append(FieldError(at, 'names no program; give it and its arguments, such as ["./report.sh", "--month"]'))
     for i, argument in enumerate(command):
         if "\0" in argument:
             _no_nul(argument, f"{at}/{i}", errors)
@@ -77,22 +73,16 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
         sound = False
     if not sound or len(given.url) > _URL_MAX or any(c <= " " or c == "\x7f" for c in given.url):
         errors.append(
-            FieldError(
-                f"{at}/url", f"must be an http:// or https:// address of at most {_URL_MAX} characters"
-            )
+            FieldError(f"{at}/url", f"must be an http:// or https:// address of at most {_URL_MAX} characters")
         )
     for name, value in given.headers.items():
         if not _HEADER.fullmatch(name):
             errors.append(
-                FieldError(
-                    f"{at}/headers{pointer(name[:128])}", "is not a header name; use letters, digits, '-'"
-                )
+                FieldError(f"{at}/headers{pointer(name[:128])}", "is not a header name; use letters, digits, '-'")
             )
         if any((c < " " and c != "\t") or c == "\x7f" for c in value):
             errors.append(
-                FieldError(
-                    f"{at}/headers{pointer(name[:128])}", "has control characters; a header is one line"
-                )
+                FieldError(f"{at}/headers{pointer(name[:128])}", "has control characters; a header is one line")
             )
 
 
@@ -105,15 +95,11 @@ def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str
     for name, value in given.env.items():
         place = f"{at}/env{pointer(name[:128])}"
         if not name or "=" in name or "\0" in name:
-            errors.append(
-                FieldError(place, "is not a variable name; it must not be empty nor hold '=' or NUL")
-            )
+            errors.append(FieldError(place, "is not a variable name; it must not be empty nor hold '=' or NUL"))
         _no_nul(value, place, errors)
     if given.cwd is not None:
         if not given.cwd.startswith("/"):
-            errors.append(
-                FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere')
-            )
+            errors.append(FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere'))
         _no_nul(given.cwd, f"{at}/cwd", errors)
 
 

@@ -50,9 +50,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
             return _list(view, request, query, None)
         job = _job(view, name, query.text("namespace"))
         if job is None:
-            raise Problem(
-                "not-found", f'There is no job "{name[:128]}"; give an id, or a name with ?namespace=.'
-            )
+            raise Problem("not-found", f'There is no job "{name[:128]}"; give an id, or a name with ?namespace=.')
         return _list(view, request, query, job)
 
 
@@ -78,9 +76,7 @@ class _Filter:
         if states is not None:
             self._states = states.split(",")
             if any(state not in _STATES for state in self._states):
-                raise bad_parameter(
-                    "state", f"must be one or more of {', '.join(_STATES)}, separated by commas"
-                )
+                raise bad_parameter("state", f"must be one or more of {', '.join(_STATES)}, separated by commas")
 
     def __call__(self, raw: bytes) -> Instance | None:
         row = decode_instance(raw)

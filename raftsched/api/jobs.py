@@ -91,9 +91,7 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     if "If-Match" in request.headers:
         revision = if_match(request)
         if job is None:
-            raise Problem(
-                "stale-revision", "If-Match was given, but the job does not exist; leave it out to create."
-            )
+            raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
         return await _edit(ctx, job, content, revision, job.name)
     accepted = await propose_one(ctx, create_command(content, replace=True, if_none=create_only(request)))
     if accepted.created:
@@ -164,9 +162,7 @@ async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
     return await read_body(request, ctx.settings().body_max_bytes)
 
 
-async def _edit(
-    ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None
-) -> web.Response:
+async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:
     command = EditJob(job.id, content.policy, content.body, revision, name)
     return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
 
@@ -177,9 +173,7 @@ def _stays(content: Content, job: Job) -> None:
     if content.namespace is not None and content.namespace != job.namespace:
         errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"'))
     if content.suspended:
-        errors.append(
-            FieldError("/suspended", "is for creation; POST to /pause or /resume of the job instead")
-        )
+        errors.append(FieldError("/suspended", "is for creation; POST to /pause or /resume of the job instead"))
     if errors:
         raise Problem("invalid-job", errors=errors)
 
@@ -192,13 +186,9 @@ def _identify(content: Content, namespace: str, name: str) -> None:
     if content.name is not None and content.name != name:
         errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"'))
     if not parse_namespace(namespace):
-        errors.append(
-            FieldError("/namespace", "in the address: use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'")
-        )
+        errors.append(FieldError("/namespace", "in the address: use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"))
     if not parse_name(name):
-        errors.append(
-            FieldError("/name", "in the address: use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'")
-        )
+        errors.append(FieldError("/name", "in the address: use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"))
     if errors:
         raise Problem("invalid-job", errors=errors)
     content.namespace, content.name = namespace, name
@@ -239,9 +229,7 @@ class _Filter:
         if states is not None:
             self.states = states.split(",")
             if any(state not in _STATES for state in self.states):
-                raise bad_parameter(
-                    "state", f"must be one or more of {', '.join(_STATES)}, separated by commas"
-                )
+                raise bad_parameter("state", f"must be one or more of {', '.join(_STATES)}, separated by commas")
         label = query.text("label")
         self.label = None
         if label is not None:

@@ -115,9 +115,7 @@ def _slow(value: Any, settings: Settings, now_ms: int, kept: Trigger | None, tol
         content = content_of(given, settings, now_ms, more, kept)
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
-            e
-            for e in more[:ERRORS_MAX]
-            if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)
+            e for e in more[:ERRORS_MAX] if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)
         ]
         if not errors:
             return content
@@ -195,9 +193,7 @@ def _leave_out_defaults(given: JobIn) -> None:
         given.placement = None
 
 
-def _policy(
-    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None
-) -> Policy:
+def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Policy:
     trigger = trigger_of(given.trigger, now_ms, errors, kept)
     need = need_of(given.handler, errors)
     timeout = min(_TIMEOUT_MS, settings.timeout_ceiling_ms)
@@ -233,23 +229,17 @@ def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
     ceiling = settings.timeout_ceiling_ms
     if timeout > ceiling:
         errors.append(
-            FieldError(
-                "/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed"
-            )
+            FieldError("/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed")
         )
     elif timeout == 0:
-        errors.append(
-            FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}")
-        )
+        errors.append(FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}"))
     return timeout
 
 
 def _retry(given: RetryIn, errors: list[FieldError]) -> Retry:
     delays = [duration_of(text, f"/retry/delays/{i}", errors) or 0 for i, text in enumerate(given.delays)]
     if not given.on:
-        errors.append(
-            FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out')
-        )
+        errors.append(FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out'))
     return Retry(tuple(delays), tuple(sorted({_OUTCOME[on] for on in given.on})))
 
 
@@ -277,13 +267,9 @@ def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
         return
     for key, value in labels.items():
         if not 1 <= len(key) <= LABEL_KEY_MAX:
-            errors.append(
-                FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters")
-            )
+            errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
         if len(value) > LABEL_VALUE_MAX:
-            errors.append(
-                FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters")
-            )
+            errors.append(FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters"))
 
 
 def _not_yet(given: JobIn, errors: list[FieldError]) -> None:
@@ -295,13 +281,9 @@ def _not_yet(given: JobIn, errors: list[FieldError]) -> None:
 def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
     """JSON of params, within their limits of size and depth."""
     if strict.nests_deeper(params):
-        errors.append(
-            FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed")
-        )
+        errors.append(FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed"))
         return b"{}"
     raw = _json(params)
     if len(raw) > settings.params_max_bytes:
-        errors.append(
-            FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit")
-        )
+        errors.append(FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit"))
     return raw

@@ -167,9 +167,7 @@ def _again(ctx: ApiContext, key: bytes, number: int) -> Attempt | None:
 # ---------------------------------------------------------------- from another node
 
 
-async def _relay(
-    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt
-) -> web.StreamResponse:
+async def _relay(ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt) -> web.StreamResponse:
     if HOP in request.headers:
         raise Problem("output-unavailable", f"The output is on {attempt.node}, not on {ctx.node_id}.")
     with ctx.read() as view:
@@ -181,9 +179,7 @@ async def _relay(
         raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, has no known address.")
     parameters = dict(request.query)
     parameters["attempt"] = str(attempt.number)
-    parameters["min_index"] = str(
-        ctx.status().applied_index
-    )  # so that it knows the end of the attempt, as we do
+    parameters["min_index"] = str(ctx.status().applied_index)  # so that it knows the end of the attempt, as we do
     parameters.pop("consistency", None)
     headers = {HOP: ctx.node_id}
     if "Range" in request.headers:
@@ -202,9 +198,7 @@ async def _pass_on(
 ) -> web.StreamResponse:
     if answer.status >= 500 and answer.status != 503:
         raise Problem("output-unavailable", f"Node {node}, which ran it, answers {answer.status}.")
-    headers: CIMultiDict[str] = CIMultiDict(
-        (name, answer.headers[name]) for name in _RELAYED if name in answer.headers
-    )
+    headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
     headers[SERVED_BY] = node
     headers["X-Content-Type-Options"] = "nosniff"
     response = web.StreamResponse(status=answer.status, headers=headers)

@@ -69,9 +69,7 @@ def body_of(error: RaftschedError) -> ProblemBody:
         title=kind.title,
         status=kind.status,
         code=error.code,
-        detail=error.detail.encode(
-            "utf-8", "replace"
-        ).decode(),  # it may quote a header, whose bytes are anything
+        detail=error.detail.encode("utf-8", "replace").decode(),  # it may quote a header, whose bytes are anything
         errors=error.errors if isinstance(error, Problem) else (),
     )
 
@@ -83,9 +81,7 @@ def retry_after(error: RaftschedError) -> str | None:
 
 def answer(error: RaftschedError) -> web.Response:
     body = body_of(error)
-    response = web.Response(
-        body=msgspec.json.encode(body), status=body.status, headers={"Content-Type": MEDIA_TYPE}
-    )
+    response = web.Response(body=msgspec.json.encode(body), status=body.status, headers={"Content-Type": MEDIA_TYPE})
     wait = retry_after(error)
     if wait is not None:
         response.headers["Retry-After"] = wait

@@ -45,9 +45,7 @@ class HostCheck:
                 "The Host header must be an IP address, localhost, or the advertised name of this node.",
             )
         if origin is not None and not _same(origin, host):
-            raise Problem(
-                "forbidden-host", f"Requests from pages of other origins are refused; this one is {host}."
-            )
+            raise Problem("forbidden-host", f"Requests from pages of other origins are refused; this one is {host}.")
 
     def _known(self, host: str) -> bool:
         verdict = self._verdicts.get(host)
@@ -204,9 +202,7 @@ class Query:
 
 
 def bad_parameter(name: str, detail: str) -> Problem:
-    return Problem(
-        "invalid-parameter", f'The parameter "{name}" {detail}.', [FieldError("", f"?{name} {detail}")]
-    )
+    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [FieldError("", f"?{name} {detail}")])
 
 
 READ = tuple(sorted(_READ_PARAMETERS))
@@ -217,14 +213,8 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
     if query.choice("consistency", "local", "leader") == "leader":
         await catch_up(ctx)
     index = query.integer("min_index", 0, 2**53)
-    if (
-        index is not None
-        and ctx.status().applied_index < index
-        and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S)
-    ):
-        raise Problem(
-            "behind", f"This node has not applied index {index} yet; try again or ask another node."
-        )
+    if index is not None and ctx.status().applied_index < index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
+        raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
 
 
 async def catch_up(ctx: ApiContext) -> None:
@@ -237,9 +227,7 @@ def job_id_of(request: web.Request) -> int:
     text = request.match_info["id"]
     job_id = parse_job(text)
     if job_id is None:
-        raise Problem(
-            "not-found", f'There is no job "{text[:64]}"; ids have 13 characters, names go by namespace.'
-        )
+        raise Problem("not-found", f'There is no job "{text[:64]}"; ids have 13 characters, names go by namespace.')
     return job_id
 
 

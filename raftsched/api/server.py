@@ -32,9 +32,7 @@ class ApiServer:
         self._sweeper = asyncio.ensure_future(self._sweep())
 
     @classmethod
-    async def start(
-        cls, ctx: ApiContext, host: str, port: int, *, tls: ssl.SSLContext | None = None
-    ) -> ApiServer:
+    async def start(cls, ctx: ApiContext, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> ApiServer:
         """Raises OSError when the address cannot be bound. Port 0: any free one."""
         app = build_app(ctx)
         runner = web.AppRunner(

@@ -52,9 +52,7 @@ def parse(raw: bytes) -> Any:
     except UnicodeDecodeError:
         raise Problem("invalid-json", "The body is not UTF-8; JSON must be.") from None
     except RecursionError:
-        raise Problem(
-            "invalid-json", f"The JSON nests too deeply; at most {DEPTH_MAX} levels are allowed."
-        ) from None
+        raise Problem("invalid-json", f"The JSON nests too deeply; at most {DEPTH_MAX} levels are allowed.") from None
     except ValueError as error:
         raise Problem("invalid-json", f"The body is not JSON: {error}.") from None
 
@@ -131,9 +129,7 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
     raise AssertionError(f"no rule for {info}")
 
 
-def _struct(
-    value: Any, info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]
-) -> Any:
+def _struct(value: Any, info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]) -> Any:
     if not isinstance(value, Mapping):
         return _bad(value, "an object", at, errors)
     fields = {f.encode_name: f for f in info.fields}
@@ -149,9 +145,7 @@ def _struct(
         elif key in read_only:
             errors.append(FieldError(at + pointer(key), "is set by the cluster; leave it out"))
         else:
-            close = (
-                difflib.get_close_matches(key, fields, n=1) if hints > 0 and len(key) <= HINTED_MAX else []
-            )
+            close = difflib.get_close_matches(key, fields, n=1) if hints > 0 and len(key) <= HINTED_MAX else []
             hints -= 1
             hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(fields))}"
             errors.append(FieldError(at + pointer(key[:128]), f"is not a known field; {hint}"))

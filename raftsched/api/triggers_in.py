@@ -33,9 +33,7 @@ _ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
 _MANUAL = Trigger(kind=TriggerKind.MANUAL)
 
 
-def trigger_of(
-    given: TriggerIn | None, now_ms: int, errors: list[FieldError], kept: Trigger | None = None
-) -> Trigger:
+def trigger_of(given: TriggerIn | None, now_ms: int, errors: list[FieldError], kept: Trigger | None = None) -> Trigger:
     """Errors are added to the list; the result is of use only when none were. `kept`: the trigger that the job has
     already; left as it is, it is not asked whether it will ever be due again."""
     at = "/trigger"
@@ -87,22 +85,16 @@ def _plain(given: TriggerIn) -> bool:
     )
 
 
-def _full(
-    given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], kept: Trigger | None
-) -> Trigger:
+def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Trigger:
     at = "/trigger"
     before = len(errors)
     for field, kinds in _BELONGS.items():
         if getattr(given, field) is not None and kind not in kinds:
-            errors.append(
-                FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}')
-            )
+            errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
     if given.calendar is not None:
         errors.append(FieldError(f"{at}/calendar", "is not supported yet; leave it out"))
     if given.timezone == "":
-        errors.append(
-            FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"')
-        )
+        errors.append(FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"'))
     mode = EveryMode.FIXED_DELAY if given.mode == "fixed_delay" else EveryMode.FIXED_RATE
     jitter = duration_of(given.jitter, f"{at}/jitter", errors) or 0
     starts = time_of(given.starts_at, f"{at}/starts_at", errors)

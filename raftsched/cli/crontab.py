@@ -21,9 +21,7 @@ from zoneinfo import ZoneInfo
 from raftsched.cli.crontab_line import Command, Refusal, schedule, setting, shell_text, split_percent
 
 _USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?", re.ASCII)
-_WITH_USER = re.compile(
-    r"#.*\b(?:dow|week\w*|\w*day\w*)\s+(?:user|user-?name)\s+\S*(?:command|cmd)", re.IGNORECASE
-)
+_WITH_USER = re.compile(r"#.*\b(?:dow|week\w*|\w*day\w*)\s+(?:user|user-?name)\s+\S*(?:command|cmd)", re.IGNORECASE)
 _WITHOUT_USER = re.compile(r"#.*\b(?:dow|\w*day\w*)\s+(?:\[flags\]\s+)?(?:command|cmd)\b", re.IGNORECASE)
 _ACCOUNTS = frozenset(  # names of accounts that are not also names of commands
     {"root", "www-data", "nobody", "ubuntu", "debian", "ec2-user", "centos", "vagrant", "pi", "jenkins"}
@@ -105,9 +103,7 @@ def read_crontab(
                 tab.settings.append(number)
             else:
                 name = names.next(text)
-                tab.entries.append(
-                    Entry(number, shown, name, _job(text, number, around, tab, names, seconds))
-                )
+                tab.entries.append(Entry(number, shown, name, _job(text, number, around, tab, names, seconds)))
         except Refusal as e:
             tab.refused.append(Refused(number, shown, str(e)))
     return tab
@@ -162,9 +158,7 @@ def _set(around: _Surroundings, number: int, name: str, value: str, tab: Crontab
     if name == "CRON_TZ":
         if value and not is_zone(value):
             around.bad_zone_line = number
-            raise Refusal(
-                f"CRON_TZ {value[:60]!r} is not a known time zone; write an IANA name such as Europe/Madrid"
-            )
+            raise Refusal(f"CRON_TZ {value[:60]!r} is not a known time zone; write an IANA name such as Europe/Madrid")
         around.bad_zone_line = None
         if value:
             around.zone = value

@@ -57,9 +57,7 @@ def setting(line: str) -> tuple[str, str] | None:
         return None
     name, value = found
     if not _NAME.fullmatch(name):
-        raise Refusal(
-            f"{name[:40]!r} is not a variable name; letters, digits and _ are allowed, not a digit first"
-        )
+        raise Refusal(f"{name[:40]!r} is not a variable name; letters, digits and _ are allowed, not a digit first")
     return name, value
 
 

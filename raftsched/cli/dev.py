@@ -32,9 +32,7 @@ _data = click.option(
 @click.group(invoke_without_command=True)
 @click.option("--nodes", type=click.IntRange(1, 9), help="How many.  [default: 3]")
 @_data
-@click.option(
-    "--port", type=click.IntRange(1024, 65_400), help="HTTP from here on, Raft 100 above.  [default: 7401]"
-)
+@click.option("--port", type=click.IntRange(1024, 65_400), help="HTTP from here on, Raft 100 above.  [default: 7401]")
 @click.option("--no-samples", is_flag=True, help="Start without sample jobs.")
 @click.pass_context
 def dev(ctx: click.Context, nodes: int | None, data: Path | None, port: int | None, no_samples: bool) -> None:
@@ -69,9 +67,7 @@ def status(outer: Path | None, data: Path | None) -> None:
     leader = cluster.get("leader") if cluster else None
     for member in state.members:
         alive = member.process is not None and member.process.alive()
-        role = (
-            "leads" if member.id == leader and alive else "runs" if alive else "down, about to be restarted"
-        )
+        role = "leads" if member.id == leader and alive else "runs" if alive else "down, about to be restarted"
         pid = f"pid {member.process.pid}" if alive and member.process is not None else ""
         click.echo(f"{member.id}  {member.url}  {role}  {pid}".rstrip())
     click.echo(f"{leader} leads, term {cluster['term']}" if cluster and leader else "no leader at the moment")
@@ -95,9 +91,7 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
     if cluster is None or victim is None or victim.process is None:
         raise Failure("there is no leader at the moment; try again in a second", Exit.UNAVAILABLE)
     if not victim.process.send(signal.SIGKILL):
-        raise Failure(
-            f"{victim.id}, the leader, has just ended by itself; try again in a second", Exit.UNAVAILABLE
-        )
+        raise Failure(f"{victim.id}, the leader, has just ended by itself; try again in a second", Exit.UNAVAILABLE)
     killed = clock.monotonic()
     click.echo(f"killed {victim.id} (pid {victim.process.pid}), the leader of term {cluster['term']}")
     pid = victim.process
@@ -105,14 +99,10 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
         pid.wait(0.2)
         now = _cluster(state, without=victim if len(state.members) > 1 else None)
         if now and now.get("leader") and now["term"] > cluster["term"]:
-            click.echo(
-                f"{now['leader']} leads now, term {now['term']}, after {clock.monotonic() - killed:.1f} s"
-            )
+            click.echo(f"{now['leader']} leads now, term {now['term']}, after {clock.monotonic() - killed:.1f} s")
             return
         select.select([], [], [], 0.1)
-    raise Failure(
-        f"no new leader within {_NEW_LEADER_S:g} s; see 'raftsched dev status' and the logs", Exit.TIMEOUT
-    )
+    raise Failure(f"no new leader within {_NEW_LEADER_S:g} s; see 'raftsched dev status' and the logs", Exit.TIMEOUT)
 
 
 @dev.command()
@@ -127,11 +117,7 @@ def stop(outer: Path | None, data: Path | None) -> None:
     from raftsched.cli.dev_cluster import STOP_S
 
     state = _running(data or outer or DEFAULT_DIR)
-    if (
-        state.supervisor is not None
-        and state.supervisor.send(signal.SIGTERM)
-        and not state.supervisor.wait(STOP_S + 5)
-    ):
+    if state.supervisor is not None and state.supervisor.send(signal.SIGTERM) and not state.supervisor.wait(STOP_S + 5):
         state.supervisor.send(signal.SIGKILL)  # its nodes die with it
         state.supervisor.wait(5)
     for member in state.members:
@@ -195,9 +181,7 @@ def _run(directory: Path, nodes: int | None, port: int | None, samples: bool) ->
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failure(
-                f"a cluster runs in {directory} already; see 'raftsched dev status', or say --data"
-            ) from None
+            raise Failure(f"a cluster runs in {directory} already; see 'raftsched dev status', or say --data") from None
         clock = SystemClock()
         cluster = DevCluster(_state(directory, nodes, port), directory.absolute(), clock, _say)
         with cluster:
@@ -240,9 +224,7 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
 
     members = cluster.state.members
     cluster.start()
-    _say(
-        f"starting {len(members)} node{'s' if len(members) != 1 else ''} in {directory} (pid {os.getpid()}) ..."
-    )
+    _say(f"starting {len(members)} node{'s' if len(members) != 1 else ''} in {directory} (pid {os.getpid()}) ...")
     told = 0
 
     def progress(ready: int) -> None:

@@ -109,9 +109,7 @@ class DevCluster:
             progress(len(self._nodes) - len(missing))
             if missing and self._clock.monotonic() > deadline:
                 names = ", ".join(node.member.id for node in missing)
-                raise StartupError(
-                    f"not ready after {READY_S:g} s: {names}; see {self.log(missing[0].member)}"
-                )
+                raise StartupError(f"not ready after {READY_S:g} s: {names}; see {self.log(missing[0].member)}")
 
     def run(self, tick: Callable[[], None]) -> None:
         """Restarts nodes that end, and calls `tick` about once a second, until Interrupted."""
@@ -203,9 +201,7 @@ class DevCluster:
             select.select([], [], [], 0.05)
         while adopted := self._reap_adopted():
             for pid in adopted:
-                os.kill(
-                    pid, signal.SIGKILL
-                )  # a child of ours that is not reaped: the pid cannot be another's
+                os.kill(pid, signal.SIGKILL)  # a child of ours that is not reaped: the pid cannot be another's
             select.select([], [], [], 0.02)
         for node in self._nodes:
             node.child, node.member.process = None, None

@@ -102,9 +102,7 @@ def get(client: Client, instance: str, fmt: str) -> None:
     elif fmt == "name":
         click.echo(found["id"])
     else:
-        print_fields(
-            {k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)}
-        )
+        print_fields({k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)})
         attempts = found.get("attempts") or []
         if attempts:
             click.echo()
@@ -116,9 +114,7 @@ def get(client: Client, instance: str, fmt: str) -> None:
 @instances.command()
 @click.argument("instance", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
-@click.option(
-    "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]"
-)
+@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
 @click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
 @remote

@@ -25,9 +25,7 @@ def _trigger(job: Any) -> str:
     for kind in _TRIGGERS:
         if trigger.get(kind):
             zone = trigger.get("timezone")
-            return f"{kind} {trigger[kind]}" + (
-                f" {zone}" if kind == "cron" and zone not in (None, "UTC") else ""
-            )
+            return f"{kind} {trigger[kind]}" + (f" {zone}" if kind == "cron" and zone not in (None, "UTC") else "")
     return "manual"
 
 
@@ -177,9 +175,7 @@ def run(client: Client, job: str, params: str | None, priority: int | None, fmt:
         body["priority"] = priority
     found = find_job(client, job)
     key = {"Idempotency-Key": str(uuid.uuid4())}  # one run, however often it has to be sent
-    answer = client.request(
-        "POST", f"/v1/jobs/{found['id']}/run", body=body, headers=key, repeatable=True
-    ).json()
+    answer = client.request("POST", f"/v1/jobs/{found['id']}/run", body=body, headers=key, repeatable=True).json()
     if fmt == "json":
         print_json(answer)
     elif fmt == "name":
@@ -190,9 +186,7 @@ def run(client: Client, job: str, params: str | None, priority: int | None, fmt:
 
 @jobs.command("next")
 @click.argument("job", metavar="JOB")
-@click.option(
-    "-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times."
-)
+@click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
 @format_option
 @remote
 def next_(client: Client, job: str, count: int, fmt: str) -> None:

@@ -40,13 +40,9 @@ class _Report:
     help="Whether seconds come first.  [default: only where nothing else makes sense]",
 )  # fmt: skip
 @click.option("--suspended", is_flag=True, help="Import without scheduling; see jobs resume.")
-@click.option(
-    "--timeout", metavar="DURATION", help="End a run after this; cron has no such limit.  [default: 5m]"
-)
+@click.option("--timeout", metavar="DURATION", help="End a run after this; cron has no such limit.  [default: 5m]")
 @click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
-@click.option(
-    "--timezone", "-z", metavar="TZ", help="Where the file has no CRON_TZ.  [default: this machine's]"
-)
+@click.option("--timezone", "-z", metavar="TZ", help="Where the file has no CRON_TZ.  [default: this machine's]")
 @click.option("--prefix", default="", metavar="P", help="Put before each job name, such as web1-.")
 @click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
 @format_option
@@ -76,20 +72,14 @@ def import_(
     if not _PREFIX.fullmatch(prefix):
         raise click.UsageError(f"--prefix {prefix!r}: at most 30 of a-z, 0-9, '.', '_' and '-'")
     if timezone is not None and not is_zone(timezone):
-        raise click.UsageError(
-            f"--timezone {timezone!r} is not a time zone; write an IANA name such as Europe/Madrid"
-        )
+        raise click.UsageError(f"--timezone {timezone!r} is not a time zone; write an IANA name such as Europe/Madrid")
     zone = timezone or host_zone()
     if zone is None:
-        raise click.UsageError(
-            "this machine does not tell its time zone; say --timezone, such as --timezone UTC"
-        )
+        raise click.UsageError("this machine does not tell its time zone; say --timezone, such as --timezone UTC")
     reports = []
     for file in files:
         source = "crontab" if source_name(file) == "stdin" else source_name(file)
-        tab = read_crontab(
-            file.read(), source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix
-        )
+        tab = read_crontab(file.read(), source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix)
         report = _Report(source)
         reports.append(report)
         extra: dict[str, Any] = {"suspended": True} if suspended else {}
@@ -114,21 +104,16 @@ def import_(
         print_json(
             {
                 "items": [
-                    {"file": r.source, "imported": r.imported, "refused": r.refused, "notes": r.notes}
-                    for r in reports
+                    {"file": r.source, "imported": r.imported, "refused": r.refused, "notes": r.notes} for r in reports
                 ]
             }
         )
     if fmt == "table" and timeout is None and any(r.imported for r in reports):
-        click.echo(
-            "note: runs end after 5m, the default; cron has no limit (--timeout 2h sets another)", err=True
-        )
+        click.echo("note: runs end after 5m, the default; cron has no limit (--timeout 2h sets another)", err=True)
     sys.exit(1 if any(r.refused for r in reports) else 0)
 
 
-def _send(
-    client: Client, tab: Crontab, report: _Report, namespace: str, extra: dict[str, Any], dry_run: bool
-) -> None:
+def _send(client: Client, tab: Crontab, report: _Report, namespace: str, extra: dict[str, Any], dry_run: bool) -> None:
     """PUT by name for each line; a refusal is about that line, anything else ends the import."""
     from raftsched.client.errors import ClientError
 
@@ -158,9 +143,7 @@ def _print(report: _Report, tab: Crontab, zone: str, dry_run: bool) -> None:
             trigger = item["job"]["trigger"]
             when = trigger.get("cron") or f"every {trigger['every']}"
             place = f" {trigger['timezone']}" if "timezone" in trigger else ""
-            click.echo(
-                f"line {item['line']}: {item['name']}\n    {when}{place}: {item['job']['handler']['shell']}"
-            )
+            click.echo(f"line {item['line']}: {item['name']}\n    {when}{place}: {item['job']['handler']['shell']}")
     _print_refused(report)
     for note in report.notes:
         click.echo(f"line {note['line']}: note: {note['note']}", err=True)
@@ -170,9 +153,7 @@ def _print(report: _Report, tab: Crontab, zone: str, dry_run: bool) -> None:
     if known and not dry_run:
         parts.append(f"{known} known before (brought up to date)")
     parts.append(f"{len(report.refused)} refused")
-    click.echo(
-        f"{report.source}: {', '.join(parts)}; read {style}, times in {zone} unless CRON_TZ says otherwise"
-    )
+    click.echo(f"{report.source}: {', '.join(parts)}; read {style}, times in {zone} unless CRON_TZ says otherwise")
 
 
 def _print_refused(report: _Report) -> None:

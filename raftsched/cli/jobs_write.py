@@ -56,9 +56,7 @@ class _WithCommand(click.Command):
 
 @click.command(cls=_WithCommand)
 @click.argument("name", required=False)
-@click.option(
-    "-f", "--file", "file", type=click.File("rb"), help="The job as JSON ('-': stdin) instead of options."
-)
+@click.option("-f", "--file", "file", type=click.File("rb"), help="The job as JSON ('-': stdin) instead of options.")
 @click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
 @click.option("--cron", metavar="EXPR", help="When: a cron expression.")
 @click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
@@ -71,9 +69,7 @@ class _WithCommand(click.Command):
 @click.option("--http", metavar="URL", help="What: a request to URL.")
 @click.option("--method", metavar="METHOD", help="Of --http.  [default: the server's]")
 @click.option("--params", metavar="JSON", help="Parameters, an object.")
-@click.option(
-    "--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated."
-)
+@click.option("--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Directory of the command.")
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
 @click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,10s,1m.")
@@ -85,9 +81,7 @@ class _WithCommand(click.Command):
 @format_option
 @click.pass_obj
 @remote
-def create(
-    client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, **options: Any
-) -> None:
+def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, **options: Any) -> None:
     """Create a job: when it is due, and what it does.
 
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
@@ -107,9 +101,7 @@ def create(
         click.echo(job_ref(found))
     else:
         due = found.get("next_fire_at")
-        click.echo(
-            f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}")
-        )
+        click.echo(f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}"))
 
 
 def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
@@ -181,19 +173,13 @@ def _read_one(file: Any) -> dict[str, Any]:
     source = source_name(file)
     found = read_jobs(file.read(), source)
     if len(found) != 1:
-        raise click.UsageError(
-            f"{source} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many"
-        )
+        raise click.UsageError(f"{source} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many")
     return found[0]
 
 
 @click.command()
-@click.option(
-    "-f", "--file", "file", type=click.File("rb"), required=True, help="JSON or JSON lines ('-': stdin)."
-)
-@click.option(
-    "--namespace", "-N", default="default", show_default=True, metavar="NS", help="Of jobs that name none."
-)
+@click.option("-f", "--file", "file", type=click.File("rb"), required=True, help="JSON or JSON lines ('-': stdin).")
+@click.option("--namespace", "-N", default="default", show_default=True, metavar="NS", help="Of jobs that name none.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
 @format_option
 @remote
@@ -214,9 +200,7 @@ def apply(client: Client, file: Any, namespace: str, dry_run: bool, fmt: str) ->
     paths = []
     for n, job in enumerate(found, 1):
         if not isinstance(job.get("name"), str):
-            raise click.UsageError(
-                f"{source}: item {n} has no name; apply finds jobs by name (or use jobs create)"
-            )
+            raise click.UsageError(f"{source}: item {n} has no name; apply finds jobs by name (or use jobs create)")
         paths.append(by_name(str(job.get("namespace") or namespace), job["name"]))
     results: list[dict[str, Any]] = []
     code = 0

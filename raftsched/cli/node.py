@@ -14,30 +14,18 @@ from raftsched.errors import Exit, StartupError
 
 
 @click.command()
-@click.option(
-    "--id", "id", metavar="ID", help="Name of this node: a-z, 0-9, '.', '_', '-'; kept for its whole life."
-)
+@click.option("--id", "id", metavar="ID", help="Name of this node: a-z, 0-9, '.', '_', '-'; kept for its whole life.")
 @click.option("--data", metavar="DIR", help="Where it keeps everything; made when missing, never shared.")
 @click.option("--http", metavar="HOST:PORT", help="Listens here for users.  [default: 127.0.0.1:7401]")
-@click.option(
-    "--raft", metavar="HOST:PORT", help="Listens here for the other nodes.  [default: 127.0.0.1:7501]"
-)
-@click.option(
-    "--peers", metavar="ID=HOST:PORT,...", help="All nodes and their Raft addresses, this one included."
-)
+@click.option("--raft", metavar="HOST:PORT", help="Listens here for the other nodes.  [default: 127.0.0.1:7501]")
+@click.option("--peers", metavar="ID=HOST:PORT,...", help="All nodes and their Raft addresses, this one included.")
 @click.option("--advertise-http", metavar="HOST:PORT", help="What others call --http, where that differs.")
 @click.option("--advertise-raft", metavar="HOST:PORT", help="What others call --raft, where that differs.")
-@click.option(
-    "--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback."
-)
+@click.option("--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback.")
 @click.option("--slots", metavar="N", help="Attempts at one time.  [default: 16 for each CPU]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
-@click.option(
-    "--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated."
-)
-@click.option(
-    "--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be admitted."
-)
+@click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
+@click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be admitted.")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

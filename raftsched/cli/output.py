@@ -57,9 +57,7 @@ def print_rows(
     elif not found:
         click.echo(empty, err=True)
     else:
-        print_table(
-            [title for title, _ in columns], [[cell(get(row)) for _, get in columns] for row in found]
-        )
+        print_table([title for title, _ in columns], [[cell(get(row)) for _, get in columns] for row in found])
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

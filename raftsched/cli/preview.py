@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 @click.argument("expression", metavar="EXPR")
 @click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
 @click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
-@click.option(
-    "-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times."
-)
+@click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
 @click.option("--from", "start", metavar="TIME", help="Count from this time (RFC 3339).  [default: now]")
 @format_option
 @remote

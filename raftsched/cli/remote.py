@@ -87,9 +87,7 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
     except ClientError as e:
         if e.status != 404 or e.code != "not-found":
             raise
-        raise ClientError(
-            "not-found", f"there is no job {ref!r}; see 'raftsched jobs list'", status=404
-        ) from None
+        raise ClientError("not-found", f"there is no job {ref!r}; see 'raftsched jobs list'", status=404) from None
 
 
 def job_ref(job: dict[str, Any]) -> str:

@@ -80,9 +80,7 @@ class Client:
             return Answer(response.status, _headers(response), response.read())
         except (OSError, http.client.HTTPException) as e:
             if method in _REPEATABLE or repeatable:
-                raise ClientError(
-                    "unreachable", f"The connection broke during the answer: {_why(e)}"
-                ) from None
+                raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
             raise _unknown(method, path, _why(e)) from None
         finally:
             connection.close()
@@ -112,9 +110,7 @@ class Client:
                 if left is not None:
                     left -= 1
             before, cursor = cursor, answer.get("next")
-            if (
-                not cursor or cursor == before
-            ):  # an empty page may go on: the node looks at so many rows at a time
+            if not cursor or cursor == before:  # an empty page may go on: the node looks at so many rows at a time
                 return
 
     def _open(
@@ -166,9 +162,7 @@ class Client:
                 uncertain, refusal = True, error
             elif response.status == 404 and method == "DELETE" and uncertain:
                 # an earlier node got this very request and did not answer: what should be gone is gone
-                raise ClientError(
-                    "not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404
-                )
+                raise ClientError("not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404)
             else:
                 self._prefer(server)
                 raise error
@@ -239,9 +233,7 @@ def _error(response: http.client.HTTPResponse) -> ClientError:
         problem = None
     if not isinstance(problem, dict):
         first = raw.decode("utf-8", "replace").strip().split("\n", 1)[0][:200]
-        return ClientError(
-            f"http-{status}", f"{status} {response.reason}{': ' if first else ''}{first}", status=status
-        )
+        return ClientError(f"http-{status}", f"{status} {response.reason}{': ' if first else ''}{first}", status=status)
     code = problem.get("code") or str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
     detail = problem.get("detail") or problem.get("title") or f"{status} {response.reason}"
     fields = problem.get("errors")

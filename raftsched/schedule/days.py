@@ -44,9 +44,7 @@ class DayRule:
         return any(self.mask(first, length) for first in range(7) for length in lengths)
 
 
-_LENGTHS = {
-    month: (28, 29) if month == 2 else (30,) if month in (4, 6, 9, 11) else (31,) for month in range(1, 13)
-}
+_LENGTHS = {month: (28, 29) if month == 2 else (30,) if month in (4, 6, 9, 11) else (31,) for month in range(1, 13)}
 
 
 def _bits(days: Iterable[int]) -> int:

@@ -187,9 +187,7 @@ def _list(items: Sequence[str]) -> str:
     return ", ".join(items[:-1]) + " and " + items[-1]
 
 
-def _spans(
-    values: Iterable[int], name: Callable[[int], str], merged: Callable[[int, int], str] | None = None
-) -> str:
+def _spans(values: Iterable[int], name: Callable[[int], str], merged: Callable[[int, int], str] | None = None) -> str:
     """Values by name; three or more in a row as one span; four or more at even distances shortened."""
     values = list(values)
     steps = {b - a for a, b in pairwise(values)}

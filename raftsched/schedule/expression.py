@@ -29,9 +29,7 @@ class Expression:
 
     def __init__(self, times: WallTimes, *, fixed: bool, hashed: bool, has_seconds: bool) -> None:
         self.times = times
-        self.fixed = (
-            fixed  # neither minute nor hour starts with *: DST moves it instead of dropping or doubling it
-        )
+        self.fixed = fixed  # neither minute nor hour starts with *: DST moves it instead of dropping or doubling it
         self.hashed = hashed
         self.has_seconds = has_seconds
 
@@ -107,9 +105,7 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
 def _split(expr: str, dialect: str) -> tuple[list[str], str]:
     """The upper-case fields, five to seven of them, and the dialect to read them in."""
     if len(expr) > EXPR_MAX:
-        raise TriggerError(
-            POINTER, f"the expression has {len(expr)} characters; at most {EXPR_MAX} are allowed"
-        )
+        raise TriggerError(POINTER, f"the expression has {len(expr)} characters; at most {EXPR_MAX} are allowed")
     if dialect not in DIALECTS:
         raise TriggerError(
             "/trigger/dialect",

@@ -111,14 +111,10 @@ def _item(kind: Kind, item: str, job_id: int, out: Parsed) -> None:
     if slash:
         parsed = number(rest)
         if not parsed:
-            raise kind.wrong(
-                item, f"the step after / must be a whole number from 1, like */5, not {shown(rest)}"
-            )
+            raise kind.wrong(item, f"the step after / must be a whole number from 1, like */5, not {shown(rest)}")
         step = parsed
     if base.startswith("R") and (len(base) == 1 or base[1] == "("):
-        raise kind.wrong(
-            item, "R (random) is not supported: write H, which spreads jobs and stays the same for a job"
-        )
+        raise kind.wrong(item, "R (random) is not supported: write H, which spreads jobs and stays the same for a job")
     if base.startswith("H") and (len(base) == 1 or base[1] == "("):
         _hashed(kind, item, base, step if slash else None, job_id, out)
     elif base == "*":

@@ -19,9 +19,7 @@ class Occurrence(NamedTuple):
     note: str | None  # "DST: ..", in the wall time of the trigger's zone
 
 
-def preview(
-    trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, job_id: int = 0
-) -> list[Occurrence]:
+def preview(trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, job_id: int = 0) -> list[Occurrence]:
     """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` and exclusions aside.
 
     `anchor_ms` and `job_id` as for `next_nominal`. A fixed delay is shown as if runs took no time.
@@ -101,6 +99,4 @@ def _span(gap: tuple[int, int, int], seconds: bool) -> str:
     if count == 1:
         return f"{local_text(first, 0, seconds=seconds)} does not exist"
     word = "and" if count == 2 else "to"
-    return (
-        f"{local_text(first, 0, seconds=seconds)} {word} {local_text(last, 0, seconds=seconds)} do not exist"
-    )
+    return f"{local_text(first, 0, seconds=seconds)} {word} {local_text(last, 0, seconds=seconds)} do not exist"

@@ -31,18 +31,14 @@ def parse_cron_text(text: str, timezone: str | None = None, dialect: str = "") -
         TriggerError: what is wrong with the text and what would be right.
     """
     if len(text) > EXPR_MAX + 80:  # room for the prefix; the expression itself is measured again without it
-        raise TriggerError(
-            POINTER, f"the expression has {len(text)} characters; at most {EXPR_MAX} are allowed"
-        )
+        raise TriggerError(POINTER, f"the expression has {len(text)} characters; at most {EXPR_MAX} are allowed")
     rest = text.strip()
     name = timezone or DEFAULT_ZONE
     prefix = _ZONE_SETTING.match(rest)
     if prefix:
         named = prefix["name"]
         if not named:
-            raise TriggerError(
-                POINTER, f"{shown(text)} names no zone after the =; write CRON_TZ=Europe/Madrid"
-            )
+            raise TriggerError(POINTER, f"{shown(text)} names no zone after the =; write CRON_TZ=Europe/Madrid")
         if name not in (DEFAULT_ZONE, named):
             raise TriggerError(
                 ZONE_POINTER,
@@ -54,9 +50,7 @@ def parse_cron_text(text: str, timezone: str | None = None, dialect: str = "") -
     words = rest.split()
     if words and words[0].lower() == "@every":
         if len(words) != 2:
-            raise TriggerError(
-                POINTER, f"{shown(rest)}: @every takes one interval, like @every 90s or @every 1h30m"
-            )
+            raise TriggerError(POINTER, f"{shown(rest)}: @every takes one interval, like @every 90s or @every 1h30m")
         return Trigger(kind=TriggerKind.EVERY, period_ms=_interval_ms(words[1]), timezone=name)
     compiled(rest, dialect)
     return Trigger(kind=TriggerKind.CRON, expr=rest, dialect=dialect, timezone=name)

@@ -59,9 +59,7 @@ def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id:
     return found
 
 
-def missed(
-    trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_ms: int = 0, job_id: int = 0
-) -> Missed:
+def missed(trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_ms: int = 0, job_id: int = 0) -> Missed:
     """The nominal times in after_ms < time <= until_ms: all counted, the newest `keep` listed.
 
     The cost does not grow with how many went by, only with `keep` and the number of months.

@@ -36,9 +36,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             f"{instant_text(ends)} is before starts_at, {instant_text(starts)}; it must not be",
         )
     if trigger.jitter_ms < 0:
-        raise TriggerError(
-            "/trigger/jitter", f"a jitter of {trigger.jitter_ms} ms is negative; use 0 or more"
-        )
+        raise TriggerError("/trigger/jitter", f"a jitter of {trigger.jitter_ms} ms is negative; use 0 or more")
     if trigger.jitter_ms > JITTER_MAX_MS:
         raise TriggerError("/trigger/jitter", f"longer than a day; at most {duration_text(JITTER_MAX_MS)}")
     if trigger.max_runs is not None and trigger.max_runs < 1:
@@ -105,9 +103,7 @@ def _check_cron(trigger: Trigger, now_ms: int) -> None:
     ends = trigger.ends_at_ms
     if ends is not None and ends <= now_ms:
         return  # said about ends_at
-    unbounded = Trigger(
-        kind=TriggerKind.CRON, expr=trigger.expr, dialect=trigger.dialect, timezone=trigger.timezone
-    )
+    unbounded = Trigger(kind=TriggerKind.CRON, expr=trigger.expr, dialect=trigger.dialect, timezone=trigger.timezone)
     begin = max(now_ms, (trigger.starts_at_ms or 0) - 1)
     following = next_nominal(unbounded, begin)
     if following is not None and ends is not None:

@@ -229,14 +229,10 @@ def keep_attempt(
         except OSError:  # the supervisor is gone, and so is everybody who would like to know
             pass
 
-    def done(
-        outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms
-    ) -> None:
+    def done(outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms) -> None:
         frames, spooled, truncated = tree.capture.finish(token)
         ended_at_ms = max(clock.wall_ms(), began or 0)
-        send(
-            wire.Done(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated)
-        )
+        send(wire.Done(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated))
 
     try:
         tree.start(spawn)

@@ -35,9 +35,7 @@ class LeaseSlot:
     def store(self, session: int, deadline_boot_ms: int) -> None:
         """From now on only this session has a deadline."""
         if not 0 <= deadline_boot_ms <= _DEADLINE_MASK:
-            raise ValueError(
-                f"deadline {deadline_boot_ms} is not a time of this machine in milliseconds since boot"
-            )
+            raise ValueError(f"deadline {deadline_boot_ms} is not a time of this machine in milliseconds since boot")
         self._words[0] = (session & _TAG_MASK) << _DEADLINE_BITS | deadline_boot_ms
 
     def deadline(self, session: int) -> int:

@@ -160,9 +160,7 @@ class OutputStore:
 
     # ------------------------------------------------------------ reading
 
-    def read(
-        self, ref: OutputRef, stream: str | None = None, offset: int = 0, limit: int | None = None
-    ) -> bytes:
+    def read(self, ref: OutputRef, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes:
         """Output as text: everything as it came, or "stdout" or "stderr" only; `limit` bytes of it from `offset`.
 
         Raises RaftschedError "output-gone" when its segment was deleted or is damaged."""
@@ -178,9 +176,7 @@ class OutputStore:
             raise RaftschedError("output-gone", "The stored output is damaged: its digest does not fit.")
         return _cut(spool.render(body, _stream_number(stream)), offset, limit)
 
-    def live(
-        self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None
-    ) -> bytes | None:
+    def live(self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes | None:
         """What a running attempt has printed so far; None when nothing is there (yet, or not any more).
 
         Once the middle is being left out, what lies behind it moves; until then offsets are stable."""

@@ -43,9 +43,7 @@ class Run:
 class Service:
     """The supervisor's side of a service and its keeper."""
 
-    def __init__(
-        self, kind: str, session: int, work: socket.socket, control: socket.socket, pid: int
-    ) -> None:
+    def __init__(self, kind: str, session: int, work: socket.socket, control: socket.socket, pid: int) -> None:
         self.kind = kind
         self.session = session
         self.work = work
@@ -95,9 +93,7 @@ class Host(Protocol):
 
 
 class Pool:
-    def __init__(
-        self, host: Host, clock: Clock, python: PythonService, http: Callable[[], Serve], most: int
-    ) -> None:
+    def __init__(self, host: Host, clock: Clock, python: PythonService, http: Callable[[], Serve], most: int) -> None:
         """`most` python services at a time."""
         self._host = host
         self._clock = clock
@@ -113,9 +109,7 @@ class Pool:
 
     def launch(self, launch: wire.Launch) -> None:
         if len(launch.task) + PACKET_HEAD.size > wire.PACKET_MAX:
-            error = (
-                f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
-            )
+            error = f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
             now_ms = self._clock.wall_ms()
             self._emit(wire.Done(launch.token, wire.FAILED, None, now_ms, None, error))
         elif launch.kind == "http":
@@ -261,9 +255,7 @@ class Pool:
                 error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
                 self._emit_with(done, run, run.asked, error, output)
             elif gone.lost:
-                self._emit_with(
-                    done, run, wire.LOST, "stopped: the node's lease ended, or the node did", output
-                )
+                self._emit_with(done, run, wire.LOST, "stopped: the node's lease ended, or the node did", output)
             else:
                 error = f"the process ended before the function returned: {describe_exit(gone.exit_code)}"
                 done = wire.Done(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)

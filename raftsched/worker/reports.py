@@ -45,11 +45,7 @@ class Reports:
     def take_repeated(self, view: ReadView, now: int) -> list[bytes]:
         """Those proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more is dropped."""
         self._checked_at = now
-        late = [
-            t
-            for t, r in self._pending.items()
-            if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS
-        ]
+        late = [t for t, r in self._pending.items() if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS]
         for token in late:
             if view.get(Table.ASSIGNED, assigned_key(self._pending[token].session, token)) is None:
                 del self._pending[token]

@@ -98,9 +98,7 @@ class Runner:
         self._flush_due = False
         self._number = 0
         self._fences: dict[int, asyncio.Future[None]] = {}
-        self._ping_sent: tuple[int, int] | None = (
-            None  # number and boot ms of the ping that was not answered yet
-        )
+        self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
         self._to_disk: list[wire.Done] = []
         self._writing: asyncio.Task[None] | None = None

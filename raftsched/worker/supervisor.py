@@ -43,9 +43,7 @@ class _AttemptKeeper:
 
 
 class Supervisor:
-    def __init__(
-        self, node: socket.socket, around: Surroundings, pythonpath: list[str], python_processes: int
-    ) -> None:
+    def __init__(self, node: socket.socket, around: Surroundings, pythonpath: list[str], python_processes: int) -> None:
         self._node = node
         self._around = around
         self._clock = SystemClock()
@@ -79,9 +77,7 @@ class Supervisor:
             for service in self._services:
                 if service.behind:
                     service.send_rest()
-                    self._epoll.modify(
-                        service.work, select.EPOLLIN | (select.EPOLLOUT if service.behind else 0)
-                    )
+                    self._epoll.modify(service.work, select.EPOLLIN | (select.EPOLLOUT if service.behind else 0))
             self._flush()
 
     # ------------------------------------------------------------ the node
@@ -146,9 +142,7 @@ class Supervisor:
             pid, control = self._fork(lambda end: keep_attempt(self._around, end, launch, spawn))
         except OSError as exc:  # no process, no descriptor, no memory
             error = f"this node cannot start a process: {exc.strerror}"
-            self.emit(
-                wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error))
-            )
+            self.emit(wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error)))
             return
         keeper = _AttemptKeeper(pid, control, launch.token)
         self._attempts[launch.token] = keeper
@@ -307,9 +301,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
     _restore_pythonpath(args.package_root)
     become_subreaper()
-    around = Surroundings(
-        LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max
-    )
+    around = Surroundings(LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max)
     os.close(args.lease_fd)
     node = socket.socket(fileno=args.node_fd)
     for fd in (args.node_fd, args.life_fd, args.lock_fd):

@@ -85,9 +85,7 @@ def _task(handler: _Handler, params: bytes, env: dict[str, str]) -> Task:
         return Exec(handler.exec, command, handler.cwd)
     if handler.shell is not None:
         return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd)
-    raise BadJob(
-        "the job's handler is none of exec, shell, python, http; this node may be older than the job"
-    )
+    raise BadJob("the job's handler is none of exec, shell, python, http; this node may be older than the job")
 
 
 def _http(given: _HttpBody, params: bytes, env: dict[str, str]) -> Http:

@@ -137,9 +137,7 @@ class Worker:
         self._tenure = Tenure()
         self._reports = Reports()
         self._todo: dict[int, bytes] = {}  # token -> instance key: given to this session, not started yet
-        self._started: dict[
-            int, int
-        ] = {}  # token -> session: never started again, gone when the state shows the end
+        self._started: dict[int, int] = {}  # token -> session: never started again, gone when the state shows the end
         self._nonce: bytes | None = None  # of the opening that is under way
         self._last_index = 0
         self._outbox: list[bytes] = []
@@ -354,9 +352,7 @@ class Worker:
     def _take_given(self, view: ReadView) -> None:
         """`_todo` and `_started` as the ASSIGNED table has it; asks those to end that have been asked meanwhile."""
         prefix = u64(self._tenure.session)
-        given = {
-            from_u64(key[8:]): instance for key, instance in view.scan(Table.ASSIGNED, prefix, after(prefix))
-        }
+        given = {from_u64(key[8:]): instance for key, instance in view.scan(Table.ASSIGNED, prefix, after(prefix))}
         for token in [t for t in self._started if t not in given]:
             self._forget(token)
         self._todo = {t: key for t, key in given.items() if t not in self._started}

@@ -91,9 +91,7 @@ class Bed:
         self.path = path
         self.clock = SystemClock()
         self.mark = uuid.uuid4().hex
-        self.output = OutputStore(
-            path / "output", max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20)
-        )
+        self.output = OutputStore(path / "output", max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20))
         self.runner = Runner(path, self.output, self.clock, **options)
         self.runner.on_ended = self._on_ended
         self.runner.on_started = lambda token, at_ms: self.started.append(token)
@@ -130,17 +128,13 @@ class Bed:
         argv = (sys.executable, "-S", "-c", script, str(self._fifo), *args)
         return Exec(argv, {MARK: self.mark})
 
-    def launch(
-        self, task: Task, *, timeout_ms: int = LONG_MS, grace_ms: int = 5_000, session: int = 1
-    ) -> int:
+    def launch(self, task: Task, *, timeout_ms: int = LONG_MS, grace_ms: int = 5_000, session: int = 1) -> int:
         self._token += 1
         token = self._token
         self._waiting[token] = asyncio.get_running_loop().create_future()
         if isinstance(task, Exec | Python):
             task.env[MARK] = self.mark
-        self.runner.launch(
-            RunSpec(token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms)
-        )
+        self.runner.launch(RunSpec(token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms))
         return token
 
     async def end(self, token: int) -> RunEnd:

@@ -49,9 +49,7 @@ def test_a_signal_is_named(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
-def test_environment_is_clean_and_holds_what_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_clean_and_holds_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER_SECRET", "hidden")
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("PYTHONPATH", "/somewhere/of/mine")

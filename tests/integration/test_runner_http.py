@@ -51,9 +51,7 @@ def fixed(response: bytes) -> Answer:
     return answer
 
 
-async def one(
-    path: Path, response: bytes, expect: tuple[int, ...] = (), **options: int
-) -> tuple[RunEnd, str]:
+async def one(path: Path, response: bytes, expect: tuple[int, ...] = (), **options: int) -> tuple[RunEnd, str]:
     async with Bed(path, **options) as bed, Server(fixed(response)) as server:
         end = await bed.run(server.get(expect=expect))
         return end, bed.text(end)
@@ -104,9 +102,7 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_chunked_and_until_close(tmp_path: Path) -> None:
-    chunked = (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: v\r\n\r\n"
-    )
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: v\r\n\r\n"
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     assert asyncio.run(one(tmp_path / "a", chunked))[1] == "abcde"

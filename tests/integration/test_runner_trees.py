@@ -36,9 +36,7 @@ def test_a_timeout_ends_the_whole_tree(tmp_path: Path) -> None:
             end = await bed.end(token)
             assert end.outcome is Outcome.TIMED_OUT
             assert end.error == "timed out after 1 s"
-            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], (
-                "reported before all were dead"
-            )
+            assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], "reported before all were dead"
 
     asyncio.run(body())
 
@@ -206,9 +204,7 @@ def test_a_keeper_killed_by_somebody_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_fence_ends_everything_launched_before_and_nothing_after(tmp_path: Path) -> None:
     async def body() -> None:
-        async with Bed(
-            tmp_path, python_processes=1, pythonpath=[Path(__file__).parent / "runner_functions"]
-        ) as bed:
+        async with Bed(tmp_path, python_processes=1, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
             scattered = bed.launch(bed.python_script(SCATTERED))
             pids = await bed.pids(4)
             stays = bed.launch(Python("jobs:stay", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {}))

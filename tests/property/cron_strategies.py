@@ -81,12 +81,8 @@ def day_fields() -> SearchStrategy[str]:
     """Day of month, month and weekday, the forms beyond crontab(5) more often than not."""
     end = st.integers(0, 4).map(lambda back: f"L-{back}")
     near = st.integers(1, 31).map(lambda day: f"{day}W")
-    day = st.lists(
-        st.one_of(item(1, 31), near, end, end.map(lambda text: text + "W")), min_size=1, max_size=2
-    )
+    day = st.lists(st.one_of(item(1, 31), near, end, end.map(lambda text: text + "W")), min_size=1, max_size=2)
     names = [*(f"{name}#{nth}" for name in DAYS for nth in range(1, 6)), *(f"{name}L" for name in DAYS)]
     weekday = st.lists(item(0, 7, DAYS, wrap=True) | st.sampled_from(names), min_size=1, max_size=2)
     month = often(["*", "*", "*"], field(1, 12, MONTHS, wrap=True))
-    return st.tuples(often(["*"], day.map(",".join)), month, often(["*", "*"], weekday.map(",".join))).map(
-        " ".join
-    )
+    return st.tuples(often(["*"], day.map(",".join)), month, often(["*", "*"], weekday.map(",".join))).map(" ".join)

@@ -56,9 +56,7 @@ class Author:
 
     def write(self, entries: int) -> list[bytes]:
         members = tuple(Member(n, "h:1", n.encode()) for n in NODES)
-        small = Settings(
-            queue_all_max=3, catch_up_max=4, attempts_kept=3, active_max=6, start_deadline_ms=5_000
-        )
+        small = Settings(queue_all_max=3, catch_up_max=4, attempts_kept=3, active_max=6, start_deadline_ms=5_000)
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
             self._entry([self._command() for _ in range(self.random.randint(0, 4))])
@@ -66,9 +64,7 @@ class Author:
 
     def _entry(self, commands: list[Command]) -> None:
         r = self.random
-        self.now += r.choice(
-            [0, 0, 1, 50, 999, 1_000, 1_001, 7_000, 40_000, 3_600_000, 9 * DAY_MS, -5_000, -DAY_MS]
-        )
+        self.now += r.choice([0, 0, 1, 50, 999, 1_000, 1_001, 7_000, 40_000, 3_600_000, 9 * DAY_MS, -5_000, -DAY_MS])
         self.seq += r.choice([1, 1, 1, 1, 2])
         batches = [(r.choice([1, 1, 2]), self.seq, [encode(x) for x in commands])]
         if self.batches and r.random() < 0.2:
@@ -150,9 +146,7 @@ class Author:
     def _create(self) -> Command:
         r = self.random
         name = r.choice([None, "a", "b", "c", "x" * 600])
-        return c.CreateJob(
-            "d", name, self._policy(), r.choice([b"", b"{}"]), r.random() < 0.2, r.random() < 0.5
-        )
+        return c.CreateJob("d", name, self._policy(), r.choice([b"", b"{}"]), r.random() < 0.2, r.random() < 0.5)
 
     def _edit(self) -> Command:
         r = self.random
@@ -160,16 +154,12 @@ class Author:
         raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
         policy = self._policy()
         if raw is not None and r.random() < 0.5:
-            policy = msgspec.structs.replace(
-                decode_job(raw).policy, overlap=policy.overlap, retention=policy.retention
-            )
+            policy = msgspec.structs.replace(decode_job(raw).policy, overlap=policy.overlap, retention=policy.retention)
         return c.EditJob(job_id, policy, b"{}", r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
 
     def _state(self) -> Command:
         r = self.random
-        wanted = r.choice(
-            [JobState.SCHEDULED, JobState.SUSPENDED, JobState.SCHEDULED, JobState.SUSPENDED, *JobState]
-        )
+        wanted = r.choice([JobState.SCHEDULED, JobState.SUSPENDED, JobState.SCHEDULED, JobState.SUSPENDED, *JobState])
         return c.SetJobState(self._job(), wanted, r.random() < 0.3)
 
     def _delete(self) -> Command:
@@ -215,9 +205,7 @@ class Author:
         r = self.random
         session, token = self._live()
         outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
-        return c.Ended(
-            session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e"
-        )
+        return c.Ended(session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e")
 
     def _live(self) -> tuple[int, int]:
         r = self.random

@@ -92,9 +92,7 @@ def test_days_through_a_year(days: str, start: int) -> None:
 
 @settings(max_examples=150, deadline=None, print_blob=True)
 @given(
-    weekday=st.sampled_from(
-        ["1", "2-4", "7", "6#3", "4L", "L2", "7L", "SUN", "6-2", "L", "1/3", "*/2", "MON-FRI"]
-    ),
+    weekday=st.sampled_from(["1", "2-4", "7", "6#3", "4L", "L2", "7L", "SUN", "6-2", "L", "1/3", "*/2", "MON-FRI"]),
     day=st.sampled_from(["?", "*", "13", "*/3", "1-7"]),
     start=st.integers(1_700_000_000 // HOUR, 2_000_000_000 // HOUR),
 )

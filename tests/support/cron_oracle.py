@@ -47,11 +47,7 @@ class Oracle:
         while at < high:
             wall = self._wall(at)
             in_an_hour = self._wall(at + 3600)
-            if (
-                in_an_hour - wall == timedelta(hours=1)
-                and wall - highest == _MINUTE
-                and not self._possible(wall)
-            ):
+            if in_an_hour - wall == timedelta(hours=1) and wall - highest == _MINUTE and not self._possible(wall):
                 highest = in_an_hour - _MINUTE
                 at += 3600
                 continue
@@ -74,9 +70,7 @@ class Oracle:
         if jumped:
             yield at
         if wall > highest and self._minute_matches(wall):
-            yield from (
-                at + s for s in range(60) if _field(self.second, s, 0, 59) and not (jumped and s == 0)
-            )
+            yield from (at + s for s in range(60) if _field(self.second, s, 0, 59) and not (jumped and s == 0))
 
     def _wall(self, at: int) -> datetime:
         wall = datetime.fromtimestamp(at, self.zone)
@@ -101,9 +95,7 @@ class Oracle:
         return self._dates[day]
 
     def _ask_date(self, day: date) -> bool:
-        if not _field(self.year, day.year, 1970, 2099) or not _field(
-            self.month, day.month, 1, 12, _MONTHS, 1
-        ):
+        if not _field(self.year, day.year, 1970, 2099) or not _field(self.month, day.month, 1, 12, _MONTHS, 1):
             return False
         if day.year > 2099:
             return False

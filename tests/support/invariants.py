@@ -59,9 +59,7 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
             found.append(f"{what} has the id {job.id}, the last one made is {last_id}")
         if job.fire_at_ms is not None:
             due[due_key(job.fire_at_ms, job_id)] = b""
-            if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(
-                0, trigger.jitter_ms
-            ):
+            if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(0, trigger.jitter_ms):
                 found.append(f"{what} fires at {job.fire_at_ms} for {job.nominal_at_ms}")
             if job.state is not JobState.SCHEDULED:
                 found.append(f"{what} is due")
@@ -166,11 +164,7 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         states[row.job_id][row.state] += 1
         held[row.job_id] += row.held
         live[row.job_id] += row.live is not None
-    shared = {
-        from_u64(k[:8])
-        for k, v in view.scan(Table.REVISIONS)
-        if decode_job(v).policy.overlap is Overlap.ALLOW
-    }
+    shared = {from_u64(k[:8]) for k, v in view.scan(Table.REVISIONS) if decode_job(v).policy.overlap is Overlap.ALLOW}
     for job_id, job in jobs.items():
         count = states[job_id]
         active = sum(n for state, n in count.items() if state not in FINAL)
@@ -178,9 +172,7 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         wanted = (active, held[job_id], count[I.SUCCEEDED], failed, others)
         counted = (job.active, job.held, job.succeeded, job.failed, job.others)
         if counted != wanted:
-            found.append(
-                f"job {job_id} counts {counted}; there are {wanted} (active, held, succeeded, failed)"
-            )
+            found.append(f"job {job_id} counts {counted}; there are {wanted} (active, held, succeeded, failed)")
         if job.held and job.active <= job.held:
             found.append(f"job {job_id} holds {job.held} and nothing else runs")
         if job.policy.overlap is not Overlap.ALLOW and job_id not in shared:

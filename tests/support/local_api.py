@@ -139,9 +139,7 @@ class LocalCluster:
 class Client:
     """HTTP against one node; answers come as (status, JSON or text)."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, url: str, cluster: LocalCluster, context: ApiContext
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, cluster: LocalCluster, context: ApiContext) -> None:
         self.session = session
         self.url = url
         self.context = context
@@ -173,9 +171,7 @@ async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
     context = cluster.context(node)
     server = await ApiServer.start(context, "127.0.0.1", 0)
     try:
-        async with aiohttp.ClientSession(
-            auto_decompress=False, skip_auto_headers=["Content-Type"]
-        ) as session:
+        async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Content-Type"]) as session:
             yield Client(session, f"http://127.0.0.1:{server.port}", cluster, context)
     finally:
         await server.stop()

@@ -23,9 +23,7 @@ class Request:
         return json.loads(self.body)
 
 
-Reply = tuple[
-    int, Any
-]  # status and JSON; bytes are sent as they are; status 0 closes the connection unanswered
+Reply = tuple[int, Any]  # status and JSON; bytes are sent as they are; status 0 closes the connection unanswered
 
 
 @dataclass

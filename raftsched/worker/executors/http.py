@@ -194,10 +194,7 @@ def _head(task: wire.Http, host: str, path: str, query: str) -> bytes:
     if task.body or task.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(task.body))
     text = f"{task.method} {target} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
-    if (
-        any(c in f"{task.method}{target}{k}{v}" for k, v in headers.items() for c in "\r\n\0")
-        or " " in target
-    ):
+    if any(c in f"{task.method}{target}{k}{v}" for k, v in headers.items() for c in "\r\n\0") or " " in target:
         raise _Failed("a line break or space in method, URL or headers; encode it (%20 for a space)")
     try:
         return text.encode("latin-1") + b"\r\n"

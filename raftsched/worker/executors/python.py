@@ -127,9 +127,7 @@ class PythonService:
             self._surround(task)
             params = json.loads(task.params) if task.params else {}
             if not isinstance(params, dict):
-                raise _Refused(
-                    "params of a python handler are keyword arguments, so they have to be a JSON object"
-                )
+                raise _Refused("params of a python handler are keyword arguments, so they have to be a JSON object")
             function = self._functions.get(task.function)
             value = function(**params)
             if isinstance(value, types.CoroutineType):

@@ -63,9 +63,7 @@ def test_run_now_makes_an_instance_and_a_repeated_key_the_same(tmp_path: Path) -
         assert (row["node"], row["attempt"], row["attempts"], row["output"]) == (None, 0, [], None)
         keys = []
         for key in ("k1", "k1", "k2"):
-            keys.append(
-                (await call("POST", f"{path}/run", {}, {"Idempotency-Key": key}))[1]["id"].split("-")[1]
-            )
+            keys.append((await call("POST", f"{path}/run", {}, {"Idempotency-Key": key}))[1]["id"].split("-")[1])
         assert keys[0] == keys[1] != keys[2]
         for bad in ({"params": [1]}, {"priority": 10}, {"params": {"x": "y" * 33_000}}, {"colour": 1}):
             assert (await call("POST", f"{path}/run", bad))[0] == 422
@@ -140,9 +138,7 @@ def test_instances_are_listed_newest_first_each_once(tmp_path: Path) -> None:
 
         times = [START_MS + m * 60_000 for m in range(7, 0, -1)]
         assert await walk(f"/v1/jobs/{job['id']}/instances?limit=3") == [f"{job['id']}@{t}" for t in times]
-        assert await walk("/v1/instances?job=tick&namespace=default&limit=2") == [
-            f"{job['id']}@{t}" for t in times
-        ]
+        assert await walk("/v1/instances?job=tick&namespace=default&limit=2") == [f"{job['id']}@{t}" for t in times]
         assert await walk("/v1/instances?namespace=b&limit=2") == [f"{other['id']}@{t}" for t in times]
         own = f"{once['id']}@{START_MS + 30 * 60_000}"
         for limit in (1, 2, 10):
@@ -169,8 +165,7 @@ def test_a_page_ends_after_a_bounded_search_and_goes_on(tmp_path: Path) -> None:
         count = SCAN_MAX + 10
         for start in range(0, count, 1000):
             some = [
-                {**JOB, "owner": "ana" if i == count - 1 else "bob"}
-                for i in range(start, min(start + 1000, count))
+                {**JOB, "owner": "ana" if i == count - 1 else "bob"} for i in range(start, min(start + 1000, count))
             ]
             assert (await call("POST", "/v1/jobs:batch", some))[0] == 200
         _, page = await call("GET", "/v1/jobs?owner=ana")

@@ -46,9 +46,7 @@ def test_lines_do_as_well(tmp_path: Path) -> None:
         kind = {"Content-Type": "application/x-ndjson"}
         status, body = await call("POST", "/v1/jobs:batch", lines, kind)
         assert (status, [i["status"] for i in body["items"]]) == (200, [201, 201])
-        status, body = await call(
-            "POST", "/v1/jobs:batch", lines + b"{broken\n" + msgspec.json.encode(JOB), kind
-        )
+        status, body = await call("POST", "/v1/jobs:batch", lines + b"{broken\n" + msgspec.json.encode(JOB), kind)
         assert (status, [i["status"] for i in body["items"]]) == (200, [201, 200, 400, 201])
 
     run(tmp_path, test)

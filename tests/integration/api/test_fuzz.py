@@ -20,12 +20,8 @@ junk = st.recursive(
     max_leaves=6,
 )
 durations = st.sampled_from(["5s", "1h30m", "PT1H", "-1s", "99999999w", "0s", "1.0001s", ""]) | text
-times = st.sampled_from(
-    ["2031-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2031-01-01"]
-)
-crons = st.sampled_from(
-    ["* * * * *", "61 * * * *", "0 0 31 2 *", "@daily", "@every 5s", "H H * * *", "L L L L L"]
-)
+times = st.sampled_from(["2031-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2031-01-01"])
+crons = st.sampled_from(["* * * * *", "61 * * * *", "0 0 31 2 *", "@daily", "@every 5s", "H H * * *", "L L L L L"])
 near = {
     "at": times,
     "in": durations,
@@ -40,9 +36,7 @@ near = {
     "exec": st.lists(text, max_size=3),
     "shell": text,
     "python": st.sampled_from(["a:b", "a.b:c", ":"]) | text,
-    "http": st.fixed_dictionaries(
-        {"url": st.sampled_from(["http://a/", "http://[::1", "//", "http://a:b/"]) | text}
-    ),
+    "http": st.fixed_dictionaries({"url": st.sampled_from(["http://a/", "http://[::1", "//", "http://a:b/"]) | text}),
     "env": st.dictionaries(text, text, max_size=2),
     "params": st.dictionaries(text, junk, max_size=3),
     "labels": st.dictionaries(text, text, max_size=3),
@@ -58,9 +52,7 @@ def loose(model: type[msgspec.Struct], **fixed: st.SearchStrategy[Any]) -> st.Se
     known = {**near, **fixed}
     fields = {name: known.get(name, junk) for name in model.__struct_encode_fields__}
     return st.lists(st.sampled_from(sorted(fields)), max_size=4, unique=True).flatmap(
-        lambda names: st.fixed_dictionaries(
-            {n: fields[n] | st.just(None) if n in near else fields[n] for n in names}
-        )
+        lambda names: st.fixed_dictionaries({n: fields[n] | st.just(None) if n in near else fields[n] for n in names})
     )
 
 

@@ -37,9 +37,7 @@ def test_create_answers_after_commit_with_all_of_the_job(tmp_path: Path) -> None
 def test_the_same_name_again_is_the_same_job_or_a_conflict(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, job = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
-        status, again = await call(
-            "POST", "/v1/jobs", {**JOB, "name": "a", "priority": 5, "queue": "default"}
-        )
+        status, again = await call("POST", "/v1/jobs", {**JOB, "name": "a", "priority": 5, "queue": "default"})
         assert (status, again["id"]) == (200, job["id"])
         status, problem = await call("POST", "/v1/jobs", {**JOB, "name": "a", "priority": 6})
         assert (status, problem["code"]) == (409, "name-taken")

@@ -82,9 +82,7 @@ def test_a_duration_survives_being_written(ms: int) -> None:
     st.integers(-23 * 60 - 59, 23 * 60 + 59),
 )
 def test_times_with_any_offset(moment: datetime, minutes: int) -> None:
-    local = moment.replace(
-        microsecond=moment.microsecond // 1000 * 1000, tzinfo=timezone(timedelta(minutes=minutes))
-    )
+    local = moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=timezone(timedelta(minutes=minutes)))
     at_ms = parse_time(local.isoformat())
     assert at_ms == (local - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     assert parse_time(format_time(at_ms)) == at_ms

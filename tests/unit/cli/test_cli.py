@@ -62,9 +62,7 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = ['aiohttp','lmdb','pysyncobj','croniter','rich','asyncio','msgspec','orjson','http.client','ssl']\n"
         "print('HEAVY', [m for m in heavy if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: raftsched" in done.stdout
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
@@ -101,12 +99,7 @@ def test_unreachable_is_one_line_and_exit_6() -> None:
 def test_where_the_server_comes_from() -> None:
     with serve(lambda r: (200, {"items": [], "next": None})) as stub:
         assert run("jobs", "list", env={"RAFTSCHED_SERVER": stub.url}).exit_code == 0
-        assert (
-            run(
-                "--server", stub.url, "jobs", "list", env={"RAFTSCHED_SERVER": "http://127.0.0.1:1"}
-            ).exit_code
-            == 0
-        )
+        assert run("--server", stub.url, "jobs", "list", env={"RAFTSCHED_SERVER": "http://127.0.0.1:1"}).exit_code == 0
         assert run("--server", "http://127.0.0.1:1", "jobs", "list", "--server", stub.url).exit_code == 0
     assert len(stub.requests) == 3
     assert run("jobs", "list", "--server", "ftp://x").exit_code == 2
@@ -251,9 +244,7 @@ def test_create_says_what_is_missing(args: list[str], message: str) -> None:
 
 
 def test_several_bad_fields_are_all_shown() -> None:
-    refusal = problem(
-        422, "invalid-job", "Two things.", ("/timeout", "is not a duration"), ("/name", "too long")
-    )
+    refusal = problem(422, "invalid-job", "Two things.", ("/timeout", "is not a duration"), ("/name", "too long"))
     with serve(lambda r: refusal) as stub:
         result = run("--server", stub.url, "jobs", "create", "a", "--in", "1m", "--shell", "x")
     assert result.exit_code == 1
@@ -285,9 +276,7 @@ def test_apply_goes_on_after_a_refusal_and_ends_with_its_code() -> None:
         return problem(409, "illegal-transition", "no") if request.path.endswith("/a") else (200, JOB)
 
     with serve(answer) as stub:
-        result = run(
-            "--server", stub.url, "jobs", "apply", "-f", "-", input='{"name": "a"}\n{"name": "tick"}\n'
-        )
+        result = run("--server", stub.url, "jobs", "apply", "-f", "-", input='{"name": "a"}\n{"name": "tick"}\n')
     assert result.exit_code == 4
     assert (result.stdout, result.stderr) == ("applied: tick\n", "refused: a: no\n")
 
@@ -414,9 +403,7 @@ def test_instances() -> None:
             assert result.exit_code == 0, result.stderr
             return result
 
-        listed = ok(
-            "list", "--job", "tick", "--state", "failed", "--from", "2026-01-01T00:00:00Z", "--limit", "5"
-        )
+        listed = ok("list", "--job", "tick", "--state", "failed", "--from", "2026-01-01T00:00:00Z", "--limit", "5")
         assert "exit code 3" in listed.output
         assert "failed" in ok("get", INSTANCE).output
         output = ok("output", INSTANCE, "--stream", "stdout", "--attempt", "2", "--tail", "9")

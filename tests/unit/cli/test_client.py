@@ -117,9 +117,7 @@ def test_not_found_after_an_unanswered_delete_says_so() -> None:
 
 def test_a_node_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        error = failing(
-            client(f"127.0.0.1:{mute.getsockname()[1]}", timeout=0.05), "POST", "/v1/jobs", body={}
-        )
+        error = failing(client(f"127.0.0.1:{mute.getsockname()[1]}", timeout=0.05), "POST", "/v1/jobs", body={})
     assert error.code == "unknown-outcome"
     assert "0.05 s" in error.detail
 
@@ -188,10 +186,7 @@ def test_pages_are_followed_also_empty_ones() -> None:
 
 def test_stream_gives_bytes() -> None:
     with serve(lambda r: (200, b"\xff\x00" * 100_000)) as stub:
-        assert (
-            b"".join(client(stub.url).stream("/v1/instances/x/output", {"follow": True}))
-            == b"\xff\x00" * 100_000
-        )
+        assert b"".join(client(stub.url).stream("/v1/instances/x/output", {"follow": True})) == b"\xff\x00" * 100_000
     assert stub.requests[0].path.endswith("?follow=true")
 
 

@@ -25,9 +25,7 @@ def test_one_node_alone_needs_an_id_and_a_directory() -> None:
 
 def test_flags_over_variables_over_file_over_defaults(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
-    file.write_text(
-        'id = "n1"\ndata = "d-file"\nhttp = "127.0.0.1:1001"\nslots = 7\nlabels = {disk = "ssd"}\n'
-    )
+    file.write_text('id = "n1"\ndata = "d-file"\nhttp = "127.0.0.1:1001"\nslots = 7\nlabels = {disk = "ssd"}\n')
     environ = {"RAFTSCHED_DATA": "d-env", "RAFTSCHED_HTTP": "127.0.0.1:1002", "RAFTSCHED_JOB_ID": "x"}
     config = load({"http": "127.0.0.1:1003", "raft": None, "labels": (), "join": False}, environ, file)
     assert config.id == "n1"

@@ -370,9 +370,7 @@ def test_real_lines_exactly() -> None:
     }
     assert job("CWempe__gps-tag_photos", 13) == {
         "trigger": {"cron": "*/5 * 1-13 JUL *", "timezone": "Asia/Tokyo"},
-        "handler": {
-            "shell": "/opt/gps-tag_photos/gps-tag_photos.sh $(hostname) 10.000000 North 1.000000 East"
-        },
+        "handler": {"shell": "/opt/gps-tag_photos/gps-tag_photos.sh $(hostname) 10.000000 North 1.000000 East"},
         "overlap": "allow",
         "labels": {"source": "crontab:CWempe__gps-tag_photos.crontab", "user": "root"},
     }
@@ -439,15 +437,11 @@ _pieces = st.sampled_from(
 
 @given(st.one_of(st.binary(max_size=300), st.lists(_pieces, max_size=60).map(lambda p: " ".join(p).encode())),
        st.sampled_from([None, True, False]), st.sampled_from([None, True, False]))  # fmt: skip
-def test_any_bytes_are_read_and_each_line_has_one_fate(
-    data: bytes, system: bool | None, seconds: bool | None
-) -> None:
+def test_any_bytes_are_read_and_each_line_has_one_fate(data: bytes, system: bool | None, seconds: bool | None) -> None:
     tab = read_crontab(data, source="x", timezone="UTC", system=system, seconds=seconds)
     fates = [e.line for e in tab.entries] + [r.line for r in tab.refused] + tab.settings
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    meant = [
-        n for n, line in enumerate(lines, 1) if line.rstrip(b"\r").strip(b" \t\r\v\f")[:1] not in (b"", b"#")
-    ]
+    meant = [n for n, line in enumerate(lines, 1) if line.rstrip(b"\r").strip(b" \t\r\v\f")[:1] not in (b"", b"#")]
     assert sorted(fates) == meant
     for entry in tab.entries:
         json.dumps(entry.job).encode("utf-8")

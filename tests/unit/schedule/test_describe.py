@@ -60,10 +60,7 @@ def test_other_kinds() -> None:
         max_runs=3,
         ends_at_ms=ms("2027-01-01T00:00Z"),
     )
-    assert (
-        describe(every)
-        == "every 1m30s, each delayed by up to 5s, until 2027-01-01 00:00:00 UTC, 3 times at most"
-    )
+    assert describe(every) == "every 1m30s, each delayed by up to 5s, until 2027-01-01 00:00:00 UTC, 3 times at most"
     delay = Trigger(kind=TriggerKind.EVERY, period_ms=90_000, mode=EveryMode.FIXED_DELAY)
     assert describe(delay) == "1m30s after the end of each run"
     assert describe(Trigger(kind=TriggerKind.IN, period_ms=1_800_000)) == "once, 30m after it is accepted"

@@ -125,10 +125,7 @@ def test_monday_the_29th_of_february() -> None:
     found = following(cron("0 0 */28 2 1"), ms("2040-03-01T00:00Z"), 20)
     leap = [at for at in found if datetime.fromtimestamp(at / 1000, UTC).day == 29]
     assert [datetime.fromtimestamp(at / 1000, UTC).year for at in leap] == [2044, 2072]
-    assert (
-        next_nominal(cron("0 0 */28 2 1"), ms("2094-01-01T00:00Z"))
-        == ms("2094-03-01T00:00Z") - 28 * 86_400_000
-    )
+    assert next_nominal(cron("0 0 */28 2 1"), ms("2094-01-01T00:00Z")) == ms("2094-03-01T00:00Z") - 28 * 86_400_000
     assert following(cron("0 0 * 2 1#5"), START, 3) == [ms("2044-02-29T00:00Z"), ms("2072-02-29T00:00Z")]
 
 
@@ -154,9 +151,7 @@ class TestHash:
         values = []
         for job in (1, 2, 3):
             t = compiled("H H H H H", "", job).times
-            values.append(
-                (t.minutes, t.hours, t.months, sorted(t.days.day.values), sorted(t.days.weekday.values))
-            )
+            values.append((t.minutes, t.hours, t.months, sorted(t.days.day.values), sorted(t.days.weekday.values)))
         assert values == PINNED
 
     def test_spreads(self) -> None:

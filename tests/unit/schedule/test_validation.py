@@ -200,9 +200,7 @@ def test_other_fields(pointer: str, detail: str, fields: dict[str, Any]) -> None
         Trigger(kind=TriggerKind.AT, at_ms=1),  # past: runs now
         Trigger(kind=TriggerKind.IN, period_ms=0),
         Trigger(kind=TriggerKind.EVERY, period_ms=1000),
-        Trigger(
-            kind=TriggerKind.EVERY, period_ms=1000, mode=EveryMode.FIXED_DELAY, max_runs=1, jitter_ms=DAY_MS
-        ),
+        Trigger(kind=TriggerKind.EVERY, period_ms=1000, mode=EveryMode.FIXED_DELAY, max_runs=1, jitter_ms=DAY_MS),
         Trigger(kind=TriggerKind.EVERY, period_ms=1000, starts_at_ms=NOW + 1, ends_at_ms=NOW + 1),
         cron("@daily", starts_at_ms=0, ends_at_ms=NOW + DAY_MS),
         cron("0 0 12 ? * 1", dialect="quartz"),

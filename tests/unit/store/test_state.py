@@ -59,9 +59,7 @@ class TestView:
             assert list(view.scan(Table.JOBS, reverse=True)) == rows[::-1]
             assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[3])] == keys[1:3]
             assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[3], reverse=True)] == keys[1:3][::-1]
-            assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[4] + b"\0", reverse=True)] == keys[
-                :0:-1
-            ]
+            assert [k for k, _ in view.scan(Table.JOBS, keys[1], keys[4] + b"\0", reverse=True)] == keys[:0:-1]
             assert list(view.scan(Table.JOBS, keys[4] + b"\0")) == []
             assert list(view.scan(Table.JOBS, b"", keys[0], reverse=True)) == []
             assert list(view.scan(Table.HELD)) == list(view.scan(Table.HELD, reverse=True)) == []

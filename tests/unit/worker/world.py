@@ -251,9 +251,7 @@ class World:
         self.d_ms: int | None = 5_000  # what each heartbeat is granted; None: nothing
         self.store_moves = True
         self.raft.on_heartbeat = self._on_heartbeat
-        self.raft.commit(
-            Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2")
-        )
+        self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
         self.worker = Worker(
             node_id=NODE,
             raft=self.raft,
@@ -331,6 +329,4 @@ class World:
 
     def end(self, token: int, outcome: Outcome = Outcome.SUCCEEDED) -> None:
         """The run is over."""
-        self.runner.on_ended(
-            token, RunEnd(outcome=outcome, started_at_ms=WALL_MS, ended_at_ms=self.clock.wall_ms())
-        )
+        self.runner.on_ended(token, RunEnd(outcome=outcome, started_at_ms=WALL_MS, ended_at_ms=self.clock.wall_ms()))
