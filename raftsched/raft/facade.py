@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from raftsched.clock import Clock
-from raftsched.core.commands import Answer
+from raftsched.core.commands import Answer, decode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import audit, codec, snapshots
@@ -255,15 +255,18 @@ class Raft:
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
         """One batch of encoded commands, on any node; the answers as applied here, one per command.
 
-        `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, and
+        `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, ValueError
+        for what is no command, and
         RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
+        _check(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
         self._replica.propose(commands, self._clock.monotonic() + timeout, partial(_settle, future))
         return await future
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """The same without an answer. Raises Overloaded."""
+        _check(commands)
         self._replica.submit(commands)
 
     def step_down(self) -> None:
@@ -334,6 +337,12 @@ class _Links:
 
     def send(self, peer: str, frame: codec.Frame) -> bool:
         return self._raft._transport.send(peer, frame)
+
+
+def _check(commands: Sequence[bytes]) -> None:
+    """What does not decode would stop every node at its apply, so it never gets into the log. Raises ValueError."""
+    for command in commands:
+        decode(command)
 
 
 def _settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
