@@ -254,7 +254,10 @@ class _Filter:
             return None
         job = decode_job(raw)
         if self.owner is not None or self.label is not None:
-            tags = _tags(job.body)
+            try:
+                tags = _tags(job.body)
+            except ValueError:  # not what this API writes
+                return None
             if self.owner is not None and tags.owner != self.owner:
                 return None
             if self.label is not None and tags.labels.get(self.label[0]) != self.label[1]:

@@ -189,8 +189,11 @@ def _leave_out_defaults(given: JobIn) -> None:
         given.misfire = None
     if given.retention is not None and given.retention == _RETENTION_IN:
         given.retention = None
-    if given.placement is not None and given.placement == _PLACEMENT_IN:
-        given.placement = None
+    if given.placement is not None:
+        if given.placement.on == "one":
+            given.placement.on = None
+        if given.placement == _PLACEMENT_IN:
+            given.placement = None
 
 
 def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Policy:

@@ -142,8 +142,8 @@ class JobShown(msgspec.Struct):
     conditions: Raw = Raw(b"[]")
     conditions_timeout: str | None = None
     labels: Raw = Raw(b"{}")
-    placement: Raw | None = None
-    notify: Raw | None = None
+    placement: Raw = Raw(b"null")  # Raw | None would decode nothing but null
+    notify: Raw = Raw(b"null")
     retention: Raw = Raw(msgspec.json.encode(RetentionIn()))
 
 
