@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.dev_state import DEFAULT_DIR
 from raftsched.cli.main import Failure
 from raftsched.errors import Exit
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.clock import Clock
 
-DEFAULT_DIR = Path(".raftsched/dev")
 _NEW_LEADER_S = 15.0
 _data = click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -139,8 +139,7 @@ def _load(directory: Path) -> DevState | None:
 def _running(directory: Path) -> DevState:
     """The state of a cluster that runs in this directory; ends the command when there is none."""
     state = _load(directory)
-    processes = [] if state is None else [state.supervisor, *(m.process for m in state.members)]
-    if state is None or not any(p is not None and p.alive() for p in processes):
+    if state is None or not state.runs():
         raise Failure(
             f"no cluster runs in {directory}; start one with 'raftsched dev', or say --data", Exit.UNAVAILABLE
         )

@@ -1,4 +1,5 @@
-"""What `raftsched dev` leaves in DIR/dev.json: which processes are whose, for status, kill-leader and stop.
+"""What `raftsched dev` leaves in DIR/dev.json: which processes are whose, for status, kill-leader and stop; and which
+nodes a command asks that was not told.
 
 A pid alone says nothing, for pids are reused: a process is a pid together with its start time (field 22 of
 /proc/PID/stat, see proc(5)), and it is signalled through a pidfd, so that it cannot be mistaken for another one.
@@ -12,6 +13,8 @@ import select
 import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+DEFAULT_DIR = Path(".raftsched/dev")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,10 @@ class DevState:
             raise ValueError(
                 f"{directory / 'dev.json'} cannot be read ({e}); remove it if no cluster runs there"
             ) from None
+
+    def runs(self) -> bool:
+        """Whether anything of it is alive: without that, the file only tells of a cluster that was."""
+        return any(p is not None and p.alive() for p in (self.supervisor, *(m.process for m in self.members)))
 
     def save(self, directory: Path) -> None:
         """In one step: a reader sees the old file or the new one."""

@@ -82,7 +82,8 @@ class _Root(click.Group):
 @click.option(
     "--server",
     metavar="URL[,URL]",
-    help="Nodes to ask, any of them will do (RAFTSCHED_SERVER; default http://127.0.0.1:7401).",
+    help="Nodes to ask, any of them will do (RAFTSCHED_SERVER).  [default: those of a dev cluster that runs in"
+    " ./.raftsched/dev, else http://127.0.0.1:7401, 7402 and 7403]",
 )
 @click.pass_context
 def cli(ctx: click.Context, server: str | None) -> None:

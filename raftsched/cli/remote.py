@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
+    from raftsched.client.servers import Server
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
@@ -42,17 +43,32 @@ def remote(function: _F) -> _F:
 
 
 def client(given: str | None) -> Client:
-    """A client for --server, else RAFTSCHED_SERVER, else this machine."""
+    """For --server, else RAFTSCHED_SERVER, else the dev cluster of this directory, else this machine's usual ports.
+
+    Raises a usage error.
+    """
     import os
 
     from raftsched.client.http import Client
     from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 
-    text = given or os.environ.get("RAFTSCHED_SERVER") or DEFAULT_SERVERS
+    text = given or os.environ.get("RAFTSCHED_SERVER")
     try:
-        return Client(parse_servers(text))
+        return Client(parse_servers(text) if text else _dev_servers() or parse_servers(DEFAULT_SERVERS))
     except ValueError as e:
         raise click.UsageError(f"--server: {e}") from None
+
+
+def _dev_servers() -> list[Server]:
+    """All nodes of a dev cluster that runs in this directory, also those that are down just now; empty without one."""
+    from raftsched.cli.dev_state import DEFAULT_DIR, DevState
+    from raftsched.client.servers import parse_servers
+
+    try:
+        state = DevState.load(DEFAULT_DIR)
+        return parse_servers(",".join(m.url for m in state.members)) if state is not None and state.runs() else []
+    except ValueError:
+        return []  # not what `raftsched dev` writes; its own commands say so
 
 
 def check_namespace(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-DEFAULT_SERVERS = "http://127.0.0.1:7401"
+DEFAULT_SERVERS = "http://127.0.0.1:7401,http://127.0.0.1:7402,http://127.0.0.1:7403"
 _WANTED = "write http://host:port, several with commas: http://10.0.0.1:7401,http://10.0.0.2:7401"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from raftsched.cli.dev_state import DevState, Member, Process
 from raftsched.cli.hostzone import host_zone
 from raftsched.cli.main import cli
+from raftsched.cli.remote import client
 from tests.support.stub_server import Request, Stub, problem, serve
 
 ID = "0d3k5xw2a9f4m"
@@ -103,6 +106,58 @@ def test_where_the_server_comes_from() -> None:
         assert run("--server", "http://127.0.0.1:1", "jobs", "list", "--server", stub.url).exit_code == 0
     assert len(stub.requests) == 3
     assert run("jobs", "list", "--server", "ftp://x").exit_code == 2
+
+
+def port_of(stub: Stub) -> int:
+    return int(stub.url.rpartition(":")[2])
+
+
+def dev_file(process: Process | None, *ports: int) -> None:
+    """What `raftsched dev` leaves in the current directory."""
+    Path(".raftsched/dev").mkdir(parents=True, exist_ok=True)
+    state = DevState(ports[0], [Member(f"n{i + 1}", port, 1) for i, port in enumerate(ports)], supervisor=process)
+    state.save(Path(".raftsched/dev"))
+
+
+def test_without_a_word_the_dev_cluster_of_this_directory_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAFTSCHED_SERVER", raising=False)
+    with serve(lambda r: (200, {"items": [], "next": None})) as stub, serve(lambda r: (200, {})) as other:
+        dev_file(Process.of(os.getpid()), 1, port_of(stub))  # the first node is down
+        assert run("jobs", "list").exit_code == 0
+        assert len(stub.requests) == 1
+        assert run("cluster", "status", env={"RAFTSCHED_SERVER": "http://127.0.0.1:1"}).exit_code == 6
+        dev_file(Process.of(os.getpid()), 1, 2)
+        result = run("jobs", "list")
+        assert result.exit_code == 6
+        assert "http://127.0.0.1:1 refuses connections; http://127.0.0.1:2 refuses connections" in result.stderr
+        assert other.requests == []
+
+
+def test_what_is_no_running_dev_cluster_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAFTSCHED_SERVER", raising=False)
+    usual = ["http://127.0.0.1:7401", "http://127.0.0.1:7402", "http://127.0.0.1:7403"]
+
+    def servers() -> list[str]:
+        return [str(server) for server in client(None).servers]
+
+    assert servers() == usual
+    me = Process.of(os.getpid())
+    assert me is not None
+    for process in (None, Process(me.pid, me.start + 1)):
+        dev_file(process, 1, 2)
+        assert servers() == usual
+    for text in ("", "{}", "[]", '{"port": 1, "members": [], "supervisor": null}'):
+        Path(".raftsched/dev/dev.json").write_text(text)
+        assert servers() == usual
+    dev_file(me, 70_000)
+    assert servers() == usual
+    Path(".raftsched/dev/dev.json").unlink()
+    Path(".raftsched/dev/dev.json").mkdir()
+    assert servers() == usual
 
 
 def test_completion() -> None:
