@@ -26,7 +26,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "invalid-json": Kind(400, "The body is not JSON", Exit.ERROR),
-    "invalid-parameter": Kind(400, "A query parameter is unknown or malformed", Exit.USAGE),
+    "invalid-parameter": Kind(400, "A parameter or header is unknown or malformed", Exit.USAGE),
     "invalid-job": Kind(422, "The job is not valid", Exit.ERROR),
     "invalid-trigger": Kind(422, "The trigger is not valid", Exit.ERROR),
     "invalid-body": Kind(422, "The body is not valid", Exit.ERROR),
@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "not-found": Kind(404, "No such thing", Exit.NOT_FOUND),
     "method-not-allowed": Kind(405, "Method not allowed", Exit.USAGE),
     "name-taken": Kind(409, "The name holds another job", Exit.CONFLICT),
+    "idempotency-mismatch": Kind(422, "The Idempotency-Key belongs to another request", Exit.CONFLICT),
     "illegal-transition": Kind(409, "Not possible in this state", Exit.CONFLICT),
     "stale-revision": Kind(412, "The job was changed meanwhile", Exit.CONFLICT),
     "exists": Kind(412, "It exists already", Exit.CONFLICT),

@@ -75,6 +75,8 @@ class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10):
     suspended: bool = False
     replace: bool = False
     if_none: bool = False  # create only: an existing name is refused whatever it holds
+    key: bytes = b""  # hash of the caller's Idempotency-Key: under the same one the same job is answered, once made
+    digest: bytes = b""  # hash of the request that goes with the key
 
 
 class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):
@@ -109,6 +111,8 @@ class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14):
     request: int
     params: bytes | None = None
     priority: int | None = None
+    key: bytes = b""  # as in CreateJob: under the same one the same instance is answered, whenever it is repeated
+    digest: bytes = b""
 
 
 # ---------------------------------------------------------------- commands: the leader's
@@ -154,7 +158,8 @@ class Wake(msgspec.Struct, array_like=True, frozen=True, tag=23):
 
 
 class Prune(msgspec.Struct, array_like=True, frozen=True, tag=24):
-    """Delete what retention no longer keeps, at most `limit` PURGE rows due by `until_ms`; also idle proposers."""
+    """Delete what retention no longer keeps, at most `limit` PURGE and KEYS rows due by `until_ms`; also idle
+    proposers."""
 
     until_ms: int
     limit: int
@@ -247,7 +252,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
     job: Job | None = None
     instance: bytes | None = None  # instance key
-    created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat
+    created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat. Under a
+    # key that is known: as the first time
     number: int | None = None  # OpenSession: the session; Prune: rows deleted
     row: Instance | None = None
 

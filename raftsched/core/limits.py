@@ -33,6 +33,8 @@ _SETTINGS = {
     "queue_all_max": (0, 10_000),
     "active_max": (1, 100_000),
     "attempts_kept": (1, 1_000),
+    "idempotency_keep_ms": (0, 30 * DAY_MS),
+    "idempotency_max": (0, 100_000_000),
 }
 
 

@@ -274,6 +274,16 @@ class Session(msgspec.Struct, array_like=True, kw_only=True):
     open: bool = True
 
 
+class KeyUse(msgspec.Struct, array_like=True, frozen=True):
+    """What the first request with an Idempotency-Key brought about."""
+
+    digest: bytes  # sha256 of the request: the same key with another one is refused
+    at_ms: int
+    job_id: int
+    instance: bytes | None = None  # instance key, of a manual run
+    created: bool = True
+
+
 class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """Replicated limits and defaults; apply and every node read them here, never from a node's own flags."""
 
@@ -288,6 +298,8 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     queue_all_max: int = 100
     attempts_kept: int = 20
     active_max: int = 10_000  # instances of one job not at their end: a bound on what deleting it has to end
+    idempotency_keep_ms: int = HOUR_MS  # how long an Idempotency-Key is remembered
+    idempotency_max: int = 2_000_000  # keys remembered; beyond that the oldest go early
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True):
@@ -302,3 +314,4 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True):
     cluster_id: bytes = b""
     members: tuple[Member, ...] = ()
     settings: Settings = Settings()
+    keys: int = 0  # rows of KEYS

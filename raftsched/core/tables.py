@@ -30,6 +30,8 @@ class Table(IntEnum):
     ORIGINS = 14  # proposer (8) -> Origin: proposals already applied
     REVISIONS = 15  # job id (8) revision (8) -> Job: older revisions that live instances still run
     HELD = 16  # job id (8) ready_at_ms (8) instance key (24) -> b"": waits for a run of its own job to end
+    KEYS = 17  # sha256 of the kind of request and its Idempotency-Key (32) -> KeyUse
+    KEY_TIMES = 18  # at_ms (8) the same hash (32) -> b"": the order in which they are forgotten
 
 
 class ReadView(Protocol):

@@ -57,6 +57,9 @@ class Author:
     def write(self, entries: int) -> list[bytes]:
         members = tuple(Member(n, "h:1", n.encode()) for n in NODES)
         small = Settings(queue_all_max=3, catch_up_max=4, attempts_kept=3, active_max=6, start_deadline_ms=5_000)
+        small = msgspec.structs.replace(
+            small, idempotency_max=3, idempotency_keep_ms=self.random.choice([0, 999, DAY_MS])
+        )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
             self._entry([self._command() for _ in range(self.random.randint(0, 4))])
@@ -146,7 +149,16 @@ class Author:
     def _create(self) -> Command:
         r = self.random
         name = r.choice([None, "a", "b", "c", "x" * 600])
-        return c.CreateJob("d", name, self._policy(), r.choice([b"", b"{}"]), r.random() < 0.2, r.random() < 0.5)
+        return c.CreateJob(
+            "d",
+            name,
+            self._policy(),
+            r.choice([b"", b"{}"]),
+            r.random() < 0.2,
+            r.random() < 0.5,
+            r.random() < 0.2,
+            *self._named(),
+        )
 
     def _edit(self) -> Command:
         r = self.random
@@ -191,7 +203,15 @@ class Author:
 
     def _run_now(self) -> Command:
         r = self.random
-        return c.RunNow(self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]))
+        return c.RunNow(
+            self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]), *self._named()
+        )
+
+    def _named(self) -> tuple[bytes, bytes]:
+        """An Idempotency-Key, mostly none, and what goes with it."""
+        r = self.random
+        key = r.choice([b"", b"", b"", *(bytes((i,)) * 32 for i in range(5)), b"x"])
+        return key, r.choice([b"d" * 32, b"d" * 32, b"e" * 32, b""]) if key else b""
 
     def _assign(self) -> Command:
         table = Table.READY if self.random.random() < 0.9 else Table.INSTANCES

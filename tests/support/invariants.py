@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+import msgspec
+
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
-from raftsched.core.model import FINAL, Instance, Job, JobState, Overlap, TriggerKind
+from raftsched.core.model import FINAL, Instance, Job, JobState, KeyUse, Overlap, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import (
     ReadView,
@@ -33,6 +35,7 @@ def violations(view: ReadView) -> list[str]:
     _counters(view, jobs, rows, found)
     _sessions(view, found)
     _attempts(view, rows, found)
+    _keys(view, found)
     return found
 
 
@@ -210,3 +213,14 @@ def _attempts(view: ReadView, rows: dict[bytes, Instance], found: list[str]) -> 
         seen.update(tokens)
         if any(attempt.outcome is None for attempt in row.attempts[:-1]):
             found.append(f"instance {key.hex()} has an earlier attempt that never ended")
+
+
+def _keys(view: ReadView, found: list[str]) -> None:
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    uses = {k: msgspec.msgpack.decode(v, type=KeyUse) for k, v in view.scan(Table.KEYS)}
+    _same(found, view, Table.KEY_TIMES, {u64(use.at_ms) + key: b"" for key, use in uses.items()})
+    if meta.keys != len(uses):
+        found.append(f"meta counts {meta.keys} keys; there are {len(uses)}")
+    for key, use in uses.items():
+        if len(key) != 32 or len(use.digest) != 32 or use.at_ms > meta.now_ms or use.job_id > meta.last_id:
+            found.append(f"key {key.hex()} holds {use}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from raftsched.core.apply.finish import become_ready, count, finish, keep, settle
+from raftsched.core.apply.keys import once
 from raftsched.core.apply.tx import Tx, listed_by_job, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
@@ -284,6 +285,10 @@ def _gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fi
 
 
 def run_now(tx: Tx, c: RunNow) -> Answer:
+    return once(tx, c.key, c.digest, lambda: _run_now(tx, c))
+
+
+def _run_now(tx: Tx, c: RunNow) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.apply.finish import exhaust, settle, stop_schedule
 from raftsched.core.apply.firing import kill_active
+from raftsched.core.apply.keys import once
 from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
@@ -24,6 +25,10 @@ _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.E
 
 
 def create_job(tx: Tx, c: CreateJob) -> Answer:
+    return once(tx, c.key, c.digest, lambda: _create(tx, c))
+
+
+def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.policy, c.body)
     if refused is not None:
         return refused

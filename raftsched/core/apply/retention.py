@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.apply.finish import drop_instance, drop_revisions
+from raftsched.core.apply.keys import prune_keys
 from raftsched.core.apply.tx import Tx, scheduled_instance
 from raftsched.core.commands import Accepted, Answer, Prune
 from raftsched.core.model import FINAL, Job, JobState
@@ -38,6 +39,7 @@ def prune(tx: Tx, c: Prune) -> Answer:
             left -= 1
         else:
             left -= _drop_job(tx, job, key, left)
+    left -= prune_keys(tx, until, max(0, left))
     for origin in idle_origins(tx.view, tx.now - KEEP_MS, tx.now * _SPREAD % 2**64):
         tx.view.delete(Table.ORIGINS, origin)
     return Accepted(number=limit - left)

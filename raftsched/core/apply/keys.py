@@ -1,0 +1,108 @@
+"""Requests that name themselves: the same key again is answered, not done again.
+
+A row of KEYS remembers what the first request of a key brought about, KEY_TIMES orders them by age. Both are part of
+the replicated state, so any node answers the repeat, also after a failover. Only what was done is remembered: a request
+that was refused may be sent again under its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import JobState, KeyUse, Meta
+from raftsched.core.tables import ReadView, Table, from_u64, u64
+
+HASH_SIZE = 32  # bytes of a key, and of a digest
+_DROPPED_AT_ONCE = 2  # of the oldest, for each new one: a lowered limit is reached in time
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(KeyUse)
+
+
+def known_key(view: ReadView, meta: Meta, key: bytes) -> KeyUse | None:
+    """What was done under this key (its hash), as long as it is remembered."""
+    raw = view.get(Table.KEYS, key)
+    if raw is None:
+        return None
+    use: KeyUse = _decoder.decode(raw)
+    return use if use.at_ms > meta.now_ms - meta.settings.idempotency_keep_ms else None
+
+
+def mismatch() -> Rejected:
+    return Rejected(
+        "idempotency-mismatch",
+        "This Idempotency-Key came with another request before; use a new key for a new request.",
+    )
+
+
+def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer:
+    """The answer of `act`; under a key that is known the first answer again, with the job as it is now."""
+    if not key:
+        return act()
+    if len(key) != HASH_SIZE or len(digest) != HASH_SIZE:
+        return Rejected("invalid-parameter", f"A key and its digest are hashes of {HASH_SIZE} bytes.")
+    use = known_key(tx.view, tx.meta, key)
+    if use is not None:
+        return mismatch() if use.digest != digest else _again(tx, use)
+    answer = act()
+    if isinstance(answer, Accepted) and answer.job is not None:
+        _remember(tx, key, KeyUse(digest, tx.now, answer.job.id, answer.instance, answer.created))
+    return answer
+
+
+def _again(tx: Tx, use: KeyUse) -> Answer:
+    job = tx.job(use.job_id)
+    if use.instance is None and (job is None or job.state is JobState.DELETED):
+        return gone(use)
+    return Accepted(job=job, instance=use.instance, created=use.created)
+
+
+def gone(use: KeyUse) -> Rejected:
+    return Rejected(
+        "not-found",
+        f"The request with this Idempotency-Key was done before; the job {job_text(use.job_id)} was deleted since.",
+    )
+
+
+def _remember(tx: Tx, key: bytes, use: KeyUse) -> None:
+    _forget(tx, key)  # one that is too old to count
+    most = tx.meta.settings.idempotency_max
+    if not most:
+        return
+    for row in _oldest(tx, _DROPPED_AT_ONCE) if tx.meta.keys >= most else []:
+        if tx.meta.keys >= most:
+            _forget(tx, row[8:])
+    tx.view.put(Table.KEYS, key, _encode(use))
+    tx.view.put(Table.KEY_TIMES, u64(use.at_ms) + key, b"")
+    tx.meta.keys += 1
+
+
+def _forget(tx: Tx, key: bytes) -> None:
+    raw = tx.view.get(Table.KEYS, key)
+    if raw is not None:
+        tx.view.delete(Table.KEYS, key)
+        tx.view.delete(Table.KEY_TIMES, u64(_decoder.decode(raw).at_ms) + key)
+        tx.meta.keys -= 1
+
+
+def _oldest(tx: Tx, count: int) -> list[bytes]:
+    return [key for key, _ in islice(tx.view.scan(Table.KEY_TIMES), count)]
+
+
+def prune_keys(tx: Tx, until_ms: int, limit: int) -> int:
+    """Forgets, oldest first, what is too old and what is too many; returns how many."""
+    settings = tx.meta.settings
+    dropped = 0
+    for row in _oldest(tx, limit):
+        if from_u64(row[:8]) > until_ms - settings.idempotency_keep_ms and tx.meta.keys <= settings.idempotency_max:
+            break
+        _forget(tx, row[8:])
+        dropped += 1
+    return dropped

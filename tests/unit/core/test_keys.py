@@ -1,0 +1,127 @@
+"""Idempotency keys: the same one is answered, not done again; forgotten by age and by number."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.model import HOUR_MS, Job, Overlap
+from raftsched.core.tables import Table
+from tests.support.memory_view import World, policy
+
+D, E = b"d" * 32, b"e" * 32
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def create(world: World, number: int, name: str | None = None, digest: bytes = D) -> tuple[Job, bool]:
+    answer = world.ok(c.CreateJob("default", name, policy(), b"{}", key=key(number), digest=digest))
+    assert answer.job is not None
+    return answer.job, answer.created
+
+
+def test_one_job_however_often_it_is_sent() -> None:
+    world = World()
+    first, created = create(world, 1)
+    assert created
+    world.forward(HOUR_MS - 1)
+    again, created = create(world, 1)
+    assert (again.id, created) == (first.id, True)
+    assert create(world, 2)[0].id != first.id
+    assert world.count(Table.JOBS) == 2
+
+
+def test_the_repeat_shows_the_job_as_it_is_now() -> None:
+    world = World()
+    first, _ = create(world, 1, "a")
+    world.edit(first, priority=9)
+    again, _ = create(world, 1, "a")
+    assert (again.id, again.revision, again.policy.priority) == (first.id, 2, 9)
+    other, created = create(world, 2, "b")
+    assert (other.name, created) == ("b", True)
+    assert create(world, 3, "b")[1] is False
+    assert create(world, 3, "b")[1] is False
+
+
+def test_another_request_under_the_same_key_is_refused() -> None:
+    world = World()
+    create(world, 1, "a")
+    assert world.refused(c.CreateJob("d", "b", policy(), b"", key=key(1), digest=E)) == "idempotency-mismatch"
+
+
+def test_what_was_refused_is_not_remembered() -> None:
+    world = World()
+    bad = c.CreateJob("default", "a", policy(priority=99), b"{}", key=key(1), digest=D)
+    assert world.refused(bad) == "invalid-job"
+    assert create(world, 1, "a", E)[1] is True
+
+
+def test_a_job_deleted_since_is_not_made_again() -> None:
+    world = World()
+    job, _ = create(world, 1, "a")
+    world.ok(c.DeleteJob(job.id))
+    again = c.CreateJob("default", "a", policy(), b"{}", key=key(1), digest=D)
+    assert world.refused(again) == "not-found"
+    world.ok(c.Prune(world.now + HOUR_MS, 100))
+    assert world.refused(again) == "not-found"
+
+
+def test_one_run_however_often_and_however_late() -> None:
+    world = World()
+    job = world.create(overlap=Overlap.ALLOW)
+    first = world.ok(c.RunNow(job.id, 7, key=key(1), digest=D))
+    world.forward(60_000)
+    again = world.ok(c.RunNow(job.id, 8, key=key(1), digest=D))
+    assert (again.instance, again.created) == (first.instance, True)
+    assert len(world.instances(job.id)) == 1
+    assert world.refused(c.RunNow(job.id, 8, key=key(1), digest=E)) == "idempotency-mismatch"
+    world.ok(c.DeleteJob(job.id))
+    assert world.ok(c.RunNow(job.id, 9, key=key(1), digest=D)).instance == first.instance
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_forgotten_after_an_hour_whether_pruned_or_not(step: bool) -> None:
+    world = World()
+    first, _ = create(world, 1)
+    world.forward(HOUR_MS)
+    if step:
+        world.ok(c.Prune(world.now, 100))
+        assert world.count(Table.KEYS) == world.count(Table.KEY_TIMES) == 0
+    assert create(world, 1, digest=E)[0].id != first.id
+    assert world.count(Table.KEYS) == 1
+
+
+def test_pruned_in_bounded_steps() -> None:
+    world = World()
+    for number in range(10):
+        create(world, number)
+    world.forward(HOUR_MS)
+    assert world.ok(c.Prune(world.now, 4)).number == 4
+    assert world.count(Table.KEYS) == 6
+    world.ok(c.Prune(world.now, 100))
+    assert world.count(Table.KEYS) == 0
+
+
+def test_the_oldest_go_when_there_are_too_many() -> None:
+    world = World()
+    world.settings(idempotency_max=3)
+    for number in range(5):
+        create(world, number)
+        world.forward(1)
+    assert [k for k, _ in world.view.scan(Table.KEYS)] == [key(2), key(3), key(4)]
+    world.settings(idempotency_max=1)
+    world.ok(c.Prune(world.now, 100))
+    assert [k for k, _ in world.view.scan(Table.KEYS)] == [key(4)]
+    world.settings(idempotency_max=0)
+    create(world, 9)
+    assert world.count(Table.KEYS) == 1
+
+
+@pytest.mark.parametrize("odd", [b"x", b"k" * 31, b"k" * 600])
+def test_keys_and_digests_have_one_size(odd: bytes) -> None:
+    world = World()
+    job = world.create()
+    for given in ((odd, D), (D, odd), (D, b"")):
+        assert world.refused(c.RunNow(job.id, 1, key=given[0], digest=given[1])) == "invalid-parameter"
