@@ -13,21 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from raftsched.cli.crontab_line import Command, Refusal, schedule, setting, shell_text, split_percent
+from raftsched.cli.crontab_line import FLAGS, Command, Refusal, schedule, setting, shell_text, split_percent
+from raftsched.cli.crontab_user import USER, Columns, begins_with_user, columns, split_user
 
-_USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?", re.ASCII)
-_WITH_USER = re.compile(r"#.*\b(?:dow|week\w*|\w*day\w*)\s+(?:user|user-?name)\s+\S*(?:command|cmd)", re.IGNORECASE)
-_WITHOUT_USER = re.compile(r"#.*\b(?:dow|\w*day\w*)\s+(?:\[flags\]\s+)?(?:command|cmd)\b", re.IGNORECASE)
-_ACCOUNTS = frozenset(  # names of accounts that are not also names of commands
-    {"root", "www-data", "nobody", "ubuntu", "debian", "ec2-user", "centos", "vagrant", "pi", "jenkins"}
-)
-_SYSTEM_PATHS = ("/etc/crontab", "/etc/anacrontab")
-_FLAGS = re.compile(r"-([nqs])[ \t]+")  # BSD's, before the command
+_ZONE_LINE = re.compile(r"""['"]?CRON_TZ['"]?[ \t]*=""")
 _LABEL_MAX = 200  # characters
 
 
@@ -61,9 +55,12 @@ class Crontab:
 class _Surroundings:
     """What the lines so far have set."""
 
+    default_zone: str
     zone: str
+    columns: Columns
+    is_account: Callable[[str], bool]
     env: dict[str, str] = field(default_factory=dict)
-    bad_zone_line: int | None = None  # a CRON_TZ that is no zone: what follows has no time
+    bad_zone_line: int | None = None  # a CRON_TZ that was refused: what follows has no time
     random_delay: int = 0  # minutes
 
 
@@ -75,21 +72,22 @@ def read_crontab(
     system: bool | None = None,
     seconds: bool | None = None,
     prefix: str = "",
+    is_account: Callable[[str], bool] = lambda name: False,
 ) -> Crontab:
     """Reads a whole crontab.
 
     Args:
         source: the file's path or name; its last part goes into names and the label `source`.
-        timezone: IANA name that holds until the file says CRON_TZ.
-        system: whether a user stands before each command; None: decided from path and content.
+        timezone: IANA name that holds until the file says CRON_TZ, and again where that is empty.
+        system: whether a user stands before each command; None: found out from path and content.
         seconds: whether a seconds field comes first; None: only where nothing else makes sense.
         prefix: put before each job name.
+        is_account: whether a word that may be a user or a command is a user.
     """
     lines = [(number, text) for number, text in enumerate(_lines(data), 1) if text]
-    if system is None:
-        system = _is_system(source, lines)
-    tab = Crontab(system)
-    around = _Surroundings(timezone)
+    style = columns(source, lines, seconds, is_account) if system is None else Columns(system, certain=True)
+    tab = Crontab(style.user)
+    around = _Surroundings(timezone, timezone, style, is_account)
     names = _Names(source, prefix)
     for number, text in lines:
         if text.startswith("#"):
@@ -105,6 +103,8 @@ def read_crontab(
                 name = names.next(text)
                 tab.entries.append(Entry(number, shown, name, _job(text, number, around, tab, names, seconds)))
         except Refusal as e:
+            if _ZONE_LINE.match(text):
+                around.bad_zone_line = number
             tab.refused.append(Refused(number, shown, str(e)))
     return tab
 
@@ -131,37 +131,13 @@ def _check_text(text: str) -> None:
         raise Refusal("is not UTF-8; convert the file, for instance with iconv -f latin1 -t utf-8")
 
 
-def _is_system(source: str, lines: Sequence[tuple[int, str]]) -> bool:
-    """Paths that cron itself reads with a user column, then a header that names the columns, then the accounts."""
-    if source in _SYSTEM_PATHS or source.startswith("/etc/cron.d/"):
-        return True
-    for _, text in lines:
-        if text.startswith("#"):
-            if _WITH_USER.match(text):
-                return True
-            if _WITHOUT_USER.match(text):
-                return False
-    for _, text in lines:
-        if text.startswith("#"):
-            continue
-        try:
-            found = None if setting(text) else schedule(text, None)
-        except Refusal:
-            continue
-        if found is not None and found.rest.split(None, 1)[0] in _ACCOUNTS:
-            return True
-    return False
-
-
 def _set(around: _Surroundings, number: int, name: str, value: str, tab: Crontab) -> None:
     around.env[name] = value
     if name == "CRON_TZ":
         if value and not is_zone(value):
-            around.bad_zone_line = number
             raise Refusal(f"CRON_TZ {value[:60]!r} is not a known time zone; write an IANA name such as Europe/Madrid")
         around.bad_zone_line = None
-        if value:
-            around.zone = value
+        around.zone = value or around.default_zone
     elif name == "TZ":
         if value != around.zone:
             tab.notes.append(
@@ -187,15 +163,17 @@ def _job(
         raise Refusal(f"its time zone is not known: correct CRON_TZ on line {around.bad_zone_line}")
     rest, labels = found.rest, {"source": f"crontab:{names.file}"[:_LABEL_MAX]}
     if tab.system:
-        user, *tail = re.split(r"[ \t]+", rest, maxsplit=1)
-        if not _USER.fullmatch(user):
+        user, command_text = split_user(rest)
+        if not USER.fullmatch(user):
             raise Refusal(
                 f"a user name is expected before the command, not {user[:40]!r}; if the file has no user column"
                 " say --no-user-column"
             )
-        rest, labels["user"] = "".join(tail), user
+        rest, labels["user"] = command_text, user
+    elif not around.columns.certain:
+        _doubt_user(rest, number, around, tab)
     overlap = "allow"
-    while flag := _FLAGS.match(rest):
+    while flag := FLAGS.match(rest):
         rest = rest[flag.end() :]
         overlap = "forbid" if flag.group(1) == "s" else overlap
     if not rest.strip():
@@ -221,6 +199,20 @@ def _job(
     if around.env.get("HOME", "").startswith("/"):
         handler["cwd"] = around.env["HOME"]  # where cron starts commands
     return {"trigger": trigger, "handler": handler, "overlap": overlap, "labels": labels}
+
+
+def _doubt_user(rest: str, number: int, around: _Surroundings, tab: Crontab) -> None:
+    """For a line that is read without a user, though its first word may be one."""
+    user, command = split_user(rest)
+    if around.columns.header and command and USER.fullmatch(user):
+        raise Refusal(
+            f"{user[:40]!r} may be a user, for a comment names such a column, or the command, for not every line begins"
+            " with a known user: say --system or --no-system"
+        )
+    if begins_with_user(rest, around.is_account):
+        tab.notes.append(
+            (number, f"the first word of the command is {user!r}: if this is a system crontab, say --system")
+        )
 
 
 class _Names:

@@ -21,6 +21,8 @@ _DAY = r"(?:[0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)"
 _DAY_ALONE = re.compile(_DAY, re.IGNORECASE)
 _DAYS = re.compile(rf"[0-9*?,/-]*[*?][0-9*?,/-]*|{_DAY}(?:L|(?:[-,/#]{_DAY})+)", re.IGNORECASE)
 _YEARS = re.compile(r"\*(?:/[0-9]+)?|[0-9]{4}(?:[-,/][0-9]+)*", re.ASCII)
+FLAGS = re.compile(r"-([nqs])[ \t]+")  # BSD's, before the command
+_MINUTE = re.compile(r"[0-9*@H]", re.ASCII)  # how a minute or a nickname begins
 _SPACES = " \t\r\n\v\f"  # what C's isspace() calls space
 
 
@@ -85,10 +87,12 @@ def schedule(line: str, seconds: bool | None) -> Schedule:
 
     Raises Refusal.
     """
+    if line.startswith("-"):  # some crons do not log the start then
+        line = line[1:]
+        if not _MINUTE.match(line):
+            raise Refusal("a minus before the minute or the @nickname is skipped, as in cron; here neither follows it")
     if line.startswith("@"):
         return _nickname(line)
-    if line.startswith("-") and line[1:2].isascii() and (line[1:2].isdigit() or line[1:2] == "*"):
-        line = line[1:]  # "-" before the minute: cron does not log the start
     words = [(m.group(), m.start()) for m in _WORD.finditer(line)][:9]
     fields = [word for word, _ in words]
     count = _count_fields(fields, seconds)

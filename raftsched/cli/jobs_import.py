@@ -33,7 +33,7 @@ class _Report:
 @click.option("--from", "kind", type=click.Choice(["crontab"]), required=True, help="What the files are.")
 @click.option(
     "--user-column/--no-user-column", "--system/--no-system", "system", default=None,
-    help="Whether a user stands before each command.  [default: found out]",
+    help="Whether a user stands before each command.  [default: only where that is clear]",
 )  # fmt: skip
 @click.option(
     "--seconds/--no-seconds", default=None,
@@ -58,6 +58,10 @@ def import_(
     overlap. Commands run as the user of the node, in HOME if the file sets it. The job's name is made of the file's
     name and the line, so importing a file again changes only what changed in it; lines that were removed stay as jobs.
 
+    A user column is taken for one in /etc/crontab and /etc/cron.d/, and where every line has a user and then a command:
+    a user of this machine that is no command too, or root, www-data, nobody, ubuntu and the like. --system and
+    --no-system say it instead.
+
     Lines that cannot be imported are listed with number and reason, and the rest goes in. The exit code is then 1.
 
     \b
@@ -66,6 +70,7 @@ def import_(
       raftsched jobs import --from crontab deploy/crontab -N web -z Europe/Madrid
     """
     from raftsched.cli.crontab import is_zone, read_crontab
+    from raftsched.cli.hostuser import is_account
     from raftsched.cli.hostzone import host_zone
 
     check_namespace(namespace)
@@ -79,7 +84,10 @@ def import_(
     reports = []
     for file in files:
         source = "crontab" if source_name(file) == "stdin" else source_name(file)
-        tab = read_crontab(file.read(), source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix)
+        tab = read_crontab(
+            file.read(), source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix,
+            is_account=is_account,
+        )  # fmt: skip
         report = _Report(source)
         reports.append(report)
         extra: dict[str, Any] = {"suspended": True} if suspended else {}

@@ -181,6 +181,23 @@ def test_an_unknown_zone_refuses_what_depends_on_it() -> None:
     assert [e.line for e in tab.entries] == [4]
 
 
+def test_an_empty_zone_is_that_of_the_host_again() -> None:
+    tab = read("CRON_TZ=Asia/Tokyo\n@daily a\nCRON_TZ=\n@daily b\nCRON_TZ=Mars/Olympus\nCRON_TZ=\n@daily c\n")
+    assert [e.job["trigger"]["timezone"] for e in tab.entries] == ["Asia/Tokyo", "Europe/Madrid", "Europe/Madrid"]
+    assert [r.line for r in tab.refused] == [5]
+
+
+@pytest.mark.parametrize(
+    "bad", ["CRON_TZ=Mars/Olympus", "CRON_TZ='Asia/Tokyo", '"CRON_TZ" = "UTC" # x', "CRON_TZ=\0", "CRON_TZ=\udcff"]
+)
+def test_no_line_runs_in_the_zone_before_a_refused_one(bad: str) -> None:
+    text = f"CRON_TZ=Asia/Tokyo\n@daily a\n{bad}\n@daily b\n@hourly c\nCRON_TZ=Asia/Tokyo\n@daily d\n"
+    tab = read_crontab(text.encode("utf-8", "surrogateescape"), source="tab", timezone="Europe/Madrid")
+    assert [(e.line, e.job["trigger"]["timezone"]) for e in tab.entries] == [(2, "Asia/Tokyo"), (7, "Asia/Tokyo")]
+    assert [r.line for r in tab.refused] == [3, 4, 5]
+    assert all("correct CRON_TZ on line 3" in r.reason for r in tab.refused[1:])
+
+
 def test_random_delay_becomes_jitter() -> None:
     assert only(read("RANDOM_DELAY=30\n@daily a"))["trigger"]["jitter"] == "30m"  # type: ignore[index]
 
@@ -251,22 +268,89 @@ def test_bytes_that_are_not_utf8_are_refused_by_line() -> None:
     json.dumps(tab.refused[0].text).encode()
 
 
-def test_user_column() -> None:
-    by_path = read("0 2 * * *\troot\t/bin/backup  -a\n@daily ana run\n", source="/etc/cron.d/x")
-    assert [(e.job["labels"]["user"], e.job["handler"]["shell"]) for e in by_path.entries] == [
-        ("root", "/bin/backup  -a"),
-        ("ana", "run"),
-    ]
-    assert read("0 2 * * * root run\n5 2 * * * ana run\n").system
-    assert not read("0 2 * * * node /srv/a.js\n").system
-    assert read("# m h dom mon dow user command\n0 2 * * * ana run\n").system
-    assert not read("# m h dom mon dow command\n0 2 * * * root run\n").system
-    assert not read("0 2 * * * root run\n", system=False).system
+def shells(tab: Crontab) -> list[tuple[object, object]]:
+    return [(e.job["labels"].get("user"), e.job["handler"]["shell"]) for e in tab.entries]
+
+
+def test_a_path_that_cron_reads_with_a_user_column_and_what_was_said() -> None:
+    text = "0 2 * * *\troot\t/bin/backup  -a\n@daily ana run\n"
+    split = [("root", "/bin/backup  -a"), ("ana", "run")]
+    assert shells(read(text, source="/etc/cron.d/x")) == split
+    assert shells(read(text, source="/etc/crontab")) == split
+    assert shells(read(text, system=True)) == split
+    assert shells(read("@daily root run\n", system=False)) == [(None, "root run")]
+    assert read("@daily root run\n", system=False).notes == []
     forced = read("0 2 * * * /bin/run it\n0 2 * * * ana\n", system=True)
     assert [
         "user name is expected" in forced.refused[0].reason,
         "no command" in forced.refused[1].reason,
     ] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 2 * * * root run\n",
+        "# m h dom mon dow user command\n0 2 * * * root run\n@daily www-data -q run\n",
+        "0 2 * * * ana run\n@daily nobody run\n",
+        "-*/5 * * * * root run\n",
+        "-@daily root run\n",
+        "prose is no schedule\n@reboot root run\n@daily root run\n",
+    ],
+)
+def test_a_user_column_is_taken_for_one_where_every_line_has_it(text: str) -> None:
+    tab = read(text, is_account=lambda name: name == "ana")
+    assert tab.system
+    assert {shell for _, shell in shells(tab)} == {"run"}
+    assert tab.notes == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "* * * * * echo hi\n",
+        "* * * * * echo hi\n* * * * * root run\n",
+        "@daily root run\n@daily /usr/bin/run it\n",
+        "@daily root\n",
+        "@daily ana run\n",
+        "@daily mail -s hello\n",
+        "@daily git pull\n",
+        "@daily node /srv/a.js\n",
+        "# m h dom mon dow command\n0 2 * * * root run\n",
+    ],
+)
+def test_a_file_that_may_have_no_user_column_is_read_without_one(text: str) -> None:
+    tab = read(text, is_account=lambda name: name in ("mail", "git"))
+    assert not tab.system
+    assert tab.refused == []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert [shell for _, shell in shells(tab)] == [re.sub(r"^(\S+ ){5}|^@daily ", "", line) for line in lines]
+    assert all(user is None for user, _ in shells(tab))
+
+
+def test_what_looks_like_a_user_is_noted_where_it_is_not_taken_for_one() -> None:
+    tab = read("* * * * * echo hi\n* * * * * root run\n* * * * * ana run\n", is_account=lambda name: name == "ana")
+    says = "the first word of the command is {!r}: if this is a system crontab, say --system"
+    assert tab.notes == [(2, says.format("root")), (3, says.format("ana"))]
+
+
+def test_a_header_that_names_a_user_column_is_not_enough() -> None:
+    tab = read("# m h dom mon dow user command\n* * * * * echo hi\n* * * * * /bin/run it\n* * * * * date\n")
+    assert not tab.system
+    assert [(r.line, "say --system or --no-system" in r.reason) for r in tab.refused] == [(2, True)]
+    assert shells(tab) == [(None, "/bin/run it"), (None, "date")]
+    assert shells(read("# m h dom mon dow user command\n* * * * * ana run\n", system=True)) == [("ana", "run")]
+
+
+@pytest.mark.parametrize("line", ["-*/5 * * * * run", "-0 5 * * * run", "-@hourly run", "-@every 5m run"])
+def test_a_minus_before_the_schedule_is_skipped(line: str) -> None:
+    assert only(read(line)) == only(read(line[1:]))
+
+
+@pytest.mark.parametrize("line", ["- 5 * * * * run", "-MON * * * * run", "--5 * * * * run", "-x"])
+def test_a_minus_that_is_no_sign_of_cron_s(line: str) -> None:
+    (refused,) = read(line).refused
+    assert "a minus before the minute or the @nickname" in refused.reason
 
 
 def test_flags_before_the_command() -> None:
@@ -293,15 +377,15 @@ def test_names_stay_when_lines_move_and_differ_when_they_must() -> None:
 EXPECTED: dict[str, tuple[bool, int, int, dict[int, str]]] = {
     "12458__AutoHBL": (False, 1, 0, {}),
     "1on1security__packetCapture": (False, 2, 0, {3: "@reboot"}),
-    "2-click__loxberry-plugin-wifi-presence-unifi": (True, 1, 0, {}),
+    "2-click__loxberry-plugin-wifi-presence-unifi": (False, 0, 0, {2: "say --system"}),
     "4U6U57__dotfiles": (False, 2, 0, {}),
     "705arun__linuxscripts": (
         False,
         13,
         0,
         dict.fromkeys((1, 2, 4, 9, 10, 17, 18, 19, 23, 27, 31, 39, 40), "minute field")
-        | dict.fromkeys((6, 7, 8, 16, 21, 34, 35, 36, 37, 41), "only")
-        | {43: "@reboot"},
+        | dict.fromkeys((6, 7, 8, 16, 21, 34, 35, 37, 41), "only")
+        | {36: "a minus before", 43: "@reboot"},
     ),
     "95aplh__SVAD260Final": (False, 2, 0, {}),
     "9M2PJU__Cron-Morse-24-hour-Announcer": (False, 1, 0, {4: "minute field"}),
