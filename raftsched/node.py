@@ -64,8 +64,6 @@ class Node:
         self._keeper: asyncio.Task[None] | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
-        self._turn_seen = -1
-        self._turn_since_ms = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
@@ -229,12 +227,7 @@ class Node:
     def _store_moves(self) -> bool:
         """False while one turn of the store takes longer than it ever should: a worker whose reports cannot get onto
         the disk must not renew its lease."""
-        assert self._raft is not None
-        done, running = self._raft.turn
-        now = self.clock.boot_ms()
-        if not running or done != self._turn_seen:
-            self._turn_seen, self._turn_since_ms = done, now
-        return now - self._turn_since_ms < STORE_STUCK_MS
+        return self._raft is not None and self._raft.turn_age_ms() < STORE_STUCK_MS
 
     def _status(self) -> ClusterStatus:
         assert self._raft is not None

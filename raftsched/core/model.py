@@ -305,7 +305,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 class Meta(msgspec.Struct, array_like=True, kw_only=True):
     """The counters of the cluster: one row, written once per entry."""
 
-    now_ms: int = 0  # the latest entry's time; never goes back
+    now_ms: int = 0  # the latest entry's time; may go back with another leader or a clock that is set right
     last_id: int = 0
     last_token: int = 0
     last_session: int = 0

@@ -19,13 +19,15 @@ from raftsched.core.entry import EntryResult
 from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing
+from raftsched.leader.clockguard import ClockGuard
 from raftsched.leader.dispatcher import Dispatcher, count_running
-from raftsched.leader.leases import Leases, may_assign, must_step_down
+from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
 from raftsched.leader.window import COUNT_MAX, WINDOW_MS, Window
 from raftsched.store import StoreView
 
 log = logging.getLogger("raftsched.leader")
 
+CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
 FIRE_BATCH = 500
 RELOAD_AFTER_MS = 500
@@ -34,6 +36,7 @@ PRUNE_ROWS = 1_000
 PRUNE_EVERY_MS = 1_000
 ORIGINS_EVERY_MS = 10 * 60_000
 PROPOSE_TIMEOUT_S = 10.0
+PROPOSE_BYTES = 256 * 1024
 
 
 class RaftFacade(Protocol):
@@ -48,6 +51,9 @@ class RaftFacade(Protocol):
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
     def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
     def quorum_sent_at_ms(self) -> int | None: ...
+    def clock_offsets_ms(self) -> list[int | None]: ...
+    def measure_clocks_again(self) -> None: ...
+    def turn_age_ms(self) -> int: ...
     def step_down(self) -> None: ...
 
 
@@ -226,6 +232,7 @@ class _Term:
         self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
         self._reload_ms: int | None = None  # boot clock: when to read the tables again
         self._since_ms = self._clock.boot_ms()
+        self._guard = ClockGuard(self._others + 1, wall, self._since_ms)
         self.leases = Leases(sessions, self._since_ms)
         self._follower_seen_ms = self._since_ms
         self._ends_proposed: dict[int, int] = {}
@@ -292,6 +299,8 @@ class _Term:
             return TICK_MS
         self._watch_leases()
         now = self._clock.wall_ms()
+        if not self._clock_is_good(now):
+            return CLOCK_LOOK_MS
         if self._reload_ms is not None and self._clock.boot_ms() >= self._reload_ms:
             self._read_again(now)
         more = self._fire(now)
@@ -306,6 +315,19 @@ class _Term:
         upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
         return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
 
+    def _clock_is_good(self, wall_ms: int) -> bool:
+        """False while it is not known whether this node's clock is right; gives leadership away when it is wrong."""
+        now = self._clock.boot_ms()
+        if self._guard.jumped(wall_ms, now):
+            log.warning("this node's clock was set; nothing is fired until it is compared with the others'")
+            self._raft.measure_clocks_again()
+        offsets = self._raft.clock_offsets_ms()
+        if self._guard.off(offsets):
+            log.error("this node's clock is off from the majority's (%s ms); leadership is given away", offsets)
+            self._raft.step_down()
+            return False
+        return self._guard.measured(now, offsets)
+
     def _watch_leases(self) -> None:
         now = self._clock.boot_ms()
         sent = self._raft.quorum_sent_at_ms()
@@ -313,6 +335,10 @@ class _Term:
         # the first round of this leadership may still be on its way
         if must_step_down(now - (self._since_ms if sent is None else sent), ttl):
             log.warning("no majority has answered for too long; leadership is given away")
+            self._raft.step_down()
+            return
+        if self._raft.turn_age_ms() >= ttl - KILL_AHEAD_MS:
+            log.error("this node's disk does not answer; leadership is given away")
             self._raft.step_down()
             return
         for session in self.leases.over(now):
@@ -415,8 +441,19 @@ class _Term:
                 self._leader.poke()
 
     async def _propose(self, batch: list[Command]) -> None:
+        """In pieces that fit into an entry of the log: a fire that catches up carries many times."""
+        raw = [encode(command) for command in batch]
+        start = size = 0
+        for i, command in enumerate(raw):
+            if size + len(command) > PROPOSE_BYTES and i > start:
+                await self._propose_piece(batch[start:i], raw[start:i])
+                start, size = i, 0
+            size += len(command)
+        await self._propose_piece(batch[start:], raw[start:])
+
+    async def _propose_piece(self, batch: list[Command], raw: list[bytes]) -> None:
         try:
-            answers = await self._raft.propose([encode(command) for command in batch], PROPOSE_TIMEOUT_S)
+            answers = await self._raft.propose(raw, PROPOSE_TIMEOUT_S)
         except RaftschedError as error:
             if self.is_current:
                 log.warning(

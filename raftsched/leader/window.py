@@ -91,4 +91,8 @@ class Window:
         """When to look again: the next due time, or when the window wants loading."""
         upcoming = self._wheel.next_ms()
         reload_at = max(now_ms + 1, self._horizon_ms - self._window_ms // 2)
-        return reload_at if upcoming is None else min(upcoming, reload_at)
+        if upcoming is None:
+            return reload_at
+        if len(self._wheel) > self._count_max // 2:
+            return upcoming  # no room to load more until some of these are due
+        return min(upcoming, reload_at)

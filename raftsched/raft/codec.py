@@ -202,7 +202,7 @@ def decode(body: bytes | bytearray | memoryview) -> Frame:
     """Raises Malformed."""
     try:
         frame: Frame = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(f"not a message of this protocol: {error}") from None
     return frame
 

@@ -222,10 +222,19 @@ class Raft:
     def last_index(self) -> int:
         return self._replica.journal.last_index
 
-    @property
-    def turn(self) -> tuple[int, bool]:
-        """(how many turns of the store are done, whether one is under way)"""
-        return self._replica.driver.turns, self._replica.driver.busy
+    def turn_age_ms(self) -> int:
+        """How long the turn of the store that is under way has been; 0 when none is."""
+        since = self._replica.driver.busy_since_ms
+        return 0 if since is None else self._clock.boot_ms() - since
+
+    def measure_clocks_again(self) -> None:
+        """Forgets the offsets: this node's wall clock was set."""
+        self._replica.engine.heartbeats.forget_offsets()
+
+    def clock_offsets_ms(self) -> list[int | None]:
+        """The other members' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
+        engine = self._replica.engine
+        return [engine.heartbeats.offset_ms(peer) for peer in engine.peers]
 
     def quorum_sent_at_ms(self) -> int | None:
         """Leader: boot_ms at which the newest heartbeat round answered by a majority in this term was sent."""

@@ -17,7 +17,7 @@ class _Peer:
 
 
 class HeartbeatRounds:
-    """Kept by the leader, forgotten with the leadership (the clock offsets stay)."""
+    """Kept by the leader, forgotten with the leadership."""
 
     def __init__(self, peers: list[str]) -> None:
         self._peers = {peer: _Peer() for peer in peers}
@@ -29,6 +29,12 @@ class HeartbeatRounds:
         self._since_ms = now_ms
         for peer in self._peers.values():
             peer.sent_at_ms = None
+        self.forget_offsets()
+
+    def forget_offsets(self) -> None:
+        """They are measured anew by the next answers."""
+        for peer in self._peers.values():
+            peer.offset_ms = None
 
     def answered(self, peer: str, sent_at_ms: int, peer_wall_ms: int, now_ms: int, wall_ms: int) -> None:
         """`now_ms` and `sent_at_ms` are boot time, the others wall time."""

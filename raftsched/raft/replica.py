@@ -89,7 +89,9 @@ class Replica:
         self.journal = Journal(store, options, guards)
         members = [member for member in self.formation.members if member != node_id]
         self.engine = Engine(node_id, members, self, self.journal, store.hard_state(), clock, rng, options, guards)
-        self.driver = TurnDriver(store, self.journal, writer, guards, on_turn=self._on_turn, on_fatal=self._fatal)
+        self.driver = TurnDriver(
+            store, self.journal, writer, guards, clock, on_turn=self._on_turn, on_fatal=self._fatal
+        )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options)
         self.intake = Intake(options)
         self.sender = Sender(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from raftsched.clock import Clock
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
 from raftsched.store.turn import Turn, TurnResult
@@ -86,6 +87,7 @@ class TurnDriver:
         journal: Journal,
         writer: Writer,
         guards: Guards,
+        clock: Clock,
         *,
         on_turn: Callable[[TurnResult], None],
         on_fatal: Callable[[BaseException], None],
@@ -94,13 +96,14 @@ class TurnDriver:
         self._journal = journal
         self._writer = writer
         self._guards = guards
+        self._clock = clock
         self._on_turn = on_turn
         self._on_fatal = on_fatal
         self._held: list[Action] = []  # released by the turn that is being gathered
         self._running_held: list[Action] = []  # released by the running turn
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.busy = False
-        self.turns = 0  # done
+        self.busy_since_ms: int | None = None  # boot clock
         self.stopped = False
 
     def hold(self, action: Action) -> None:
@@ -134,6 +137,7 @@ class TurnDriver:
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.busy = True
+        self.busy_since_ms = self._clock.boot_ms()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
     def _turned(self, turn: Turn, result: TurnResult | None) -> None:
@@ -143,7 +147,7 @@ class TurnDriver:
 
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False
-        self.turns += 1
+        self.busy_since_ms = None
         if self.stopped:
             return
         if error is not None and self._guards.stop_on_apply_error:

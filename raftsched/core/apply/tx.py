@@ -66,8 +66,8 @@ class Tx:
         return self.meta.now_ms
 
     def advance(self, now_ms: int) -> None:
-        """Time of the next entry; a leader with an older clock does not turn it back."""
-        self.meta.now_ms = min(max(self.meta.now_ms, now_ms), NOW_MAX_MS)
+        """Time of the next entry; it may go back with another leader: a clock that was wrong must not last."""
+        self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
 
     def save_meta(self) -> None:
         raw = _encode(self.meta)

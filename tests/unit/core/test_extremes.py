@@ -146,14 +146,14 @@ def test_times_from_the_leader(nominal: int) -> None:
 
 @pytest.mark.parametrize("now", [0, -5, 2**63 - 1, -(2**63)])
 def test_clocks(now: int) -> None:
-    """The log's time never goes back and never leaves what ids and keys can hold."""
+    """The log's time may be anything and go back; it never leaves what ids and keys can hold, and ids go on."""
     world = World()
     world.now = now
     job = world.create(every(1000), overlap=Overlap.ALLOW)
     world.fire(job)
     key = world.run_now(job, 1)
     world.run_once(key, world.session())
-    assert T0 <= world.meta.now_ms < 2**44
+    assert 0 <= world.meta.now_ms < 2**44
     assert world.create(after(1000)).id > job.id
     world.now = T0 + 1
     world.create(at(T0))

@@ -63,6 +63,9 @@ class House:
         self.proposed: list[list[Command]] = []
         self.sent: list[tuple[str, tuple[int, int, int]]] = []
         self.stepped_down = 0
+        self.offsets: list[int | None] = [0, 0]
+        self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
+        self.turn_age = 0
         self.quorum: int | None = BOOT
         self.fail: RaftschedError | None = None
         self.apply_though_failing = False
@@ -109,6 +112,15 @@ class House:
 
     def quorum_sent_at_ms(self) -> int | None:
         return self.quorum
+
+    def clock_offsets_ms(self) -> list[int | None]:
+        return list(self.offsets)
+
+    def measure_clocks_again(self) -> None:
+        self.offsets = list(self.remeasured)
+
+    def turn_age_ms(self) -> int:
+        return self.turn_age
 
     def step_down(self) -> None:
         self.stepped_down += 1
