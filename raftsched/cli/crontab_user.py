@@ -18,10 +18,10 @@ _WITHOUT_USER = re.compile(r"#.*\b(?:dow|\w*day\w*)\s+(?:\[flags\]\s+)?(?:comman
 _ACCOUNTS = frozenset(  # usual on other machines too, and no names of commands
     ["root", "www-data", "nobody", "apache", "ubuntu", "debian", "centos", "fedora", "ec2-user", "azureuser", "pi"]
 )
-_ALSO_COMMANDS = frozenset(  # accounts that many systems have, and commands that many crontabs call
-    ["backup", "bin", "daemon", "docker", "git", "jenkins", "list", "mail", "man", "mongodb", "mysql", "news", "nginx"]
-    + ["node", "postgres", "proxy", "redis", "rsync", "sync", "vagrant"]
-)
+_ALSO_COMMANDS = frozenset({  # accounts that many systems have, and commands that many crontabs call
+    "backup", "bin", "daemon", "docker", "git", "jenkins", "list", "mail", "man", "mongodb", "mysql", "news", "nginx",
+    "node", "postgres", "proxy", "redis", "rsync", "sync", "vagrant",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
