@@ -64,7 +64,8 @@ class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
 
 class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10):
-    """A name that exists: the same content answers with the job there is, another content is refused.
+    """A name that exists: the same content answers with the job there is, another content is refused, and so is
+    `suspended` while it is scheduled.
 
     With `replace`, an existing name takes the new content instead (create or replace)."""
 

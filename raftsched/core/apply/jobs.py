@@ -86,7 +86,13 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
             tx.put_job(job)
         return answer
     if same:
-        return Accepted(job=job, created=False)
+        if c.suspended and job.state is JobState.SCHEDULED:
+            return Rejected(
+                "name-taken",
+                f"The name {c.name} is taken in namespace {c.namespace} by the same job, but it is SCHEDULED, not "
+                "suspended; pause it.",
+            )
+        return Accepted(job=job, created=False)  # also one that was paused: creating again resumes nothing
     return Rejected("name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content.")
 
 
