@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import encode_params
+from raftsched.api.keys import Named, done_before, named
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.requests import (
@@ -18,13 +17,14 @@ from raftsched.api.requests import (
     check_type,
     fresh_enough,
     if_match,
+    job_id_of,
     optional_json,
     read_body,
 )
 from raftsched.api.rows import requested_job
 from raftsched.api.schema import ExpireIn, RunIn, StateIn
 from raftsched.api.targets import target_job
-from raftsched.core.commands import RunNow, SetJobState, encode
+from raftsched.core.commands import Accepted, RunNow, SetJobState, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import JobState
 
@@ -57,31 +57,28 @@ async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 async def run(ctx: ApiContext, request: web.Request) -> web.Response:
-    """A manual run. The same Idempotency-Key makes one instance of a job, however often it is sent."""
-    settings = ctx.settings()
-    given = strict.read(await optional_json(request, settings.body_max_bytes), RunIn, _run, "invalid-body")
+    """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
+    raw = await optional_json(request, ctx.settings().body_max_bytes)
     Query(request)
+    job_id = job_id_of(request) if "name" not in request.match_info else (await target_job(ctx, request)).id
+    name = named(request, "run", job_text(job_id).encode(), raw)
+    accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, raw, name)
+    assert accepted.instance is not None
+    made = instance_text(accepted.instance)
+    return reply_value({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
+
+
+async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) -> Accepted:
+    settings = ctx.settings()
+    given = strict.read(raw, RunIn, _run, "invalid-body")
     params = None
     if given.params is not None:
         errors: list[FieldError] = []
         params = encode_params(given.params, settings, errors)
         if errors:
             raise Problem("invalid-body", errors=errors)
-    job = await target_job(ctx, request)
-    number = request_number(ctx, request, job.id)
-    accepted = await propose_one(ctx, encode(RunNow(job.id, number, params, given.priority)))
-    assert accepted.instance is not None
-    name = instance_text(accepted.instance)
-    return reply_value({"id": name, "job_id": job_text(job.id)}, 202, {"Location": f"/v1/instances/{name}"})
-
-
-def request_number(ctx: ApiContext, request: web.Request, job_id: int) -> int:
-    """Tells one manual run from another: from the caller's key when there is one, else at random; never 0."""
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return ctx.rng.getrandbits(64) or 1
-    digest = sha256(f"{job_id}\0{key}".encode("utf-8", "surrogateescape")).digest()
-    return int.from_bytes(digest[:8], "big") or 1
+    number = ctx.rng.getrandbits(64) or 1  # tells it from other runs of the same millisecond
+    return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
 
 
 async def read_nothing(request: web.Request) -> None:

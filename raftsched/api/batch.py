@@ -19,7 +19,7 @@ from raftsched.api.jobs_in import content_of, create_command, read_job, refused
 from raftsched.api.jobs_out import next_fire_at_ms
 from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.replies import reply
-from raftsched.api.requests import Query, check_type, read_body
+from raftsched.api.requests import Query, check_type, read_body, refuse_headers
 from raftsched.api.schema import JobIn
 from raftsched.core.commands import Accepted, Answer
 from raftsched.core.ids import job_text
@@ -43,6 +43,11 @@ _encode = msgspec.json.Encoder().encode
 async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request, _TYPES)
     Query(request)
+    refuse_headers(
+        request,
+        ("Idempotency-Key", "If-Match", "If-None-Match"),
+        "not supported on batches yet; give the jobs names: the same batch again then makes no job twice",
+    )
     lines = request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
     raw = await read_body(request, BODY_MAX)
     given = _decode(raw, lines)

@@ -18,6 +18,7 @@ from raftsched.api.jobs_in import (
     read_plain,
 )
 from raftsched.api.jobs_out import etag, job_json
+from raftsched.api.keys import done_before, named
 from raftsched.api.problems import FieldError, Problem, from_rejected
 from raftsched.api.replies import job_of, propose_one, reply_job, reply_page
 from raftsched.api.requests import (
@@ -30,8 +31,10 @@ from raftsched.api.requests import (
     create_only,
     fresh_enough,
     if_match,
+    not_create_only,
     not_modified,
     read_body,
+    refuse_headers,
 )
 from raftsched.api.rows import following, get_named, page, requested_job
 from raftsched.api.targets import target_job
@@ -49,10 +52,16 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     if request.query_string:
         Query(request)
+    refuse_headers(request, ("If-Match",), "not supported on a creation; use If-None-Match: *, or PUT to the job")
     settings = ctx.settings()
     raw = await read_body(request, settings.body_max_bytes)
-    content = read_job(raw, settings, ctx.now_ms())
-    accepted = await propose_one(ctx, create_command(content, if_none=create_only(request)))
+    if_none = create_only(request)
+    name = named(request, "create", raw, b"*" if if_none else b"")
+    accepted = done_before(ctx, name)
+    if accepted is None:
+        content = read_job(raw, settings, ctx.now_ms())
+        command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
+        accepted = await propose_one(ctx, command)
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)
     return reply_job(ctx, job_of(accepted))
@@ -71,6 +80,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """By id: the whole new content."""
     raw = await _edit_body(ctx, request)
     job = await target_job(ctx, request)
+    not_create_only(request)
     content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=job.policy.trigger, tolerant=True)
     _stays(content, job)
     return await _edit(ctx, job, content, if_match(request), content.name or job.name)
@@ -88,6 +98,8 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
         raw, ctx.settings(), ctx.now_ms(), kept=None if job is None else job.policy.trigger, tolerant=True
     )
     _identify(content, namespace, name)
+    if job is not None:
+        not_create_only(request)
     if "If-Match" in request.headers:
         revision = if_match(request)
         if job is None:
@@ -107,6 +119,9 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     if not isinstance(change, dict):
         raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
     wanted = if_match(request)
+    if create_only(request):
+        await target_job(ctx, request)
+        not_create_only(request)
     for _ in range(PATCH_TRIES):
         job = await target_job(ctx, request)
         if wanted is not None and wanted != job.revision:
@@ -152,6 +167,7 @@ def _merge(target: Any, change: Any) -> Any:
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     job = await target_job(ctx, request)
+    not_create_only(request)
     await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
     return web.Response(status=204)
 

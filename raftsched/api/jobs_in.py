@@ -131,7 +131,9 @@ def too_large(size: int, limit: int) -> Problem:
     return Problem("too-large", f"The job takes {size:,} bytes; {limit:,} is the limit.")
 
 
-def create_command(content: Content, *, replace: bool = False, if_none: bool = False) -> bytes:
+def create_command(
+    content: Content, *, replace: bool = False, if_none: bool = False, key: bytes = b"", digest: bytes = b""
+) -> bytes:
     return encode(
         CreateJob(
             content.namespace or DEFAULT_NAMESPACE,
@@ -141,6 +143,8 @@ def create_command(content: Content, *, replace: bool = False, if_none: bool = F
             content.suspended,
             replace,
             if_none,
+            key,
+            digest,
         )
     )
 

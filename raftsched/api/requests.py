@@ -260,6 +260,19 @@ def create_only(request: web.Request) -> bool:
     return True
 
 
+def not_create_only(request: web.Request) -> None:
+    """If-None-Match: * on a write to what exists. Raises Problem exists."""
+    if create_only(request):
+        raise Problem("exists", "If-None-Match: * was given, and the job exists; nothing was changed.")
+
+
+def refuse_headers(request: web.Request, names: Iterable[str], instead: str) -> None:
+    """A condition that would be ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
+    for name in names:
+        if name in request.headers:
+            raise Problem("invalid-parameter", f"{name} is {instead}.")
+
+
 def not_modified(request: web.Request, etag: str) -> bool:
     """If-None-Match on a read."""
     text = request.headers.get("If-None-Match")

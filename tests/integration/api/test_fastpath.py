@@ -148,6 +148,7 @@ UNUSUAL = [  # request, status
     (request(extra=b"Transfer-Encoding: chunked\r\n"), 400),
     (request(extra=b"Bad Name: x\r\n"), 400),
     (request(extra=b"If-None-Match: *\r\n"), 201),
+    (request(extra=b"Idempotency-Key: k\r\n"), 201),
     (request(extra=b"Expect: 100-continue\r\n"), 100),
     (request(extra=b"Connection: close\r\n"), 201),
     (request().replace(b"POST /v1/jobs ", b"POST /v1/jobs?x=1 "), 400),

@@ -1,0 +1,179 @@
+"""Idempotency-Key, If-Match and If-None-Match: what is promised is kept, and what is not supported is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.core.model import HOUR_MS
+from raftsched.core.tables import Table
+from tests.support.local_api import Client, LocalCluster, run, serving
+
+JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
+MANUAL = {**JOB, "trigger": {"manual": True}, "overlap": "allow"}
+
+
+def rows(call: Client, table: Table) -> int:
+    with call.cluster.store.read() as view:
+        return sum(1 for _ in view.scan(table))
+
+
+def test_a_repeated_key_makes_one_job_and_answers_the_same(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        key = {"Idempotency-Key": "order-17"}
+        status, job = await call("POST", "/v1/jobs", JOB, key)
+        assert status == 201
+        location = call.headers["Location"]
+        for _ in range(2):
+            call.cluster.clock.now_ms += 5_000
+            status, again = await call("POST", "/v1/jobs", JOB, key)
+            assert (status, again, call.headers["Location"], call.headers["ETag"]) == (201, job, location, '"1"')
+        status, problem = await call("POST", "/v1/jobs", {**JOB, "priority": 1}, key)
+        assert (status, problem["code"]) == (422, "idempotency-mismatch")
+        status, other = await call("POST", "/v1/jobs", JOB, {"Idempotency-Key": "order-18"})
+        assert (status, other["id"] == job["id"]) == (201, False)
+        assert rows(call, Table.JOBS) == 2
+        await call("POST", "/v1/jobs", {**JOB, "name": "a"})
+        for _ in range(2):
+            status, _ = await call("POST", "/v1/jobs", {**JOB, "name": "a"}, {"Idempotency-Key": "n"})
+            assert (status, "Location" in call.headers) == (200, False)
+        call.cluster.clock.now_ms += HOUR_MS
+        assert (await call("POST", "/v1/jobs", JOB, key))[1]["id"] != job["id"]
+
+    run(tmp_path, test)
+
+
+def test_a_repeat_is_answered_though_the_request_would_be_refused_by_now(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        trigger = {"cron": "0 * * * *", "ends_at": "2030-01-01T00:10:00Z", "starts_at": "2030-01-01T00:00:00Z"}
+        given = {**JOB, "trigger": {**trigger, "cron": "*/5 * * * *"}}
+        key = {"Idempotency-Key": "k"}
+        status, job = await call("POST", "/v1/jobs", given, key)
+        assert status == 201
+        call.cluster.clock.now_ms += 20 * 60_000
+        status, again = await call("POST", "/v1/jobs", given, key)
+        assert (status, again["id"]) == (201, job["id"])
+        assert (await call("POST", "/v1/jobs", given))[0] == 422
+        status, problem = await call("POST", "/v1/jobs", {**given, "trigger": trigger}, key)
+        assert (status, problem["code"]) == (422, "idempotency-mismatch")
+        await call("DELETE", f"/v1/jobs/{job['id']}")
+        assert (await call("POST", "/v1/jobs", given, key))[0] == 404
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/{id}/run", "/v1/namespaces/default/jobs/m/run"])
+def test_a_repeated_key_makes_one_run_at_any_time(tmp_path: Path, path: str) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", {**MANUAL, "name": "m"})
+        address = path.format(id=job["id"])
+        key = {"Idempotency-Key": "k"}
+        status, made = await call("POST", address, {"params": {"a": 1}}, key)
+        assert status == 202
+        location = call.headers["Location"]
+        for _ in range(3):
+            call.cluster.clock.now_ms += 60_000
+            answer = await call("POST", address, {"params": {"a": 1}}, key)
+            assert (answer, call.headers["Location"]) == ((202, made), location)
+        for other in ({"params": {"a": 2}}, None):
+            status, problem = await call("POST", address, other, key)
+            assert (status, problem["code"]) == (422, "idempotency-mismatch")
+        assert (await call("POST", address, {"params": {"a": 1}}))[1] != made
+        assert rows(call, Table.INSTANCES) == 2
+        _, second = await call("POST", "/v1/jobs", MANUAL)
+        assert (await call("POST", f"/v1/jobs/{second['id']}/run", {"params": {"a": 1}}, key))[0] == 422
+        await call("POST", f"/v1/jobs/{job['id']}/expire")
+        assert await call("POST", address, {"params": {"a": 1}}, key) == (202, made)
+        assert (await call("POST", "/v1/jobs", MANUAL, key))[0] == 201  # other kinds of requests have keys of their own
+
+    run(tmp_path, test)
+
+
+def test_the_key_holds_on_every_node(tmp_path: Path) -> None:
+    async def main() -> None:
+        cluster = LocalCluster(tmp_path, ("n1", "n2"))
+        try:
+            async with serving(cluster, "n1") as one, serving(cluster, "n2") as two:
+                key = {"Idempotency-Key": "k"}
+                answers = await asyncio.gather(*(node("POST", "/v1/jobs", JOB, key) for node in (one, two) * 5))
+                assert {status for status, _ in answers} == {201}
+                assert len({job["id"] for _, job in answers}) == 1
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("key", ["", "a b", "\xe9", "x" * 256, "a\tb"])
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/{id}/run"])
+def test_a_key_is_visible_ascii(tmp_path: Path, key: str, path: str) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", MANUAL)
+        body: Any = JOB if path == "/v1/jobs" else {}
+        status, problem = await call("POST", path.format(id=job["id"]), body, {"Idempotency-Key": key})
+        assert (status, problem["code"]) == (400, "invalid-parameter")
+        assert "Idempotency-Key" in problem["detail"]
+        assert "255" in problem["detail"]
+        assert (await call("POST", path.format(id=job["id"]), body, {"Idempotency-Key": "~" * 255}))[0] in (201, 202)
+
+    run(tmp_path, test)
+
+
+def test_an_existing_job_is_not_edited_by_who_wants_to_create(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
+        only = {"If-None-Match": "*"}
+        for path in (f"/v1/jobs/{job['id']}", "/v1/namespaces/default/jobs/a"):
+            for headers in (only, {**only, "If-Match": '"1"'}, {**only, "If-Match": "*"}):
+                for method, body in (("PUT", {**JOB, "priority": 9}), ("PATCH", {"priority": 9}), ("DELETE", None)):
+                    status, problem = await call(method, path, body, headers)
+                    assert (status, problem["code"]) == (412, "exists"), (method, path, headers)
+        assert (await call("GET", f"/v1/jobs/{job['id']}"))[1]["revision"] == 1
+        status, _ = await call("PUT", "/v1/namespaces/default/jobs/b", JOB, {**only, "If-Match": "*"})
+        assert status == 412
+        assert (await call("PUT", f"/v1/jobs/{job['id']}", JOB, {"If-None-Match": '"1"'}))[0] == 400
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "says"),
+    [
+        ("/v1/jobs", "If-Match", "If-None-Match"),
+        ("/v1/jobs:batch", "If-Match", "batch"),
+        ("/v1/jobs:batch", "If-None-Match", "batch"),
+        ("/v1/jobs:batch", "Idempotency-Key", "not supported on batches yet"),
+    ],
+)
+def test_conditions_that_would_be_ignored_are_refused(tmp_path: Path, path: str, header: str, says: str) -> None:
+    async def test(call: Client) -> None:
+        body: Any = JOB if path == "/v1/jobs" else [JOB]
+        for value in ("*", '"1"'):
+            status, problem = await call("POST", path, body, {header: value})
+            assert (status, problem["code"]) == (400, "invalid-parameter")
+            assert header in problem["detail"]
+            assert says in problem["detail"]
+        assert rows(call, Table.JOBS) == 0
+
+    run(tmp_path, test)
+
+
+def test_a_job_asked_for_suspended_is_not_said_to_be_there_while_it_is_scheduled(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        given = {**JOB, "name": "a"}
+        await call("POST", "/v1/jobs", given)
+        status, problem = await call("POST", "/v1/jobs", {**given, "suspended": True})
+        assert (status, problem["code"]) == (409, "name-taken")
+        assert "SCHEDULED" in problem["detail"]
+        await call("POST", "/v1/namespaces/default/jobs/a/pause")
+        for suspended in (True, False):  # what a person has paused stays so
+            status, job = await call("POST", "/v1/jobs", {**given, "suspended": suspended})
+            assert (status, job["state"]) == (200, "SUSPENDED")
+        await call("POST", "/v1/jobs", {**given, "name": "b", "suspended": True})
+        status, job = await call("POST", "/v1/jobs", {**given, "name": "b"})
+        assert (status, job["state"]) == (200, "NEW")
+
+    run(tmp_path, test)
