@@ -186,12 +186,13 @@ class Job(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class OutputRef(msgspec.Struct, array_like=True, frozen=True):
-    """Where the output of an attempt lies on the node that ran it. Empty output has no reference."""
+    """Where the output of an attempt lies on the node that ran it, and what is served of it: size and digest are those
+    of the text, both streams as they came. Empty output has no reference."""
 
     segment: int
     offset: int  # bytes from the start of the segment
-    size: int  # bytes, as stored
-    sha256: bytes
+    size: int  # bytes of the text
+    sha256: bytes  # of the text
     truncated: int = 0  # bytes taken out of the middle
 
 

@@ -119,7 +119,8 @@ class OutputStore:
         while done < len(data):
             done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
         self._end += len(data)
-        return OutputRef(self._number, offset, len(body), digest, record.truncated)
+        text = spool.render(body)
+        return OutputRef(self._number, offset, len(text), hashlib.sha256(text).digest(), record.truncated)
 
     def discard(self, token: int) -> None:
         """Removes the spool file of an attempt, if it has one."""
@@ -169,12 +170,16 @@ class OutputStore:
         except FileNotFoundError:
             raise RaftschedError("output-gone", "The output was deleted with its segment, by age.") from None
         try:
-            body = os.pread(fd, ref.size, ref.offset + HEADER_SIZE)
+            head = os.pread(fd, HEADER_SIZE, ref.offset)
+            body = os.pread(fd, _body_size(head) or 0, ref.offset + HEADER_SIZE)
         finally:
             os.close(fd)
-        if len(body) != ref.size or hashlib.sha256(body).digest() != ref.sha256:
+        text = spool.render(body)
+        whole = bool(body) and hashlib.sha256(body).digest() == _HEADER.unpack(head[: _HEADER.size])[5]
+        if not whole or len(text) != ref.size or hashlib.sha256(text).digest() != ref.sha256:
             raise RaftschedError("output-gone", "The stored output is damaged: its digest does not fit.")
-        return _cut(spool.render(body, _stream_number(stream)), offset, limit)
+        number = _stream_number(stream)
+        return _cut(text if number is None else spool.render(body, number), offset, limit)
 
     def live(self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes | None:
         """What a running attempt has printed so far; None when nothing is there (yet, or not any more).

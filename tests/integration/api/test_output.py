@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from pathlib import Path
 
 from raftsched.core.commands import Assign, Ended, Started
@@ -79,6 +80,8 @@ def test_output_from_here_and_from_there_is_the_same(tmp_path: Path) -> None:
             assert (await call("GET", f"{path}/output?offset=1&tail=1"))[0] == 400
         _, row = await first("GET", path)
         assert await first("GET", row["output"]["url"]) == (200, TEXT)
+        served = TEXT.encode()
+        assert (row["output"]["size"], row["output"]["sha256"]) == (len(served), sha256(served).hexdigest())
 
     between(tmp_path, test)
 

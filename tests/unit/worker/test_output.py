@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker.output import HEADER_SIZE, OutputStore, Record
-from raftsched.worker.spool import STDERR, STDOUT, live_name, pack
+from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
 
 
 def frames(text: bytes) -> bytes:
@@ -36,6 +38,24 @@ def test_round_trip_by_stream_and_part(tmp_path: Path) -> None:
     assert store.read(ref, offset=100) == b""
     with pytest.raises(RaftschedError, match='"stdout" or "stderr"'):
         store.read(ref, "stdin")
+    store.close()
+
+
+def test_a_reference_tells_what_will_be_read(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path / "o")
+    body = pack(STDOUT, b"one ") + pack(STDERR, b"two ") + pack(NOTE, (5).to_bytes(8, "little")) + pack(STDOUT, b"end")
+    (ref,) = store.append([Record(1, 1_000, body, truncated=5)])
+    assert ref is not None
+    text = store.read(ref)
+    assert b"5 bytes of output left out" in text
+    assert (ref.size, ref.sha256) == (len(text), hashlib.sha256(text).digest())
+    with pytest.raises(RaftschedError) as gone:
+        store.read(msgspec.structs.replace(ref, sha256=b"x" * 32))
+    assert gone.value.code == "output-gone"
+    for odd in (ref.offset + 1, ref.offset + 10_000):
+        with pytest.raises(RaftschedError) as gone:
+            store.read(msgspec.structs.replace(ref, offset=odd))
+        assert gone.value.code == "output-gone"
     store.close()
 
 
@@ -111,7 +131,7 @@ def test_a_full_disk_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytes
             store.append([Record(2, 1_000, spooled=True)])
     assert spool.exists()
     after = put(store, 3, b"after")
-    assert after.offset == kept.offset + HEADER_SIZE + kept.size
+    assert after.offset == kept.offset + HEADER_SIZE + len(frames(b"kept"))
     assert (store.read(kept), store.read(after)) == (b"kept", b"after")
     store.close()
 
