@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.output import Column, print_fields, print_json, print_rows, print_table
-from raftsched.cli.remote import check_namespace, find_job, format_option, remote
+from raftsched.cli.remote import check_namespace, each, find_job, format_option, remote
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -71,7 +71,7 @@ def list_(
     \b
       raftsched instances list --job billing/nightly-report
       raftsched instances list --state FAILED --from 2026-11-20T00:00:00Z
-      raftsched instances list --state RUNNING -o name | xargs -n1 raftsched instances kill
+      raftsched instances list --state RUNNING -o name | xargs -r raftsched instances kill
     """
     query = {
         "namespace": check_namespace(namespace) if namespace else None,
@@ -142,12 +142,17 @@ def output(
 def kill(client: Client, instances: tuple[str, ...]) -> None:
     """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
 
+    One that fails does not keep the others; the exit code is then that of the first failure.
+
     \b
       raftsched instances kill 0d3k5xw2a9f4m@1763600400000
     """
-    for instance in instances:
+
+    def act(instance: str) -> None:
         client.post(f"{_path(instance)}/kill", repeatable=True)  # asking twice changes nothing
         click.echo(f"asked to end: {instance}")
+
+    each(instances, act)
 
 
 @instances.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ from raftsched.cli.jobs_import import import_
 from raftsched.cli.jobs_write import apply, create
 from raftsched.cli.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.preview import print_times
-from raftsched.cli.remote import check_namespace, find_job, format_option, job_ref, read_json, remote
+from raftsched.cli.remote import check_namespace, each, find_job, format_option, job_ref, read_json, remote
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -42,7 +41,10 @@ _COLUMNS: list[Column] = [
 
 @click.group()
 def jobs() -> None:
-    """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id."""
+    """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id.
+
+    Where several are given, one that fails does not keep the others; the exit code is that of the first failure.
+    """
 
 
 @jobs.command("list")
@@ -95,11 +97,14 @@ def get(client: Client, job: str, fmt: str) -> None:
 
 
 def _each(client: Client, refs: tuple[str, ...], action: str, done: str, body: Any = None) -> None:
-    """The same for several jobs, stopping at the first that fails. These actions set a state: safe to repeat."""
-    for ref in refs:
+    """The same for several jobs. These actions set a state: safe to repeat."""
+
+    def act(ref: str) -> None:
         found = find_job(client, ref)
         client.post(f"/v1/jobs/{found['id']}/{action}", body, repeatable=True)
         click.echo(f"{done}: {job_ref(found)}")
+
+    each(refs, act)
 
 
 @jobs.command()
@@ -147,22 +152,25 @@ def delete(client: Client, refs: tuple[str, ...]) -> None:
 
     \b
       raftsched jobs delete tick billing/nightly-report
-      raftsched jobs list -N samples -o name | xargs raftsched jobs delete
+      raftsched jobs list -N samples -o name | xargs -r raftsched jobs delete
     """
-    for ref in refs:
+
+    def act(ref: str) -> None:
         found = find_job(client, ref)
         client.request("DELETE", f"/v1/jobs/{found['id']}")
         click.echo(f"deleted: {job_ref(found)}")
 
+    each(refs, act)
+
 
 @jobs.command()
-@click.argument("job", metavar="JOB")
+@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
 @click.option("--params", metavar="JSON", help="Parameters instead of the job's own, an object.")
 @click.option("--priority", type=click.IntRange(0, 9), help="Instead of the job's own, 9 first.")
 @format_option
 @remote
-def run(client: Client, job: str, params: str | None, priority: int | None, fmt: str) -> None:
-    """Run a job now, beside its schedule, and print the instance.
+def run(client: Client, refs: tuple[str, ...], params: str | None, priority: int | None, fmt: str) -> None:
+    """Run jobs now, beside their schedules, and print the instances.
 
     \b
       raftsched jobs run billing/nightly-report --params '{"month": "2026-10"}'
@@ -173,15 +181,22 @@ def run(client: Client, job: str, params: str | None, priority: int | None, fmt:
         body["params"] = read_json(params, "--params")
     if priority is not None:
         body["priority"] = priority
-    found = find_job(client, job)
-    key = {"Idempotency-Key": str(uuid.uuid4())}  # one run, however often it has to be sent
-    answer = client.request("POST", f"/v1/jobs/{found['id']}/run", body=body, headers=key, repeatable=True).json()
-    if fmt == "json":
-        print_json(answer)
-    elif fmt == "name":
-        click.echo(answer["id"])
-    else:
-        click.echo(f"accepted: {job_ref(found)} runs as {answer['id']}")
+    answers: list[Any] = []
+
+    def act(ref: str) -> None:
+        found = find_job(client, ref)
+        answer = client.post_once(f"/v1/jobs/{found['id']}/run", body)
+        answers.append(answer)
+        if fmt == "name":
+            click.echo(answer["id"])
+        elif fmt == "table":
+            click.echo(f"accepted: {job_ref(found)} runs as {answer['id']}")
+
+    try:
+        each(refs, act)
+    finally:  # what was accepted is told, whatever came after it
+        if fmt == "json" and answers:
+            print_json(answers[0] if len(refs) == 1 else {"items": answers})
 
 
 @jobs.command("next")

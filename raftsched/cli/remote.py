@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -106,12 +107,43 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
         raise ClientError("not-found", f"there is no job {ref!r}; see 'raftsched jobs list'", status=404) from None
 
 
+def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
+    """Does it to all of them, also after one that fails; ends the command with the exit code of the first failure.
+
+    Where no node answers the rest is not tried.
+    """
+    from raftsched.cli.main import failure
+    from raftsched.client.errors import ClientError
+
+    if len(refs) == 1:
+        act(refs[0])
+        return
+    code = 0
+    for n, ref in enumerate(refs, 1):
+        try:
+            act(ref)
+        except (ClientError, click.UsageError) as e:
+            failed = failure(e) if isinstance(e, ClientError) else e
+            code = code or failed.exit_code
+            alone = isinstance(e, ClientError) and e.code == "unreachable"
+            about = "" if alone or repr(ref) in failed.message else f"{ref}: "
+            click.echo(f"raftsched: {about}{failed.message}", err=True)
+            if alone and refs[n:]:
+                click.echo(f"raftsched: not tried: {' '.join(refs[n:])}", err=True)
+            if alone:
+                break
+    if code:
+        sys.exit(code)
+
+
 def job_ref(job: dict[str, Any]) -> str:
-    """The shortest text that names this job."""
+    """The shortest text that names this job on a command line: no id, no option, no other job."""
     name, namespace = job.get("name"), job.get("namespace", "default")
-    if not name:
+    if not name or (namespace.startswith("-") and job.get("id")):
         return str(job["id"])
-    return str(name) if namespace == "default" else f"{namespace}/{name}"
+    if namespace == "default" and not name.startswith("-") and not _ID.fullmatch(name):
+        return str(name)
+    return f"{namespace}/{name}"
 
 
 def read_json(text: str, what: str) -> Any:

@@ -2,13 +2,15 @@
 
 Any node takes any request, so a node that cannot be reached, or that answers 503 (nothing was done), is passed over
 for the next one. What was sent and not answered is another matter: only requests that may be repeated without harm
-(GET, PUT, DELETE, and those the caller marks) go to the next node, everything else ends as "unknown-outcome".
+(GET, PUT, DELETE, what has an Idempotency-Key, and those the caller marks) go to the next node, everything else ends as
+"unknown-outcome".
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +65,11 @@ class Client:
     def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Any:
         """`repeatable`: doing it twice is the same as once (it only sets a state, or makes something by its name)."""
         return self.request("POST", path, body={} if body is None else body, repeatable=repeatable).json()
+
+    def post_once(self, path: str, body: Any) -> Any:
+        """With an Idempotency-Key of its own: the cluster does it once, however many nodes have to be asked."""
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        return self.request("POST", path, body=body, headers=key, repeatable=True).json()
 
     def request(
         self,

@@ -224,6 +224,7 @@ def test_no_such_job_is_exit_3() -> None:
     assert result.exit_code == 3
     assert "there is no job 'billing/none'" in result.stderr
     assert run("jobs", "get", "No Such").exit_code == 2
+    assert run("jobs", "pause", "No Such").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -280,6 +281,92 @@ def test_create(args: list[str], job: dict[str, Any]) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.output == f"created: tick ({ID}), next 2026-11-20T12:00:00Z\n"
     assert stub.requests[0].json == {"namespace": "default", **job}
+
+
+def test_create_without_a_name_is_one_job_however_often_it_has_to_be_sent() -> None:
+    with serve(lambda r: (0, None)) as silent, serve(lambda r: (201, JOB)) as stub:
+        result = run("--server", f"{silent.url},{stub.url}", "jobs", "create", "--in", "1m", "--shell", "x")
+    assert result.exit_code == 0, result.stderr
+    assert silent.requests[0].headers["idempotency-key"] == stub.requests[0].headers["idempotency-key"]
+
+
+def test_several_jobs_each_get_their_answer_and_the_first_failure_is_the_exit_code() -> None:
+    for verb, done in (("delete", "deleted"), ("pause", "paused"), ("resume", "resumed"), ("expire", "expired")):
+        way = "DELETE /v1/jobs/{}" if verb == "delete" else f"POST /v1/jobs/{{}}/{verb}"
+        table = {
+            "GET /v1/namespaces/default/jobs/a": {**JOB, "id": "a1", "name": "a"},
+            "GET /v1/namespaces/default/jobs/b": {**JOB, "id": "b1", "name": "b"},
+            "GET /v1/namespaces/x/jobs/c": {**JOB, "id": "c1", "name": "c", "namespace": "x"},
+            way.format("a1"): problem(409, "illegal-transition", "It is EXPIRED."),
+            way.format("b1"): {},
+            way.format("c1"): {},
+        }
+        with serve(routes(table)) as stub:
+            result = run("--server", stub.url, "jobs", verb, "a", "No Such", "none", "b", "x/c")
+        assert result.exit_code == 4
+        assert result.stdout == f"{done}: b\n{done}: x/c\n"
+        first, second, third = result.stderr.splitlines()
+        assert first == "raftsched: a: It is EXPIRED."
+        assert second.startswith("raftsched: 'No Such' is not a job name")
+        assert third.startswith("raftsched: there is no job 'none'")
+
+
+def test_run_of_several() -> None:
+    table = {
+        "GET /v1/namespaces/default/jobs/a": {**JOB, "id": "a1", "name": "a"},
+        "GET /v1/namespaces/default/jobs/b": {**JOB, "id": "b1", "name": "b"},
+        "POST /v1/jobs/a1/run": (202, {"id": "a1@1"}),
+        "POST /v1/jobs/b1/run": (202, {"id": "b1@1"}),
+    }
+    with serve(routes(table)) as stub:
+        names = run("--server", stub.url, "jobs", "run", "a", "none", "b", "-o", "name")
+        assert (names.exit_code, names.stdout) == (3, "a1@1\nb1@1\n")
+        keys = [r.headers["idempotency-key"] for r in stub.requests if r.method == "POST"]
+        assert len(set(keys)) == 2
+        both = run("--server", stub.url, "jobs", "run", "a", "b", "-o", "json")
+        assert json.loads(both.stdout) == {"items": [{"id": "a1@1"}, {"id": "b1@1"}]}
+        assert json.loads(run("--server", stub.url, "jobs", "run", "a", "-o", "json").stdout) == {"id": "a1@1"}
+        table = run("--server", stub.url, "jobs", "run", "a", "b")
+        assert table.stdout == "accepted: a runs as a1@1\naccepted: b runs as b1@1\n"
+
+
+def test_where_no_node_answers_the_rest_is_not_tried_and_said() -> None:
+    result = run("--server", "http://127.0.0.1:1", "jobs", "pause", "a", "b", "c")
+    assert result.exit_code == 6
+    assert result.stderr.count("no node answers") == 1
+    assert result.stderr.splitlines()[-1] == "raftsched: not tried: b c"
+
+
+def test_killing_several() -> None:
+    other = f"{ID}@5"
+    with serve(routes({f"POST /v1/instances/{other}/kill": (202, {})})) as stub:
+        result = run("--server", stub.url, "instances", "kill", INSTANCE, "nonsense", other)
+    assert (result.exit_code, result.stdout) == (3, f"asked to end: {other}\n")
+    assert result.stderr.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {**JOB, "name": None},
+        {**JOB, "name": None, "namespace": "billing"},
+        {**JOB, "name": "report", "namespace": "billing"},
+        {**JOB, "name": "0123456789abc"},  # looks like an id
+        {**JOB, "name": "-x"},
+        {**JOB, "name": "-x", "namespace": "-y"},
+        {**JOB, "name": "--help", "namespace": "billing"},
+    ],
+)
+def test_what_list_names_can_be_deleted_through_xargs(job: dict[str, Any]) -> None:
+    by_name = f"GET /v1/namespaces/{job['namespace']}/jobs/{job['name']}"
+    table = {f"GET /v1/jobs/{ID}": job, f"DELETE /v1/jobs/{ID}": (204, None), **({by_name: job} if job["name"] else {}),
+             "GET /v1/jobs?limit=100": {"items": [job], "next": None},
+             "GET /v1/jobs/0123456789abc": {**JOB, "id": "wrong"}}  # fmt: skip
+    with serve(routes(table)) as stub:
+        listed = run("--server", stub.url, "jobs", "list", "-o", "name").stdout.split()
+        result = run("--server", stub.url, "jobs", "delete", *listed)
+        assert result.exit_code == 0, result.output
+        assert asked(stub)[-1] == f"DELETE /v1/jobs/{ID}"
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,18 @@ def test_what_may_be_repeated_goes_to_the_next_node(first: tuple[int, object]) -
     assert len(good.requests) == len(bad.requests) == 4
 
 
+@pytest.mark.parametrize("first", [(0, None), problem(504, "unknown-outcome", "perhaps")])
+def test_what_has_a_key_is_the_same_request_at_every_node(first: tuple[int, object]) -> None:
+    with serve(lambda r: first) as bad, serve(lambda r: (201, {"id": 1})) as good:
+        c = client(bad.url, good.url)
+        assert c.post_once("/v1/jobs", {"a": 1}) == {"id": 1}
+        assert c.post_once("/v1/jobs", {"a": 1}) == {"id": 1}  # asked again by the user: another request
+    sent = [(r.headers["idempotency-key"], r.body) for r in (*bad.requests, *good.requests)]
+    assert len(sent) == 3  # the good one is asked first by then
+    assert sent[0] == sent[1]
+    assert sent[2][0] != sent[0][0]
+
+
 def test_not_found_after_an_unanswered_delete_says_so() -> None:
     with (
         serve(lambda r: (0, None)) as bad,
