@@ -11,6 +11,7 @@ import errno
 import logging
 import random
 import secrets
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from raftsched.config import NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.core.model import DAY_MS
-from raftsched.errors import RaftschedError, StartupError
+from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.raft import Raft, RaftOptions
@@ -39,6 +40,7 @@ log = logging.getLogger("raftsched.node")
 
 HANDLERS = ("exec", "shell", "python", "http")
 DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
+DISK_FULL = 2**20  # bytes: with less, a failure is put down to the disk
 DISK_LOOK_MS = 500
 STORE_STUCK_MS = 1_000
 OUTPUT_KEEP_MS = 7 * DAY_MS
@@ -64,6 +66,7 @@ class Node:
         self._keeper: asyncio.Task[None] | None = None
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
+        self._started = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
@@ -103,6 +106,7 @@ class Node:
             http=str(config.advertise_http),
             rng=self._rng,
             store_moves=self._store_moves,
+            short_of_disk=self._own_disk_short,
         )
         registry = CollectorRegistry()
         metrics = RunMetrics(self._disk, self._leader.due_soon)
@@ -116,6 +120,7 @@ class Node:
         self._web = await self._listen(self._context(output, registry))
         await self._runner.start()
         await self._raft.start()
+        self._started = True
         self._leader.start()
         await self._worker.start()
         self._keeper = asyncio.create_task(self._keep_output(output), name="output")
@@ -174,14 +179,17 @@ class Node:
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
         assert self._raft is not None
-        if self._short_of_disk():
+        if not self._started:
+            raise NoLeader("This node is starting; try again shortly.")
+        if self._own_disk_short() or (self._worker is not None and self._worker.cluster_short_of_disk):
+            where = self.config.id if self._own_disk_short() else "the leader, or of too many nodes"
             raise RaftschedError(
                 "disk-full",
-                f"Less than {DISK_RESERVE >> 20} MiB are free on the disk of {self.config.id}; nothing was changed.",
+                f"Less than {DISK_RESERVE >> 20} MiB are free on the disk of {where}; nothing was changed.",
             )
         return await self._raft.propose(commands, timeout)
 
-    def _short_of_disk(self) -> bool:
+    def _own_disk_short(self) -> bool:
         assert self._store is not None
         now = self.clock.boot_ms()
         if now - self._disk_looked_ms >= DISK_LOOK_MS:
@@ -275,31 +283,43 @@ async def serve(config: NodeConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.ended.set)
+    ended = asyncio.create_task(node.ended.wait())
+    starting = asyncio.create_task(node.start())
     try:
-        await node.start()
-        log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
-        await node.ended.wait()
-    except StartupError as error:
-        print(f"raftsched: {error}", file=sys.stderr)
-        return 1
+        await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
+            await ended
+    except (StartupError, OSError) as error:
+        node.failed = error
     finally:
+        for task in (starting, ended):
+            task.cancel()
+        await asyncio.gather(starting, ended, return_exceptions=True)
         await node.stop()
-    if isinstance(node.failed, StartupError):
-        print(f"raftsched: {node.failed}", file=sys.stderr)
-        return 1
     if node.failed is not None:
-        print(f"raftsched: node {config.id} stopped: {describe(node.failed)}", file=sys.stderr)
+        print(f"raftsched: {describe(node.failed, config)}", file=sys.stderr)
         return 1
     return 0
 
 
-def describe(error: BaseException) -> str:
-    """One line for the operator."""
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "the disk is full. Free some space and start it again; what was acknowledged is on it."
-    if "MDB_" in str(error) or "No space" in str(error):
-        return f"the store failed ({error}). What was acknowledged is on a majority of the disks."
-    return f"{type(error).__name__}: {error}"
+def describe(error: BaseException, config: NodeConfig) -> str:
+    """One line for the operator: what failed, and whether the disk is why."""
+    if isinstance(error, StartupError):
+        words = str(error)
+    elif isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        words = f"node {config.id} cannot go on:{where} {error.strerror or error}."
+    else:
+        words = f"node {config.id} stopped: {type(error).__name__}: {error}"
+    try:
+        full = shutil.disk_usage(config.data).free < DISK_FULL
+    except OSError:
+        full = False
+    if full:
+        words += f" The disk of {config.data} is full; free some space and start again. What was acknowledged is kept."
+    return words
 
 
 def run(config: NodeConfig) -> int:

@@ -1,4 +1,4 @@
-"""Is the leader's wall clock to be trusted? It decides when jobs fire, so one that is off would fire early, or not at all.
+"""Is the leader's wall clock to be trusted? It decides when jobs fire: one that is off fires early, or not at all.
 
 Two signs: the wall clock moved against the boot clock since the last look (somebody set it), and a majority of the
 members agree with each other, but not with this node. After the first, nothing is fired until the others' clocks have

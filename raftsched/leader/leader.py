@@ -16,6 +16,8 @@ from raftsched.core import commands as c
 from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
 from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.entry import EntryResult
+from raftsched.core.leasing import Grant, Heartbeat, decode_heartbeat
+from raftsched.core.leasing import encode as encode_message
 from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing
@@ -135,22 +137,23 @@ class Leader:
         self._term.pump()
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
-        """A worker's heartbeat: msgpack [session, holds, sent_boot_ms, wall_ms]. Answers with what is granted."""
+        """A worker's heartbeat: core.leasing.Heartbeat. Answers with what is granted."""
         term = self._term
         if term is None or not term.is_current:
             return
         try:
-            session, holds, sent_ms, _ = msgspec.msgpack.decode(payload, type=tuple[int, bool, int, int])
+            beat = decode_heartbeat(payload)
         except msgspec.DecodeError:
             log.warning("malformed heartbeat from %s dropped", peer)
             return
         sent = self._raft.quorum_sent_at_ms()
         now = self._clock.boot_ms()  # after what it is compared with
-        grant = term.leases.heartbeat(session, peer, holds, sent, now)
-        term.heard(session, holds, now)
+        grant = term.leases.heartbeat(beat.session, peer, beat.holds, sent, now)
+        term.heard(peer, beat, now)
         if grant > 0:
-            self._raft.send(peer, "grant", msgspec.msgpack.encode((session, sent_ms, grant)))
-        if holds and term.dispatcher.backlog:
+            given = Grant(beat.session, beat.sent_ms, grant, term.short_of_disk)
+            self._raft.send(peer, "grant", encode_message(given))
+        if beat.holds and term.dispatcher.backlog:
             term.pump()
 
     # ------------------------------------------------------------ the loop
@@ -235,14 +238,23 @@ class _Term:
         self._guard = ClockGuard(self._others + 1, wall, self._since_ms)
         self.leases = Leases(sessions, self._since_ms)
         self._follower_seen_ms = self._since_ms
+        self._short: dict[str, bool] = {}  # node -> its disk is nearly full
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
         self._next_origins_ms = wall + ORIGINS_EVERY_MS
         self._pruning = False
 
-    def heard(self, session: int, holds: bool, now_ms: int) -> None:
-        if holds and session != self.dispatcher.own_session:
+    def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
+        if beat.holds and beat.session != self.dispatcher.own_session:
             self._follower_seen_ms = now_ms
+        self._short[node] = beat.short_of_disk
+
+    @property
+    def short_of_disk(self) -> bool:
+        """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
+        that no majority would be left."""
+        short = [node for node, is_short in self._short.items() if is_short]
+        return self._raft.node_id in short or 2 * len(short) >= self._others + 1
 
     @property
     def is_current(self) -> bool:

@@ -31,6 +31,8 @@ from raftsched.worker.output import OutputStore, Record
 GRACE_MS = 5_000  # from TERM to KILL
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.supervisor"
+NOTE_BYTES = 64
+STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
 # What jobs see of the node's own environment (the supervisor already gets nothing else).
 BASE_ENVIRONMENT = frozenset(
     (
@@ -82,6 +84,7 @@ class Runner:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `python_processes`: how many python runs at a time; as many as the node has slots."""
         self._directory = directory
+        self._lock_path = directory / "supervisor.lock"
         self._output = output
         self._clock = clock
         self._python_processes = python_processes
@@ -90,6 +93,7 @@ class Runner:
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
         self.on_died: Callable[[], None] = lambda: None
         self._process: subprocess.Popen[bytes] | None = None
+        self._spawned = False
         self._socket: socket.socket | None = None
         self._slot, self._slot_fd = LeaseSlot.create()
         self._life = -1
@@ -120,6 +124,7 @@ class Runner:
         life_read, self._life = os.pipe()
         try:
             self._process = self._spawn(theirs.fileno(), life_read, lock)
+            self._spawned = True
         except OSError as exc:
             ours.close()
             os.close(self._life)
@@ -142,7 +147,10 @@ class Runner:
             raise StartupError("The supervisor process ended while it started; its error output says why.")
 
     async def _take_lock(self, patience_s: float | None) -> int:
-        fd = os.open(self._directory / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as exc:
+            raise StartupError(f"{self._lock_path} cannot be opened: {exc.strerror}.") from None
         give_up_at = None if patience_s is None else self._clock.monotonic() + patience_s
         try:
             while True:
@@ -151,17 +159,19 @@ class Runner:
                 except BlockingIOError:
                     pass
                 else:
-                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, _note(""), 0)  # now, so that noting the pid later takes no more space
                     return fd
-                _kill_supervisor(os.pread(fd, 64, 0))
+                _kill_supervisor(os.pread(fd, NOTE_BYTES, 0))
                 if give_up_at is not None and self._clock.monotonic() >= give_up_at:
                     raise StartupError(
                         f"Processes of an earlier run of this node do not end; they hold {self._directory}"
                         "/supervisor.lock (lsof shows them)."
                     )
                 await asyncio.sleep(0.01)
-        except BaseException:
+        except BaseException as exc:
             os.close(fd)
+            if isinstance(exc, OSError):
+                raise StartupError(f"{self._lock_path} cannot be written: {exc.strerror}.") from None
             raise
 
     def _spawn(self, node_fd: int, life_fd: int, lock_fd: int) -> subprocess.Popen[bytes]:
@@ -189,11 +199,15 @@ class Runner:
         if self._socket is not None and self._gone is not None:
             self._send(wire.Stop())
             self._flush()
-            await asyncio.shield(self._gone)
+            await asyncio.wait([self._gone], timeout=STOP_PATIENCE_S)
+            if not self._gone.done() and self._process is not None:
+                self._process.kill()  # stopped by somebody, perhaps: its keepers see it go, and end by themselves
+                await asyncio.shield(self._gone)
         while self._writing is not None:
             await asyncio.shield(self._writing)
-        # The supervisor may have been killed: only the lock tells that its keepers are done as well.
-        os.close(await self._take_lock(None))
+        if self._spawned:
+            # The supervisor may have been killed: only the lock tells that its keepers are done as well.
+            os.close(await self._take_lock(None))
         self._disk.shutdown()
         if self._slot_fd >= 0:
             os.close(self._slot_fd)
@@ -313,7 +327,12 @@ class Runner:
                 if fenced is not None and not fenced.done():
                     fenced.set_result(None)
             elif not self._ready.done():
-                self._note_pid(message.pid)
+                try:
+                    self._note_pid(message.pid)
+                except OSError as exc:
+                    self._ready.set_exception(StartupError(f"{self._lock_path} cannot be written: {exc.strerror}."))
+                    self._died()
+                    return
                 self._ready.set_result(None)
 
     def _ended(self, done: wire.Done) -> None:
@@ -379,7 +398,16 @@ class Runner:
 
     def _note_pid(self, pid: int) -> None:
         """Where a successor finds the supervisor: its pid and start time, in the lock file."""
-        (self._directory / "supervisor.lock").write_text(f"{pid} {processes.start_time(pid)}\n")
+        fd = os.open(self._lock_path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, _note(f"{pid} {processes.start_time(pid)}"), 0)
+        finally:
+            os.close(fd)
+
+
+def _note(text: str) -> bytes:
+    """What the lock file holds, of one length always."""
+    return text.ljust(NOTE_BYTES - 1).encode("ascii") + b"\n"
 
 
 def _kill_supervisor(note: bytes) -> None:

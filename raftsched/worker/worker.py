@@ -29,6 +29,8 @@ from raftsched.core.commands import (
     Started,
     encode,
 )
+from raftsched.core.leasing import Heartbeat, decode_grant
+from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance, Job, Outcome, Session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
@@ -43,13 +45,13 @@ FLUSH_S = 0.004  # reports that arise within this travel together
 BATCH_MAX = 500  # reports in one proposal
 RETRY_MS = 500  # between attempts to open a session
 UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
+SHORT_FRESH_MS = 3_000  # how long the leader's word about the disks holds
 
 log = logging.getLogger(__name__)
 
 _decode_job = msgspec.msgpack.Decoder(Job).decode
 _decode_instance = msgspec.msgpack.Decoder(Instance).decode
 _decode_session = msgspec.msgpack.Decoder(Session).decode
-_decode_grant = msgspec.msgpack.Decoder(tuple[int, int, int]).decode
 
 
 class Applied(Protocol):
@@ -119,6 +121,7 @@ class Worker:
         handlers: Iterable[str] = HANDLERS,
         http: str = "",
         store_moves: Callable[[], bool] = lambda: True,
+        short_of_disk: Callable[[], bool] = lambda: False,
     ) -> None:
         """`boot_id` names this boot of this machine. `http`: the advertised address of this node's API. `store_moves`:
         False while store turns do not get through; no heartbeats then."""
@@ -134,6 +137,8 @@ class Worker:
         self._http = http
         self._rng = rng
         self._store_moves = store_moves
+        self._short_of_disk = short_of_disk
+        self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._tenure = Tenure()
         self._reports = Reports()
         self._todo: dict[int, bytes] = {}  # token -> instance key: given to this session, not started yet
@@ -217,21 +222,29 @@ class Worker:
         now = self._clock.boot_ms()  # as late as possible: the lease counts from here
         self._tenure.heartbeat(now)
         holds = self._tenure.holds(now)
-        beat = msgspec.msgpack.encode((self._tenure.session, holds, now, self._clock.wall_ms()))
-        self._raft.send(leader, "heartbeat", beat)
+        beat = Heartbeat(self._tenure.session, holds, now, self._clock.wall_ms(), self._short_of_disk())
+        self._raft.send(leader, "heartbeat", encode_message(beat))
 
     def _on_grant(self, peer: str, payload: bytes) -> None:
         try:
-            session, sent_ms, d_ms = _decode_grant(payload)
+            given = decode_grant(payload)
         except msgspec.DecodeError:
             log.warning("a grant from %s cannot be read", peer)
             return
         now = self._clock.boot_ms()
         if self._tenure.over(now):
             self._lapse("its lease ran out")
-        elif self._tenure.grant(session, sent_ms, d_ms, now):
-            self._runner.set_lease(session, self._tenure.until_ms or 0)
+        elif self._tenure.grant(given.session, given.sent_ms, given.d_ms, now):
+            self._runner.set_lease(given.session, self._tenure.until_ms or 0)
             self._start_given()
+        if given.session == self._tenure.session:
+            self._cluster_short = (given.short_of_disk, now)
+
+    @property
+    def cluster_short_of_disk(self) -> bool:
+        """Whether the leader said lately that the cluster has no room for more."""
+        short, at_ms = self._cluster_short
+        return short and self._clock.boot_ms() - at_ms < SHORT_FRESH_MS
 
     # ------------------------------------------------------------ the session
 

@@ -47,15 +47,19 @@ def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
     with Cluster(3, directory=small_disks) as cluster:
         leader = cluster.leader()
         made = create(leader, job)
-        filler = leader.data / "filler"
-        free = shutil.disk_usage(leader.data).free
-        filler.write_bytes(b"\0" * (free - (16 << 20)))
+        other, roomy = cluster.followers_of(leader)
+        fillers = [node.data / "filler" for node in (leader, other)]
+        for filler in fillers:
+            filler.write_bytes(b"\0" * (shutil.disk_usage(filler.parent).free - (16 << 20)))
         reply = cluster.wait("507", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 507 and r)
         assert reply.headers["content-type"].startswith("application/problem+json")
         assert "disk" in reply.json["detail"]
+        # Two of three are short: whoever leads, a node with room of its own refuses as well.
+        cluster.wait("507 from the third", lambda: roomy.request("POST", "/v1/jobs", job).status == 507)
         assert leader.alive
         assert leader.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]
-        filler.unlink()
+        for filler in fillers:
+            filler.unlink()
         again = cluster.wait("room again", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 201 and r)
         for node in cluster.nodes:
             assert cluster.wait("it to arrive", lambda node=node: node.get(f"/v1/jobs/{again.json['id']}"))

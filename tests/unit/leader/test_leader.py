@@ -107,7 +107,8 @@ class House:
 
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         assert kind == "grant"
-        self.sent.append((peer, msgspec.msgpack.decode(payload, type=tuple[int, int, int])))
+        session, sent_ms, granted, _ = msgspec.msgpack.decode(payload, type=tuple[int, int, int, bool])
+        self.sent.append((peer, (session, sent_ms, granted)))
         return True
 
     def quorum_sent_at_ms(self) -> int | None:

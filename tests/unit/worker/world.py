@@ -185,7 +185,7 @@ class FakeRaft:
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         self.sent.append((peer, kind, payload))
         if kind == "heartbeat":
-            session, holds, sent_ms, _wall = msgspec.msgpack.decode(payload)
+            session, holds, sent_ms, *_ = msgspec.msgpack.decode(payload)
             self.on_heartbeat(session, holds, sent_ms)
         return True
 
