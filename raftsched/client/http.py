@@ -22,7 +22,8 @@ from raftsched.client.servers import Server
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
-_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_READS = frozenset({"GET", "HEAD"})
+_REPEATABLE = _READS | {"PUT", "DELETE"}
 _CHUNK = 65_536  # bytes
 
 
@@ -86,9 +87,9 @@ class Client:
         try:
             return Answer(response.status, _headers(response), response.read())
         except (OSError, http.client.HTTPException) as e:
-            if method in _REPEATABLE or repeatable:
+            if method in _READS:
                 raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
-            raise _unknown(method, path, _why(e)) from None
+            raise _unknown(method, path, f"the connection broke during the answer: {_why(e)}") from None
         finally:
             connection.close()
 
@@ -164,7 +165,7 @@ class Client:
             finally:
                 connection.close()
             if response.status == 503:
-                refusal = error
+                refusal = refusal or error  # of an earlier 504 more is to be said
             elif response.status == 504 and may_repeat:
                 uncertain, refusal = True, error
             elif response.status == 404 and method == "DELETE" and uncertain:
@@ -173,6 +174,8 @@ class Client:
             else:
                 self._prefer(server)
                 raise error
+        if uncertain and method not in _READS and (refusal is None or refusal.status != 504):
+            raise _unknown(method, path, "; ".join(f"{server} {why}" for server, why in failures))
         raise refusal or _unreachable(failures)
 
     def _try(
@@ -261,8 +264,8 @@ def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:
 def _unknown(method: str, path: str, why: str) -> ClientError:
     return ClientError(
         "unknown-outcome",
-        f"{why}; it is not known whether {method} {path} was done, and it was not sent again;"
-        " look before you repeat it",
+        f"{why}; it is not known whether {method} {path} was done, "
+        + ("it is safe to repeat it" if method in _REPEATABLE else "look before you repeat it"),
     )
 
 

@@ -83,7 +83,7 @@ def test_a_post_without_an_answer_is_never_sent_again() -> None:
     with serve(lambda r: (0, None)) as silent, serve(lambda r: (200, {})) as good:
         error = failing(client(silent.url, good.url), "POST", "/v1/jobs", body={})
     assert (error.code, error.exit) == ("unknown-outcome", Exit.TIMEOUT)
-    assert "not sent again" in error.detail
+    assert "look before you repeat it" in error.detail
     assert good.requests == []
 
 
@@ -115,6 +115,25 @@ def test_what_has_a_key_is_the_same_request_at_every_node(first: tuple[int, obje
     assert len(sent) == 3  # the good one is asked first by then
     assert sent[0] == sent[1]
     assert sent[2][0] != sent[0][0]
+
+
+@pytest.mark.parametrize("then", [None, problem(503, "no-leader", "none")])
+def test_what_was_sent_and_never_answered_may_have_happened(then: tuple[int, object] | None) -> None:
+    with serve(lambda r: (0, None)) as silent, serve(lambda r: then or (0, None)) as second:
+        for method, repeatable in (("PUT", None), ("DELETE", None), ("POST", True)):
+            error = failing(client(silent.url, second.url), method, body={}, repeatable=repeatable)
+            assert (error.code, error.exit) == ("unknown-outcome", Exit.TIMEOUT)
+            assert silent.url in error.detail
+        assert failing(client(silent.url, second.url)).exit == Exit.UNAVAILABLE  # a GET changes nothing
+
+
+def test_a_504_is_not_forgotten_for_a_503() -> None:
+    with (
+        serve(lambda r: problem(504, "unknown-outcome", "perhaps")) as slow,
+        serve(lambda r: problem(503, "no-leader", "none")) as other,
+    ):
+        error = failing(client(slow.url, other.url), "PUT", body={})
+    assert (error.code, error.detail) == ("unknown-outcome", "perhaps")
 
 
 def test_not_found_after_an_unanswered_delete_says_so() -> None:
