@@ -109,14 +109,18 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
 @_data
 @click.pass_obj
 def stop(outer: Path | None, data: Path | None) -> None:
-    """Stop the cluster and wait until nothing of it runs.
+    """Stop the cluster and wait until nothing of it runs. Exit code 0 also when nothing did.
 
     \b
       raftsched dev stop --data /tmp/five
     """
     from raftsched.cli.dev_cluster import STOP_S
 
-    state = _running(data or outer or DEFAULT_DIR)
+    directory = data or outer or DEFAULT_DIR
+    state = _load(directory)
+    if state is None or not state.runs():
+        click.echo(f"nothing runs in {directory}")
+        return
     if state.supervisor is not None and state.supervisor.send(signal.SIGTERM) and not state.supervisor.wait(STOP_S + 5):
         state.supervisor.send(signal.SIGKILL)  # its nodes die with it
         state.supervisor.wait(5)

@@ -138,6 +138,7 @@ def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
         assert d.end() == 0
         assert stub_processes(tmp_path) == set()  # also not what the nodes left behind
         assert d.command("status")[0] == 6
+        assert d.command("stop") == (0, f"nothing runs in {tmp_path}\n")
 
         other = CliRunner().invoke(cli, ["dev", "--data", str(tmp_path), "--nodes", "5"])
         assert other.exit_code == 2
