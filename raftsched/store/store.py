@@ -20,6 +20,7 @@ from raftsched.core.apply import Applier
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.store import snapshot
+from raftsched.store.datafile import is_whole
 from raftsched.store.snapshot import SnapshotMeta
 from raftsched.store.turn import LogEntry, Turn, TurnResult
 from raftsched.store.view import StoreView, WriteView
@@ -105,6 +106,10 @@ class Store:
             raise StartupError(f"The data directory {directory} is in use by another node process.") from None
         env = None
         try:
+            if not is_whole(directory / "data.mdb"):
+                raise StartupError(
+                    f"The store in {directory} is cut off; move it away and let the others bring this node up to date."
+                )
             env = lmdb.open(
                 str(directory),
                 map_size=map_bytes,

@@ -65,26 +65,31 @@ def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
             assert cluster.wait("it to arrive", lambda node=node: node.get(f"/v1/jobs/{again.json['id']}"))
 
 
-def test_no_room_at_all_is_one_line(tmp_path: Path) -> None:
+def test_a_start_without_room_is_one_line(tmp_path: Path) -> None:
+    """On a disk that was always too small, and on one that is full when a node comes back."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         pytest.skip("mounting a small file system needs root")
-    data = tmp_path / "tiny"
-    mount(data, "16k")
-    try:
-        http, raft = free_ports(2)
-        done = subprocess.run(
-            [
+    for size, form in (("16k", False), ("64k", False), ("8m", True)):
+        data = tmp_path / size
+        mount(data, size)
+        try:
+            http, raft = free_ports(2)
+            command = [
                 *(sys.executable, "-m", "raftsched", "node", "--id", "n1", "--data", str(data)),
                 *("--http", f"127.0.0.1:{http}", "--raft", f"127.0.0.1:{raft}", "--peers", f"n1=127.0.0.1:{raft}"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    finally:
-        subprocess.run(["umount", "-l", str(data)], check=False)
-    assert done.returncode == 1
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1, done.stderr
-    assert "space" in lines[0] or "full" in lines[0]
+            ]
+            if form:
+                with subprocess.Popen(command, stderr=subprocess.DEVNULL) as node:
+                    while not (data / "supervisor.lock").exists() or not (data / "supervisor.lock").read_text().strip():
+                        assert node.poll() is None
+                    node.terminate()
+                    assert node.wait(60) == 0
+                (data / "filler").write_bytes(b"\0" * shutil.disk_usage(data).free)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        finally:
+            subprocess.run(["umount", "-l", str(data)], check=False)
+        assert done.returncode == 1, (size, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("raftsched:")]
+        assert len(lines) == 1, (size, done.stderr)
+        assert "Traceback" not in done.stderr, (size, done.stderr)
+        assert "full" in lines[0], (size, done.stderr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import http.client as http_client
 import os
 import socket
 import subprocess
@@ -75,7 +77,7 @@ def test_foreign_data_directories() -> None:
         one_line(error, "n1", "n9")
         first.start()
         cluster.wait_ready()
-        assert first.get(f"/v1/jobs/{made['id']}")["name"] == "kept"
+        assert first.get(f"/v1/jobs/{made['id']}?consistency=leader")["name"] == "kept"
 
 
 def test_a_node_with_a_wiped_disk_waits_and_does_not_count() -> None:
@@ -137,4 +139,41 @@ def test_data_directory_of_another_cluster(tmp_path: Path, moved: str) -> None:
         assert "--data" in said[0], error
         node.start()
         cluster.wait_ready()
-        assert node.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]
+        assert node.get(f"/v1/jobs/{made['id']}?consistency=leader")["id"] == made["id"]
+
+
+def test_sigterm_ends_a_node_that_waits_for_what_an_earlier_run_left(tmp_path: Path) -> None:
+    http, raft = free_ports(2)
+    lock = tmp_path / "supervisor.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        node = subprocess.Popen(
+            [sys.executable, "-m", "raftsched", "node", *flags("n1", tmp_path, http, raft, f"n1=127.0.0.1:{raft}")],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with node:
+            while True:  # it listens before it waits for the lock
+                try:
+                    connection = http_client.HTTPConnection("127.0.0.1", http, timeout=10)
+                    body = b'{"trigger": {"manual": true}, "handler": {"exec": ["true"]}}'
+                    connection.request("POST", "/v1/jobs", body, {"Content-Type": "application/json"})
+                    status = connection.getresponse().status
+                    connection.close()
+                    break
+                except ConnectionRefusedError:
+                    assert node.poll() is None, node.stderr and node.stderr.read()
+            assert status == 503, "not ready yet is no internal error"
+            node.terminate()
+            assert node.wait(30) == 0
+
+
+def test_directories_that_are_in_the_way(tmp_path: Path) -> None:
+    for name in ("output", "snapshots", "store"):
+        data = tmp_path / name
+        data.mkdir()
+        (data / name).write_text("a file")
+        http, raft = free_ports(2)
+        code, error = start(*flags("n1", data, http, raft, f"n1=127.0.0.1:{raft}"))
+        assert code == 1, name
+        one_line(error, name)
