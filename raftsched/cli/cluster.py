@@ -18,7 +18,6 @@ _COLUMNS: list[Column] = [
     ("ALIVE", lambda n: n.get("alive")),
     ("HTTP", lambda n: n.get("http")),
     ("APPLIED", lambda n: n.get("applied_index")),
-    ("COMMIT", lambda n: n.get("commit_index")),
     ("LAG", lambda n: n.get("lag")),
     ("CLOCK MS", lambda n: n.get("clock_offset_ms")),
     ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
@@ -37,8 +36,9 @@ def cluster() -> None:
 def status(client: Client, fmt: str) -> None:
     """Who leads, in which term, and how far every node is.
 
-    LAG is how many log entries a node is behind, CLOCK MS how far its clock is off, RUNNING how many of its slots are
-    taken. Any node answers, also one without a leader.
+    APPLIED is the last log entry a node has, LAG how many committed ones it is behind, CLOCK MS how far its clock is
+    off, RUNNING how many of its slots are taken. Any node answers and asks the leader about the others; without a
+    leader it knows only itself, and '-' stands for what it does not know.
 
     \b
       raftsched cluster status
@@ -52,7 +52,9 @@ def status(client: Client, fmt: str) -> None:
             click.echo(node["id"])
     else:
         leader = answer.get("leader")
-        click.echo(f"{leader} leads, term {answer.get('term')}" if leader else "no leader at the moment")
+        committed = max((n["commit_index"] for n in answer["nodes"] if n.get("commit_index") is not None), default=0)
+        known = f"{leader} leads, term {answer.get('term')}, {committed} entries committed"
+        click.echo(known if leader else "no leader at the moment")
         print_table(
             [title for title, _ in _COLUMNS],
             [[cell(get(node)) for _, get in _COLUMNS] for node in answer["nodes"]],

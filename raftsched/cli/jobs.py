@@ -152,7 +152,7 @@ def delete(client: Client, refs: tuple[str, ...]) -> None:
 
     \b
       raftsched jobs delete tick billing/nightly-report
-      raftsched jobs list -N samples -o name | xargs -r raftsched jobs delete
+      raftsched jobs list -N samples --all -o name | xargs -r raftsched jobs delete
     """
 
     def act(ref: str) -> None:

@@ -139,7 +139,7 @@ def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
 def job_ref(job: dict[str, Any]) -> str:
     """The shortest text that names this job on a command line: no id, no option, no other job."""
     name, namespace = job.get("name"), job.get("namespace", "default")
-    if not name or (namespace.startswith("-") and job.get("id")):
+    if not name or ("id" in job and (namespace.startswith("-") or {name, namespace} & {".", ".."})):
         return str(job["id"])
     if namespace == "default" and not name.startswith("-") and not _ID.fullmatch(name):
         return str(name)

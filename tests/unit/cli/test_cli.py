@@ -355,11 +355,14 @@ def test_killing_several() -> None:
         {**JOB, "name": "-x"},
         {**JOB, "name": "-x", "namespace": "-y"},
         {**JOB, "name": "--help", "namespace": "billing"},
+        {**JOB, "name": ".."},  # a path would lose it
+        {**JOB, "name": "x", "namespace": "."},
     ],
 )
 def test_what_list_names_can_be_deleted_through_xargs(job: dict[str, Any]) -> None:
+    reachable = job["name"] and not {".", ".."} & {job["name"], job["namespace"]}
     by_name = f"GET /v1/namespaces/{job['namespace']}/jobs/{job['name']}"
-    table = {f"GET /v1/jobs/{ID}": job, f"DELETE /v1/jobs/{ID}": (204, None), **({by_name: job} if job["name"] else {}),
+    table = {f"GET /v1/jobs/{ID}": job, f"DELETE /v1/jobs/{ID}": (204, None), **({by_name: job} if reachable else {}),
              "GET /v1/jobs?limit=100": {"items": [job], "next": None},
              "GET /v1/jobs/0123456789abc": {**JOB, "id": "wrong"}}  # fmt: skip
     with serve(routes(table)) as stub:
@@ -579,8 +582,10 @@ def test_cluster_status() -> None:
             "version": "0.1.0"}  # fmt: skip
     with serve(lambda r: (200, {"leader": "n1", "term": 3, "nodes": [node]})) as stub:
         result = run("--server", stub.url, "cluster", "status")
-    assert result.output.splitlines()[0] == "n1 leads, term 3"
+    assert result.output.splitlines()[0] == "n1 leads, term 3, 5 entries committed"
     assert "1/8" in result.output
+    with serve(lambda r: (200, {"leader": None, "term": 3, "nodes": [node]})) as stub:
+        assert run("--server", stub.url, "cluster", "status").output.startswith("no leader at the moment\n")
 
 
 def test_node_says_what_is_wrong_in_one_line() -> None:
