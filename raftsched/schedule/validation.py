@@ -49,6 +49,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             _check_cron(trigger, now_ms)
         case TriggerKind.EVERY:
             _check_period("/trigger/every", trigger.period_ms, EVERY_MIN_MS)
+            _check_first(trigger, now_ms)
         case TriggerKind.IN:
             _check_period("/trigger/in", trigger.period_ms, 0)
             _check_once("/trigger/in", now_ms + trigger.period_ms, trigger)
@@ -65,6 +66,19 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             "/trigger/ends_at",
             f"{instant_text(ends)} is past, so this would never run; use a later time, or null",
         )
+
+
+def _check_first(trigger: Trigger, now_ms: int) -> None:
+    """A grid whose first time comes after its end."""
+    anchor = now_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
+    ends = trigger.ends_at_ms
+    if ends is None or ends <= now_ms or next_nominal(trigger, now_ms, anchor_ms=anchor) is not None:
+        return
+    raise TriggerError(
+        "/trigger/ends_at",
+        f"the first time, {duration_text(trigger.period_ms)} after the start, is after ends_at, {instant_text(ends)};"
+        " this would never run",
+    )
 
 
 def instant_text(at_ms: int) -> str:

@@ -17,6 +17,7 @@ from raftsched.schedule.errors import TriggerError, shown
 
 POINTER = "/trigger/timezone"
 NAME_MAX = 64  # characters
+_NOT_ALIKE = frozenset({"Factory", "Local", "local", "localtime", "posixrules"})  # places that each machine fills
 
 _CHUNK_BITS = 25  # 2**25 s: about a year
 _CHUNK_S = 1 << _CHUNK_BITS
@@ -120,7 +121,9 @@ def zone_info(name: str) -> ZoneInfo:
             POINTER,
             f"a zone name has 1-{NAME_MAX} characters, this one {len(name)}; write one like Europe/Madrid",
         )
-    if name in ("localtime", "local", "Local") or name.startswith(("posix/", "right/")):
+    if name.startswith("/"):
+        raise TriggerError(POINTER, f"no time zone {shown(name)}: that is a file; use an IANA name like Europe/Madrid")
+    if name in _NOT_ALIKE or name.startswith(("posix/", "right/")):
         raise TriggerError(
             POINTER, f"{shown(name)} may differ from node to node; name the zone itself, like Europe/Madrid"
         )
