@@ -26,6 +26,8 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "invalid-json": Kind(400, "The body is not JSON", Exit.ERROR),
+    "invalid-request": Kind(400, "The request is not HTTP", Exit.USAGE),
+    "expectation-failed": Kind(417, "The Expect header cannot be met", Exit.USAGE),
     "invalid-parameter": Kind(400, "A parameter or header is unknown or malformed", Exit.USAGE),
     "invalid-job": Kind(422, "The job is not valid", Exit.ERROR),
     "invalid-trigger": Kind(422, "The trigger is not valid", Exit.ERROR),

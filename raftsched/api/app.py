@@ -34,17 +34,22 @@ def build_app(ctx: ApiContext) -> web.Application:
     ctx.registry.register(metrics)
     app[METRICS] = metrics
     check = HostCheck(ctx.hosts)
+    expect = _expectation(ctx)
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
         endpoint = _guarded(ctx, check, route.handler, metrics.route(route.method, route.path))
-        app.router.add_route(route.method, route.path, endpoint)
+        app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, endpoint)
+            app.router.add_route("HEAD", route.path, endpoint, expect_handler=expect)
             methods[route.path].append("HEAD")
     for path, allowed in methods.items():
-        app.router.add_route("*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path)))
-    app.router.add_route("*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")))
+        app.router.add_route(
+            "*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path)), expect_handler=expect
+        )
+    app.router.add_route(
+        "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
+    )
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
     return app
@@ -90,6 +95,20 @@ def _guarded(ctx: ApiContext, check: HostCheck, handler: Handler, counts: Reques
         return response
 
     return endpoint
+
+
+def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    async def expect(request: web.Request) -> web.StreamResponse | None:
+        """RFC 9110, section 10.1.1: 100-continue is the only expectation there is."""
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0  # nothing of the answer is sent yet
+            return None
+        response = answer(Problem("expectation-failed", "Expect can be 100-continue; leave it out otherwise."))
+        stamp(ctx, response.headers)
+        return response
+
+    return expect
 
 
 def _wrong_method(allowed: list[str]) -> Handler:

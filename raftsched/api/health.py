@@ -14,6 +14,7 @@ LAG_MAX = 10_000  # entries behind the commit index beyond which a node should g
 
 async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 as long as the process answers."""
+    Query(request)
     return reply_value({"alive": True})
 
 
@@ -32,4 +33,5 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
+    Query(request)
     return web.Response(body=generate_latest(ctx.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

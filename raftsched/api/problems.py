@@ -1,7 +1,8 @@
 """Errors as RFC 9457 problem details (application/problem+json).
 
 `type` is stable (`urn:raftsched:problem:<code>`, the code again in `code`), `errors` names each bad field by its JSON
-pointer (RFC 6901) and says what would be right. Codes and their HTTP statuses are in `raftsched.errors`.
+pointer (RFC 6901), or each bad query parameter by its name (`parameter`), and says what would be right. Codes and their
+HTTP statuses are in `raftsched.errors`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ class FieldError(msgspec.Struct, frozen=True):
     detail: str
 
 
+class ParameterError(msgspec.Struct, frozen=True):
+    """What is wrong with a query parameter, and what would be right."""
+
+    parameter: str
+    detail: str
+
+
 class ProblemBody(msgspec.Struct, omit_defaults=True):
     """The JSON of a problem."""
 
@@ -34,7 +42,7 @@ class ProblemBody(msgspec.Struct, omit_defaults=True):
     status: int
     code: str
     detail: str
-    errors: Sequence[FieldError] = ()
+    errors: Sequence[FieldError | ParameterError] = ()
 
 
 class Problem(RaftschedError):
@@ -44,17 +52,23 @@ class Problem(RaftschedError):
         self,
         code: str,
         detail: str = "",
-        errors: Sequence[FieldError] = (),
+        errors: Sequence[FieldError | ParameterError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         if not detail and errors:
             first = errors[0]
-            detail = f"{first.pointer or 'The body'} {first.detail}."
+            detail = f"{_place(first)} {first.detail}."
             if len(errors) > 1:
                 detail += f" And {len(errors) - 1} more."
         super().__init__(code, detail)
         self.errors = tuple(errors[:ERRORS_MAX])
         self.headers = dict(headers or {})
+
+
+def _place(error: FieldError | ParameterError) -> str:
+    if isinstance(error, ParameterError):
+        return f'The parameter "{error.parameter}"'
+    return error.pointer or "The body"
 
 
 def pointer(*parts: str | int) -> str:

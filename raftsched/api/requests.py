@@ -13,7 +13,7 @@ from aiohttp import StreamReader, web
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import decode_cursor
 from raftsched.api.durations import parse_time
-from raftsched.api.problems import FieldError, Problem
+from raftsched.api.problems import ParameterError, Problem
 from raftsched.core.commands import Barrier, encode
 from raftsched.core.ids import parse_instance, parse_job
 
@@ -25,6 +25,8 @@ PATCH_TYPES = frozenset({"application/json", "application/merge-patch+json"})
 _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
+_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_ENCODINGS = frozenset({"identity", "gzip", "deflate"})
 _BARRIER = encode(Barrier())
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
 
@@ -81,14 +83,33 @@ def _same(origin: str, host: str) -> bool:
 def check_type(request: web.Request, types: Iterable[str] = JSON_TYPES) -> None:
     """Raises Problem unsupported-media-type."""
     given = request.headers.get("Content-Type", "")
-    if given in types or given.partition(";")[0].strip().lower() in types:
+    if given in types:
+        return
+    kind, *parameters = given.split(";")
+    if kind.strip().lower() in types:
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
+                raise Problem("unsupported-media-type", f"JSON is UTF-8; the charset {value.strip()[:40]} is not read.")
         return
     said = f"it is {given[:80]}" if given else "none is given"
     raise Problem("unsupported-media-type", f"Content-Type must be {' or '.join(sorted(types))}; {said}.")
 
 
+def unknown_encoding(given: str) -> Problem:
+    said = f"it is {given[:40]}" if given else "this one is not known"
+    return Problem(
+        "unsupported-media-type",
+        f"Content-Encoding must be gzip, deflate, or left out; {said}.",
+        headers={"Accept-Encoding": "gzip, deflate"},
+    )
+
+
 async def read_body(request: web.Request, limit: int) -> bytes:
     """All of the body, decompressed. Raises Problem too-large as soon as it is known to be over the limit (bytes)."""
+    encoding = request.headers.get("Content-Encoding")
+    if encoding is not None and encoding.strip().lower() not in _ENCODINGS:
+        raise unknown_encoding(encoding)
     length = request.content_length
     if length is not None and length > limit:
         raise _too_large(limit)
@@ -138,15 +159,16 @@ class Query:
         query = request.query
         if not query:
             return
-        errors = []
+        errors: dict[str, ParameterError] = {}
         for name in query:
             if name not in known:
                 allowed = f"known are {', '.join(sorted(known))}" if known else "none are known here"
-                errors.append(f'"{name[:64]}" is not a parameter; {allowed}')
+                errors[name] = ParameterError(name[:64], f"is not a parameter; {allowed}")
             elif len(query.getall(name)) > 1:
-                errors.append(f'"{name}" is given more than once')
+                errors[name] = ParameterError(name, "is given more than once")
         if errors:
-            raise Problem("invalid-parameter", ". ".join(dict.fromkeys(errors)) + ".")
+            wrong = list(errors.values())
+            raise Problem("invalid-parameter", " ".join(f'"{e.parameter}" {e.detail}.' for e in wrong), wrong)
         self._values = dict(query)
 
     def text(self, name: str) -> str | None:
@@ -202,7 +224,13 @@ class Query:
 
 
 def bad_parameter(name: str, detail: str) -> Problem:
-    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [FieldError("", f"?{name} {detail}")])
+    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail)])
+
+
+def check_namespace(text: str | None) -> None:
+    """Of a filter. Raises Problem invalid-parameter."""
+    if text is not None and not _NAMESPACE.fullmatch(text):
+        raise bad_parameter("namespace", "must have 1 to 64 characters of a-z, 0-9, '.', '_' and '-'")
 
 
 READ = tuple(sorted(_READ_PARAMETERS))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from typing import Any
 
-from aiohttp import web
+from aiohttp import http_exceptions, web
 
 from raftsched.api.app import METRICS, build_app
 from raftsched.api.context import ApiContext
 from raftsched.api.fastpath import Door
+from raftsched.api.problems import Problem, answer
+from raftsched.api.requests import unknown_encoding
+from raftsched.errors import RaftschedError
 
 IDLE_S = 75.0  # a connection that says nothing for so long is closed
 STOP_S = 5.0  # for requests that are being answered when the node stops
@@ -18,8 +22,48 @@ LINGER_S = 1.0  # how long the rest of a refused body is still taken, so that th
 _BACKLOG = 4_096
 
 # What cannot be read as HTTP is the client's fault and answered with 400; it does not belong into this node's log.
+_log = logging.getLogger(__name__)
 _quiet = logging.getLogger("raftsched.api.http")
 _quiet.setLevel(logging.CRITICAL)
+
+
+class _Ordinary(web.RequestHandler):
+    """aiohttp's protocol; what it cannot read is answered like any other problem."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun already")
+        if status >= 500:
+            _log.error("a request failed", exc_info=exc)
+            problem = RaftschedError("internal", "An error of this node; its log says more.")
+        elif isinstance(exc, http_exceptions.ContentEncodingError):
+            problem = unknown_encoding(request.headers.get("Content-Encoding", ""))
+        else:
+            problem = Problem("invalid-request", _said(exc), headers={"Connection": "close"})
+        response = answer(problem)
+        response.force_close()
+        return response
+
+
+def _said(error: BaseException | None) -> str:
+    """In words of this API: the parser's own quote the request and where in memory it stands."""
+    if isinstance(error, http_exceptions.LineTooLong):
+        return "A line of the request is too long; at most 8,190 bytes are read."
+    if isinstance(error, http_exceptions.BadHttpMethod):
+        return "The request has no method that is known."
+    if isinstance(error, http_exceptions.TransferEncodingError):
+        return "The body is not chunked as its headers say."
+    if isinstance(error, http_exceptions.ContentLengthError):
+        return "The body has not the length that its headers say."
+    return "The request is not well-formed HTTP/1.1."
 
 
 class ApiServer:
@@ -35,19 +79,24 @@ class ApiServer:
     async def start(cls, ctx: ApiContext, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> ApiServer:
         """Raises OSError when the address cannot be bound. Port 0: any free one."""
         app = build_app(ctx)
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=_quiet,
-            keepalive_timeout=IDLE_S,
-            shutdown_timeout=STOP_S,
-            lingering_time=LINGER_S,
-        )
+        runner = web.AppRunner(app, shutdown_timeout=STOP_S)
         await runner.setup()
         try:
             assert runner.server is not None
-            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), runner.server)
+            manager = runner.server
             loop = asyncio.get_running_loop()
+
+            options: dict[str, Any] = {
+                "access_log": None,
+                "logger": _quiet,
+                "keepalive_timeout": IDLE_S,
+                "lingering_time": LINGER_S,
+            }
+
+            def ordinary() -> _Ordinary:
+                return _Ordinary(manager, loop=loop, **options)
+
+            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), ordinary)
             server = await loop.create_server(door, host, port, ssl=tls, backlog=_BACKLOG)
         except BaseException:
             await runner.cleanup()
