@@ -62,7 +62,9 @@ async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
 def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
     """Jobs, or, when one of them is not sound, the text of each. Raises Problem invalid-json, invalid-job."""
     try:
-        return _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
+        jobs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
+        if raw.count(b":") <= _encode(jobs).count(b":"):
+            return jobs  # else a key may have been given twice: each is looked at for itself
     except (ValueError, RecursionError):
         pass
     if lines:

@@ -23,6 +23,7 @@ _ISO = re.compile(
     rf"(?:T(?:(?P<h>{_NUMBER})H)?(?:(?P<m>{_NUMBER})M)?(?:(?P<s>{_NUMBER})S)?)?",
     re.ASCII,
 )
+_VARYING = re.compile(rf"P(?:{_NUMBER}[YMWD])*{_NUMBER}[YM](?:{_NUMBER}[YMWD])*(?:T[0-9HMS.,]*)?", re.ASCII)
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
 )
@@ -49,7 +50,7 @@ def parse_duration(text: str) -> int:
     else:
         match = _ISO.fullmatch(text)
         if match is None or text.endswith(("P", "T")):
-            if re.fullmatch(r"P[0-9YMWDTHS.,]+", text):
+            if _VARYING.fullmatch(text):
                 raise ValueError(f"has years or months, whose length varies; {_DURATION_HELP}")
             raise ValueError(f"is not a duration; {_DURATION_HELP}")
         for unit, number in match.groupdict().items():

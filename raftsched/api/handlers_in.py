@@ -10,6 +10,8 @@ from raftsched.api.schema import HandlerIn, HttpIn
 
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_OURS = "raftsched-"  # tells the receiver which run this is
 _ONE_OF = "exactly one of exec, shell, python, http"
 _URL_MAX = 2048
 
@@ -66,24 +68,42 @@ def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
 
 
 def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
-    try:
-        url = urlsplit(given.url)
-        sound = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
-    except ValueError:
-        sound = False
-    if not sound or len(given.url) > _URL_MAX or any(c <= " " or c == "\x7f" for c in given.url):
-        errors.append(
-            FieldError(f"{at}/url", f"must be an http:// or https:// address of at most {_URL_MAX} characters")
-        )
+    wrong = _wrong_in_url(given.url)
+    if wrong is not None:
+        errors.append(FieldError(f"{at}/url", wrong))
     for name, value in given.headers.items():
         if not _HEADER.fullmatch(name):
             errors.append(
                 FieldError(f"{at}/headers{pointer(name[:128])}", "is not a header name; use letters, digits, '-'")
             )
+        elif name.lower() in _RESERVED or name.lower().startswith(_OURS):
+            errors.append(FieldError(f"{at}/headers{pointer(name)}", "is set by the node itself; leave it out"))
         if any((c < " " and c != "\t") or c == "\x7f" for c in value):
             errors.append(
                 FieldError(f"{at}/headers{pointer(name[:128])}", "has control characters; a header is one line")
             )
+
+
+def _wrong_in_url(text: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if len(text) > _URL_MAX:
+        return f"has {len(text)} characters; at most {_URL_MAX} are allowed"
+    if any(c <= " " or c == "\x7f" for c in text):
+        return "has a space or control character; an address has none, write %20 for a space"
+    try:
+        url = urlsplit(text)
+        host = url.hostname
+    except ValueError:
+        url, host = None, None
+    if url is None or url.scheme not in ("http", "https") or not host:
+        return "must be an http:// or https:// address such as http://127.0.0.1:8080/hook"
+    try:
+        port = url.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return "has a bad port; an http:// or https:// address may name one from 1 to 65535"
+    return None
 
 
 def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str) -> None:

@@ -12,7 +12,7 @@ from raftsched.api.durations import TIME_MAX_MS
 from raftsched.api.instances_out import instance_json
 from raftsched.api.problems import Problem
 from raftsched.api.replies import propose_one, reply, reply_page
-from raftsched.api.requests import READ, Query, bad_parameter, fresh_enough, instance_key_of
+from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough, instance_key_of
 from raftsched.api.rows import get_job, get_named, instances_of, page, requested_instance, requested_job
 from raftsched.core.apply.tx import decode_instance
 from raftsched.core.commands import Kill, Rerun, encode
@@ -43,6 +43,7 @@ async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """?job takes an id, or with ?namespace a name."""
     query = Query(request, "job", "namespace", *_FILTERS)
+    check_namespace(query.text("namespace"))
     await fresh_enough(ctx, query)
     name = query.text("job")
     with ctx.read() as view:
@@ -102,6 +103,8 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
     listing = "instances" if job is None else f"instances of {job.id}"
+    if low_ms > high_ms:
+        raise bad_parameter("from", 'is after "to"; it must not be')
     filters = query.filters()
     before = query.cursor(listing)
     if before is not None and len(before) != INSTANCE_KEY_BYTES:

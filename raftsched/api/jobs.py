@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from raftsched.api.jobs_in import (
 )
 from raftsched.api.jobs_out import etag, job_json
 from raftsched.api.keys import done_before, named
-from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
 from raftsched.api.replies import job_of, propose_one, reply_job, reply_page
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -27,6 +28,7 @@ from raftsched.api.requests import (
     Query,
     bad_parameter,
     catch_up,
+    check_namespace,
     check_type,
     create_only,
     fresh_enough,
@@ -37,6 +39,7 @@ from raftsched.api.requests import (
     refuse_headers,
 )
 from raftsched.api.rows import following, get_named, page, requested_job
+from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.targets import target_job
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
@@ -45,6 +48,13 @@ from raftsched.core.tables import ReadView, Table, after, name_key
 
 PATCH_TRIES = 5  # when nobody said which revision to change
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
+_FIELDS = frozenset(JobIn.__struct_encode_fields__)
+_NESTED = {
+    "retry": frozenset(RetryIn.__struct_encode_fields__),
+    "misfire": frozenset(MisfireIn.__struct_encode_fields__),
+    "placement": frozenset(PlacementIn.__struct_encode_fields__),
+    "retention": frozenset(RetentionIn.__struct_encode_fields__),
+}
 _STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
 
 
@@ -141,6 +151,9 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
+    errors = [FieldError(place, detail) for place, detail in _unknown_nulls(change)]
+    if errors:
+        raise Problem("invalid-job", errors=errors)
     given = msgspec.json.decode(job.body)
     given["name"] = job.name
     whole = {key: given.pop(key, None) for key in _WHOLE}
@@ -149,6 +162,20 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), job.policy.trigger)
     _stays(content, job)
     return content
+
+
+def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """null takes a field out; of what is no field that would go unnoticed."""
+    places = [("", change, _FIELDS)]
+    places += [(f"/{key}", change[key], known) for key, known in _NESTED.items() if isinstance(change.get(key), dict)]
+    for at, part, known in places:
+        for key in part:
+            if part[key] is None and key not in known:
+                if not at and key in READ_ONLY:
+                    detail = "is set by the cluster; leave it out"
+                else:
+                    detail = f"is not a known field; known are {', '.join(sorted(known))}"
+                yield at + pointer(key[:128]), detail
 
 
 def _merge(target: Any, change: Any) -> Any:
@@ -240,6 +267,7 @@ class _Filter:
         self.name = query.text("name")
         self.prefix = query.text("name_prefix")
         self.owner = query.text("owner")
+        check_namespace(self.namespace)
         states = query.text("state")
         self.states = None
         if states is not None:

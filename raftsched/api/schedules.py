@@ -35,6 +35,9 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     trigger = trigger_of(given.trigger, min(from_ms, ctx.now_ms()), errors)
     if errors:
         raise Problem("invalid-trigger", errors=errors)
+    if trigger.kind is TriggerKind.AT and start is None and trigger.at_ms <= from_ms:
+        times = [schedule.Occurrence(from_ms, f"{format_time(trigger.at_ms)} is past: runs at once")]
+        return _reply_times(trigger, times)
     anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
     return _reply(trigger, from_ms, given.count, anchor_ms, 0)
 
@@ -59,9 +62,11 @@ async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
 
 def _reply(trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int) -> web.Response:
     if trigger.kind is TriggerKind.MANUAL or count == 0:
-        times = []
-    else:
-        times = schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id)
+        return _reply_times(trigger, [])
+    return _reply_times(trigger, schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id))
+
+
+def _reply_times(trigger: Trigger, times: list[schedule.Occurrence]) -> web.Response:
     return reply_value(
         {
             "description": schedule.describe(trigger),

@@ -105,7 +105,7 @@ class _Job(msgspec.Struct):
     retry: RetryIn | None = None
     overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"] | None = None
     misfire: MisfireIn | None = None
-    max_concurrency: SmallCount = 1
+    max_concurrency: SmallCount | None = None
     conditions: list[dict[str, Any]] = []
     conditions_timeout: Duration | None = None
     labels: TextMap = {}

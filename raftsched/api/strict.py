@@ -8,6 +8,7 @@ after (names, triggers, limits) can speak in the same answer.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ T = TypeVar("T")
 DEPTH_MAX = 64  # of nested objects and lists in a body
 
 HINTS_MAX = 3  # unknown fields of an object for which a similar one is looked for: that takes a while
+_DIGITS_MAX = 1_000  # of a number
 HINTED_MAX = 32  # characters
 
 _BAD = object()
@@ -48,21 +50,100 @@ def parse(raw: bytes) -> Any:
     if not raw.strip():
         raise Problem("invalid-json", "The body is empty; it must be a JSON object.")
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
+        refuse_repeats(raw)
+        return value
     except UnicodeDecodeError:
         raise Problem("invalid-json", "The body is not UTF-8; JSON must be.") from None
     except RecursionError:
         raise Problem("invalid-json", f"The JSON nests too deeply; at most {DEPTH_MAX} levels are allowed.") from None
     except ValueError as error:
+        odd = _unreadable(raw)
+        if odd is not None:
+            raise Problem("invalid-json", errors=[odd]) from None
         raise Problem("invalid-json", f"The body is not JSON: {error}.") from None
+
+
+def refuse_repeats(raw: bytes) -> None:
+    """Of JSON that can be decoded: a key twice in one object, of which only one would count. Problem invalid-json.
+
+    Slow: a second decoder reads all of it."""
+    try:
+        _strict_keys(raw.decode())
+    except (ValueError, RecursionError):
+        pass
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise Problem("invalid-json", f'The key "{key[:128]}" is given twice in one object; give it once.')
+            seen.add(key)
+    return found
+
+
+def _nothing(text: str) -> None:
+    """Numbers do not matter."""
+
+
+_strict_keys = json.JSONDecoder(object_pairs_hook=_no_repeats, parse_int=_nothing, parse_float=_nothing).decode
+
+
+class _TooLarge:
+    """Stands for a number that nobody can hold."""
+
+
+def _unreadable(raw: bytes) -> FieldError | None:
+    """The field that makes a JSON text unreadable though it is well formed: a number beyond all bounds, or half of a
+    surrogate pair. None when it is something else."""
+
+    def number(text: str) -> Any:
+        return _TooLarge if len(text) > _DIGITS_MAX or abs(float(text)) == float("inf") else 0
+
+    try:
+        value = json.loads(raw, parse_int=number, parse_float=number)
+    except (ValueError, RecursionError):
+        return None
+    return None if nests_deeper(value) else _find_unreadable(value, "")
+
+
+def _find_unreadable(value: Any, at: str) -> FieldError | None:
+    if value is _TooLarge:
+        return FieldError(at, "is a number out of range; use one that fits a 64-bit float, or a string")
+    if isinstance(value, str) and not _is_text(value):
+        return FieldError(at, "holds half of a surrogate pair; write the whole pair, or the character itself")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not _is_text(key):
+                return FieldError(at, "has a key with half of a surrogate pair; write the whole pair")
+            found = _find_unreadable(item, at + pointer(key[:128]))
+            if found is not None:
+                return found
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            found = _find_unreadable(item, at + pointer(i))
+            if found is not None:
+                return found
+    return None
+
+
+def _is_text(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def read(raw: bytes, model: type[T], decoder: msgspec.json.Decoder[T], code: str) -> T:
     """Decode, or a Problem with every error of the structure."""
     try:
-        return decoder.decode(raw)
+        found = decoder.decode(raw)
     except (ValueError, RecursionError):
         pass
+    else:
+        if raw.count(b":") > 1:
+            refuse_repeats(raw)
+        return found
     errors: list[FieldError] = []
     result = examine(parse(raw), model, errors)
     if errors or result is None:
@@ -147,7 +228,8 @@ def _struct(value: Any, info: inspect.StructType, at: str, errors: list[FieldErr
         else:
             close = difflib.get_close_matches(key, fields, n=1) if hints > 0 and len(key) <= HINTED_MAX else []
             hints -= 1
-            hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(fields))}"
+            known = f"known are {', '.join(sorted(fields))}" if fields else "no fields are known here"
+            hint = f'did you mean "{close[0]}"?' if close else known
             errors.append(FieldError(at + pointer(key[:128]), f"is not a known field; {hint}"))
     return sound
 
