@@ -42,6 +42,7 @@ _state = msgspec.json.Decoder(StateIn)
 
 
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
+    """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
     await read_nothing(request)
     return await _set(ctx, request, JobState.SUSPENDED)
 
@@ -104,7 +105,7 @@ async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
-    """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do."""
+    """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
     check_type(request)
     raw = await read_body(request, BODY_MAX)
     if raw.lstrip()[:1] == b'"':

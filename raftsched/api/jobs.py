@@ -59,6 +59,9 @@ _STATES = tuple(state.name for state in JobState if state is not JobState.DELETE
 
 
 async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+    """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
+    job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
+    may be sent again (keys.py)."""
     check_type(request)
     if request.query_string:
         Query(request)

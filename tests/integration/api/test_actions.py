@@ -32,6 +32,9 @@ def test_states_go_round_and_repeats_change_nothing(tmp_path: Path) -> None:
         _, job = await call("POST", "/v1/jobs", {**JOB, "suspended": True})
         path = f"/v1/jobs/{job['id']}"
         assert (job["state"], job["next_fire_at"]) == ("NEW", None)
+        for method, address, body in (("POST", f"{path}/pause", None), ("PUT", f"{path}/state", "SUSPENDED")):
+            status, same = await call(method, address, body)
+            assert (status, same["state"], same["revision"]) == (200, "NEW", 1)
         for action, state in (("resume", "SCHEDULED"), ("pause", "SUSPENDED"), ("pause", "SUSPENDED")):
             status, job = await call("POST", f"{path}/{action}")
             assert (status, job["state"]) == (200, state)
