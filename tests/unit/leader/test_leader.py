@@ -18,7 +18,7 @@ from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Re
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, RaftschedError, UnknownOutcome
-from raftsched.leader import leader as module
+from raftsched.leader import term as module
 from raftsched.leader.leader import Leader
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, MemoryView, World, after, at, cron, every

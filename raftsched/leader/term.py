@@ -1,0 +1,388 @@
+"""What one leadership remembers and does: when to fire, whom to give what, whose lease ends, what to prune."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from raftsched.clock import Clock
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
+from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
+from raftsched.core.leasing import Heartbeat
+from raftsched.core.tables import Table, from_u64, u64
+from raftsched.errors import RaftschedError
+from raftsched.leader import firing
+from raftsched.leader.clockguard import ClockGuard
+from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
+from raftsched.leader.window import Window
+from raftsched.store import StoreView
+
+log = logging.getLogger("raftsched.leader")
+
+CLOCK_LOOK_MS = 20  # while the clock is in doubt
+TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
+FIRE_BATCH = 500
+RELOAD_AFTER_MS = 500
+IN_FLIGHT = 8  # batches of fires and timers on their way through the log
+PRUNE_ROWS = 1_000
+PRUNE_EVERY_MS = 1_000
+ORIGINS_EVERY_MS = 10 * 60_000
+PROPOSE_TIMEOUT_S = 10.0
+PROPOSE_BYTES = 256 * 1024
+
+
+class RaftFacade(Protocol):
+    """What a leadership needs of the raft room."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def leading(self) -> bool: ...
+    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
+    def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
+    def quorum_sent_at_ms(self) -> int | None: ...
+    def clock_offsets_ms(self) -> list[int | None]: ...
+    def measure_clocks_again(self) -> None: ...
+    def turn_age_ms(self) -> int: ...
+    def step_down(self) -> None: ...
+
+
+class Host(Protocol):
+    """What a leadership is given by the node's Leader."""
+
+    @property
+    def raft(self) -> RaftFacade: ...
+    @property
+    def read(self) -> Callable[[], AbstractContextManager[StoreView]]: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def window(self) -> tuple[int, int]: ...
+    @property
+    def current(self) -> Term | None: ...
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
+    def poke(self) -> None: ...
+
+
+class Term:
+    """Leader memory: a cache built from the tables after the opening entry was applied."""
+
+    def __init__(self, leader: Host, number: int) -> None:
+        self.number = number
+        self._leader = leader
+        self._raft = leader.raft
+        self._read = leader.read
+        self._clock = leader.clock
+        wall = self._clock.wall_ms()
+        self.dispatcher = Dispatcher(self._read, self._raft.node_id)
+        with self._read() as view:
+            self.since = view.applied_index  # what was applied up to here is in what is read now
+            meta = decode_meta(view.get(Table.META, META_KEY))
+            self._settings = meta.settings
+            self._others = sum(1 for m in meta.members if m.node != self._raft.node_id)
+            sessions = [s for _, raw in view.scan(Table.SESSIONS) if (s := decode_session(raw)).open]
+            for session in sessions:
+                self.dispatcher.opened(session, count_running(view, session.id))
+        # Read after `since`: what is committed in between is in here, and comes once more as an action, which does no
+        # harm. The other way round it would be in neither.
+        window_ms, count = leader.window
+        self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
+        self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
+        self._owed = set(firing.owed(self._read))
+        self._due_now: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
+        self._in_flight = 0  # batches of fires and timers proposed and not answered
+        self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
+        self._reload_ms: int | None = None  # boot clock: when to read the tables again
+        self._since_ms = self._clock.boot_ms()
+        self._guard = ClockGuard(self._others + 1, wall, self._since_ms)
+        self.leases = Leases(sessions, self._since_ms)
+        self._follower_seen_ms = self._since_ms
+        self._short: dict[str, bool] = {}  # node -> its disk is nearly full
+        self._ends_proposed: dict[int, int] = {}
+        self._next_prune_ms = 0
+        self._next_origins_ms = wall + ORIGINS_EVERY_MS
+        self._pruning = False
+
+    def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
+        if beat.holds and beat.session != self.dispatcher.own_session:
+            self._follower_seen_ms = now_ms
+        self._short[node] = beat.short_of_disk
+
+    @property
+    def short_of_disk(self) -> bool:
+        """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
+        that no majority would be left."""
+        short = [node for node, is_short in self._short.items() if is_short]
+        return self._raft.node_id in short or 2 * len(short) >= self._others + 1
+
+    @property
+    def is_current(self) -> bool:
+        return self._leader.current is self and self._raft.leading and self._raft.term == self.number
+
+    # ------------------------------------------------------------ actions after commit
+
+    def actions(self, actions: Iterable[c.Action]) -> None:
+        now = self._clock.wall_ms()
+        soon = False
+        for action in actions:
+            match action:
+                case c.JobDue():
+                    self.due.add(u64(action.job_id), action.fire_at_ms, now)
+                    soon = True
+                case c.InstanceReady():
+                    self.dispatcher.ready(action.instance)
+                case c.AttemptAssigned():
+                    self.dispatcher.applied(action.instance, action.session)
+                case c.AttemptEnded():
+                    self.dispatcher.attempt_ended(action.session)
+                case c.InstanceTimer():
+                    self.timers.add(action.instance, action.at_ms, now)
+                    soon = True
+                case c.JobUnscheduled():
+                    self._owed.add(action.job_id)
+                    soon = True
+                case c.SessionChanged():
+                    self._session_changed(action)
+                case _:
+                    pass
+        if soon:
+            self._leader.poke()
+
+    def _session_changed(self, action: c.SessionChanged) -> None:
+        if not action.open:
+            self.leases.ended(action.session)
+            self.dispatcher.closed(action.session)
+            self._ends_proposed.pop(action.session, None)
+            return
+        with self._read() as view:
+            raw = view.get(Table.SESSIONS, u64(action.session))
+        if raw is not None:
+            session = decode_session(raw)
+            if session.open:
+                self.leases.opened(session, self._clock.boot_ms())
+                self.dispatcher.opened(session, 0)
+
+    # ------------------------------------------------------------ the clock
+
+    def tick(self) -> float:
+        """Does what is due; returns how many ms to sleep at most."""
+        if not self.is_current:
+            return TICK_MS
+        self._watch_leases()
+        now = self._clock.wall_ms()
+        if not self._clock_is_good(now):
+            return CLOCK_LOOK_MS
+        if self._reload_ms is not None and self._clock.boot_ms() >= self._reload_ms:
+            self._read_again(now)
+        more = self._fire(now)
+        self._wake(now)
+        self._schedule_owed(now)
+        self._prune(now)
+        self.pump()
+        if more:
+            return 0
+        if self._in_flight >= IN_FLIGHT:
+            return TICK_MS
+        upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
+        return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
+
+    def _clock_is_good(self, wall_ms: int) -> bool:
+        """False while it is not known whether this node's clock is right; gives leadership away when it is wrong."""
+        now = self._clock.boot_ms()
+        if self._guard.jumped(wall_ms, now):
+            log.warning("this node's clock was set; nothing is fired until it is compared with the others'")
+            self._raft.measure_clocks_again()
+        offsets = self._raft.clock_offsets_ms()
+        if self._guard.off(offsets):
+            log.error("this node's clock is off from the majority's (%s ms); leadership is given away", offsets)
+            self._raft.step_down()
+            return False
+        return self._guard.measured(now, offsets)
+
+    def _watch_leases(self) -> None:
+        now = self._clock.boot_ms()
+        sent = self._raft.quorum_sent_at_ms()
+        ttl = self.leases.shortest_ttl_ms() or self._settings.session_ttl_ms
+        # the first round of this leadership may still be on its way
+        if must_step_down(now - (self._since_ms if sent is None else sent), ttl):
+            log.warning("no majority has answered for too long; leadership is given away")
+            self._raft.step_down()
+            return
+        if self._raft.turn_age_ms() >= ttl - KILL_AHEAD_MS:
+            log.error("this node's disk does not answer; leadership is given away")
+            self._raft.step_down()
+            return
+        for session in self.leases.over(now):
+            if now - self._ends_proposed.get(session, -10_000) >= 1_000:
+                self._ends_proposed[session] = now
+                log.warning("session %d is over: its worker was not heard of", session)
+                self._propose_later([EndSession(session, self.number)])
+
+    def _assignable(self, session: int) -> bool:
+        if session == self.dispatcher.own_session and not self._may_run_here():
+            return False
+        return self.leases.assignable(session, self._boot_now)
+
+    def _may_run_here(self) -> bool:
+        """The leader's own node is taken into account when a follower is there to be preferred, or when none has been
+        for a TTL; not while the followers' sessions are only just being opened."""
+        return (
+            self._others == 0
+            or self.leases.any_assignable(self._boot_now, but=self.dispatcher.own_session)
+            or self._boot_now - self._follower_seen_ms > self._settings.session_ttl_ms
+        )
+
+    def _quorum_fresh(self) -> bool:
+        self._boot_now = self._clock.boot_ms()
+        sent = self._raft.quorum_sent_at_ms()
+        ttl = self.leases.shortest_ttl_ms() or self._settings.session_ttl_ms
+        return sent is not None and may_assign(self._boot_now - sent, ttl)
+
+    _boot_now = 0
+
+    # ------------------------------------------------------------ fire and assign
+
+    def _fire(self, now_ms: int) -> bool:
+        """Fires a bounded number of what is due, and no more than the log keeps up with: after an outage a million
+        may be. True: there is more, and it can go on."""
+        if not self._due_now:
+            self._due_now.extend(key for _, key in self.due.advance(now_ms))
+            self._due_ms = now_ms
+        if not self._due_now or self._in_flight >= IN_FLIGHT:
+            return False
+        keys = [self._due_now.popleft() for _ in range(min(FIRE_BATCH, len(self._due_now)))]
+        direct = self._quorum_fresh() and not self.dispatcher.backlog
+        batch: list[Command] = []
+        for job in firing.due_jobs(self._read, keys, max(now_ms, self._due_ms)):
+            command = firing.fire_command(job, now_ms, self._settings.catch_up_max)
+            batch.append(command)
+            key = firing.startable(job) if direct and isinstance(command, Fire) else None
+            if key is not None:
+                assign = self.dispatcher.place(key, job.policy, self._assignable)
+                if assign is not None:
+                    batch.append(assign)
+        if batch:
+            self._propose_paced(batch)
+        return bool(self._due_now) and self._in_flight < IN_FLIGHT
+
+    def _wake(self, now_ms: int) -> None:
+        if self._in_flight >= IN_FLIGHT:
+            return
+        batch: list[Command] = []
+        for at_ms, key in self.timers.advance(now_ms):
+            batch.append(firing.wake_command(at_ms, key))
+            if len(batch) >= FIRE_BATCH:
+                self._propose_paced(batch)
+                batch = []
+        if batch:
+            self._propose_paced(batch)
+
+    def pump(self) -> None:
+        """Assigns what waits to who is free."""
+        if not self.dispatcher.backlog or not self.is_current or not self._quorum_fresh():
+            return
+        assigns = self.dispatcher.pump(self._assignable)
+        if assigns:
+            self._propose_later(list(assigns))
+
+    def _schedule_owed(self, now_ms: int) -> None:
+        batch: list[Command] = []
+        while self._owed and len(batch) < FIRE_BATCH:
+            job = firing.waiting_job(self._read, self._owed.pop())
+            if job is not None:
+                batch.append(firing.schedule_command(job, now_ms))
+        if batch:
+            self._propose_later(batch)
+
+    # ------------------------------------------------------------ proposals
+
+    def _propose_later(self, batch: list[Command]) -> None:
+        self._leader.spawn(self._propose(batch))
+
+    def _propose_paced(self, batch: list[Command]) -> None:
+        self._in_flight += 1
+        self._leader.spawn(self._propose_and_go_on(batch))
+
+    async def _propose_and_go_on(self, batch: list[Command]) -> None:
+        try:
+            await self._propose(batch)
+        finally:
+            self._in_flight -= 1
+            if self._due_now or self._in_flight == IN_FLIGHT - 1:
+                self._leader.poke()
+
+    async def _propose(self, batch: list[Command]) -> None:
+        """In pieces that fit into an entry of the log: a fire that catches up carries many times."""
+        raw = [encode(command) for command in batch]
+        start = size = 0
+        for i, command in enumerate(raw):
+            if size + len(command) > PROPOSE_BYTES and i > start:
+                await self._propose_piece(batch[start:i], raw[start:i])
+                start, size = i, 0
+            size += len(command)
+        await self._propose_piece(batch[start:], raw[start:])
+
+    async def _propose_piece(self, batch: list[Command], raw: list[bytes]) -> None:
+        try:
+            answers = await self._raft.propose(raw, PROPOSE_TIMEOUT_S)
+        except RaftschedError as error:
+            if self.is_current:
+                log.warning(
+                    "%d commands of the leader were not confirmed (%s); the tables are read again",
+                    len(batch),
+                    error,
+                )
+                for command in batch:
+                    if isinstance(command, Assign):
+                        self.dispatcher.refused(command.instance)
+                if self._reload_ms is None:  # not at once: many may fail together
+                    self._reload_ms = self._clock.boot_ms() + RELOAD_AFTER_MS
+            return
+        for command, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Rejected) and isinstance(command, Assign):
+                self.dispatcher.refused(command.instance)
+            elif isinstance(answer, Rejected) and isinstance(command, Fire) and answer.code != "stale":
+                log.error("a fire was refused: %s", answer.detail)
+
+    def _read_again(self, now_ms: int) -> None:
+        """Nothing is known of some batches: the tables say what is still to be done."""
+        self._reload_ms = None
+        self._due_now.clear()
+        self._owed.update(firing.owed(self._read))
+        self.due.reload(now_ms)
+        self.timers.reload(now_ms)
+
+    # ------------------------------------------------------------ retention
+
+    def _prune(self, now_ms: int) -> None:
+        if self._pruning or now_ms < self._next_prune_ms:
+            return
+        self._next_prune_ms = now_ms + PRUNE_EVERY_MS
+        if now_ms < self._next_origins_ms:
+            with self._read() as view:
+                first = next(iter(view.scan(Table.PURGE)), None)
+            if first is None or from_u64(first[0][:8]) > now_ms:
+                return
+        self._next_origins_ms = now_ms + ORIGINS_EVERY_MS
+        self._pruning = True
+        self._leader.spawn(self._prune_all(now_ms))
+
+    async def _prune_all(self, until_ms: int) -> None:
+        """One bounded command after the other, so that others get their turns in between."""
+        try:
+            while self.is_current:
+                answers = await self._raft.propose([encode(Prune(until_ms, PRUNE_ROWS))], PROPOSE_TIMEOUT_S)
+                done = answers[0]
+                if not isinstance(done, c.Accepted) or (done.number or 0) < PRUNE_ROWS:
+                    return
+        except RaftschedError as error:
+            log.warning("retention was interrupted: %s", error)
+        finally:
+            self._pruning = False
