@@ -248,7 +248,7 @@ def _error(response: http.client.HTTPResponse) -> ClientError:
     detail = problem.get("detail") or problem.get("title") or f"{status} {response.reason}"
     fields = problem.get("errors")
     errors = [
-        FieldError(str(e.get("pointer", "")), str(e.get("detail", "")))
+        FieldError(str(e.get("pointer") or e.get("parameter") or ""), str(e.get("detail", "")))
         for e in (fields if isinstance(fields, list) else [])
         if isinstance(e, dict)
     ]
