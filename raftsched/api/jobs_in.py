@@ -40,10 +40,11 @@ LABEL_KEY_MAX = 128
 LABEL_VALUE_MAX = 256
 OWNER_MAX = 128
 
-_name = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII).fullmatch
-_namespace = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII).fullmatch
-_NAME_RULE = "use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"
-_NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+# "." and ".." would be lost on the way: addresses are normalised by clients (RFC 3986, section 5.2.4)
+_name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
+_namespace = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,64}", re.ASCII).fullmatch
+_NAME_RULE = "use 1 to 128 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
+_NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
 
 _OVERLAP = {v.name.lower(): v for v in Overlap}
 _MISFIRE = {v.name.lower(): v for v in MisfirePolicy}
