@@ -33,9 +33,10 @@ class ClockGuard:
         return moved
 
     def measured(self, boot_ms: int, offsets: Sequence[int | None]) -> bool:
-        """Whether enough clocks are known, or have been waited for long enough, to go on."""
-        known = sum(1 for offset in offsets if offset is not None)
-        return known >= self._majority - 1 or boot_ms - self._since_ms >= PATIENCE_MS
+        """Whether a majority is known to agree with us, or has been waited for long enough. Where it stays open who is
+        right (one of three is down, and the other disagrees) the leader goes on."""
+        agreeing = sum(1 for offset in offsets if offset is not None and abs(offset) <= self._limit_ms)
+        return agreeing >= self._majority - 1 or boot_ms - self._since_ms >= PATIENCE_MS
 
     def off(self, offsets: Sequence[int | None]) -> bool:
         """Whether a majority of the members agree on a time that is not ours."""

@@ -50,6 +50,7 @@ class RaftFacade(Protocol):
     def quorum_sent_at_ms(self) -> int | None: ...
     def clock_offsets_ms(self) -> list[int | None]: ...
     def measure_clocks_again(self) -> None: ...
+    def trust_clock(self) -> None: ...
     def turn_age_ms(self) -> int: ...
     def step_down(self) -> None: ...
 
@@ -107,7 +108,7 @@ class Term:
         self._short: dict[str, bool] = {}  # node -> its disk is nearly full
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
-        self._next_origins_ms = wall + ORIGINS_EVERY_MS
+        self._next_origins_ms = self._since_ms + ORIGINS_EVERY_MS
         self._pruning = False
 
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
@@ -177,7 +178,7 @@ class Term:
             return TICK_MS
         self._watch_leases()
         now = self._clock.wall_ms()
-        if not self._clock_is_good(now):
+        if not self._clock_is_good():
             return CLOCK_LOOK_MS
         if self._reload_ms is not None and self._clock.boot_ms() >= self._reload_ms:
             self._read_again(now)
@@ -193,9 +194,9 @@ class Term:
         upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
         return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
 
-    def _clock_is_good(self, wall_ms: int) -> bool:
+    def _clock_is_good(self) -> bool:
         """False while it is not known whether this node's clock is right; gives leadership away when it is wrong."""
-        now = self._clock.boot_ms()
+        wall_ms, now = self._clock.wall_ms(), self._clock.boot_ms()
         if self._guard.jumped(wall_ms, now):
             log.warning("this node's clock was set; nothing is fired until it is compared with the others'")
             self._raft.measure_clocks_again()
@@ -204,7 +205,10 @@ class Term:
             log.error("this node's clock is off from the majority's (%s ms); leadership is given away", offsets)
             self._raft.step_down()
             return False
-        return self._guard.measured(now, offsets)
+        if not self._guard.measured(now, offsets):
+            return False
+        self._raft.trust_clock()
+        return True
 
     def _watch_leases(self) -> None:
         now = self._clock.boot_ms()
@@ -362,15 +366,16 @@ class Term:
     # ------------------------------------------------------------ retention
 
     def _prune(self, now_ms: int) -> None:
-        if self._pruning or now_ms < self._next_prune_ms:
+        boot_ms = self._clock.boot_ms()  # when to look again; what is due is a matter of wall time
+        if self._pruning or boot_ms < self._next_prune_ms:
             return
-        self._next_prune_ms = now_ms + PRUNE_EVERY_MS
-        if now_ms < self._next_origins_ms:
+        self._next_prune_ms = boot_ms + PRUNE_EVERY_MS
+        if boot_ms < self._next_origins_ms:
             with self._read() as view:
                 first = next(iter(view.scan(Table.PURGE)), None)
             if first is None or from_u64(first[0][:8]) > now_ms:
                 return
-        self._next_origins_ms = now_ms + ORIGINS_EVERY_MS
+        self._next_origins_ms = boot_ms + ORIGINS_EVERY_MS
         self._pruning = True
         self._leader.spawn(self._prune_all(now_ms))
 

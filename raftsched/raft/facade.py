@@ -231,6 +231,10 @@ class Raft:
         """Forgets the offsets: this node's wall clock was set."""
         self._replica.engine.heartbeats.forget_offsets()
 
+    def trust_clock(self) -> None:
+        """This node's wall clock was compared with the others': it stamps the entries from here on."""
+        self._replica.trust_clock()
+
     def clock_offsets_ms(self) -> list[int | None]:
         """The other members' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
         engine = self._replica.engine

@@ -44,7 +44,7 @@ class HeartbeatRounds:
         if state.sent_at_ms is None or sent_at_ms > state.sent_at_ms:
             state.sent_at_ms = sent_at_ms
         round_trip = now_ms - sent_at_ms
-        if round_trip <= _SLOW_ROUND_TRIP_MS or state.offset_ms is None:
+        if round_trip <= _SLOW_ROUND_TRIP_MS:  # a slower one says too little: it may be wrong by half of it
             state.offset_ms = peer_wall_ms + round_trip // 2 - wall_ms
 
     def quorum_sent_at_ms(self, now_ms: int) -> int | None:

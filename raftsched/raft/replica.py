@@ -33,6 +33,7 @@ from raftsched.store import SnapshotMeta, Store, TurnResult
 
 log = logging.getLogger(__name__)
 
+CLOCK_JUMP_MS = 500  # a wall clock that moved this far against the boot clock was set by somebody
 SUBMIT_TTL_MS = 30_000  # how long a proposal nobody waits for is sent again
 _PROPOSE_BYTES = 2 * 1024 * 1024  # of batches in one message to the leader
 
@@ -107,6 +108,7 @@ class Replica:
         )
         self.receiver = Receiver(snapshot_dir, side, guards, complete=self._install, send=links.send)
         self.leading = False
+        self._trusted_ms: int | None = None  # wall clock minus boot clock, when this leadership last trusted it
         self.stopped = False
         self.connections: dict[str, int] = {}  # peer -> number of its newest connection
         self._store = store
@@ -145,7 +147,21 @@ class Replica:
         commands = [encode(OpenLeadership(epoch=term, leader=self.node_id))]
         if not self.formation.formed:
             commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows())))
-        return encode_entry(self._clock.wall_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
+        self._trusted_ms = None
+        return encode_entry(self._stamp_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
+
+    # ------------------------------------------------------------ the log's time
+
+    def trust_clock(self) -> None:
+        """The wall clock of this moment was compared with the others'."""
+        self._trusted_ms = self._clock.wall_ms() - self._clock.boot_ms()
+
+    def _stamp_ms(self) -> int:
+        """The time of a new entry. After a jump the wall clock goes on from where it was until it is trusted again."""
+        wall, boot = self._clock.wall_ms(), self._clock.boot_ms()
+        if self._trusted_ms is not None and abs(wall - boot - self._trusted_ms) > CLOCK_JUMP_MS:
+            return boot + self._trusted_ms
+        return wall
 
     def need_snapshot(self, peer: str) -> None:
         log.info("%s needs a snapshot: its next entry is compacted away", peer)
@@ -262,7 +278,7 @@ class Replica:
         self._forward()
         engine = self.engine
         if not self.driver.busy and self.intake and engine.is_leader:
-            engine.append(encode_entry(self._clock.wall_ms(), self.intake.take()))
+            engine.append(encode_entry(self._stamp_ms(), self.intake.take()))
         if engine.is_leader:
             engine.replicate(more_soon=bool(self.intake))
         if self.driver.pump() and not self.driver.busy:

@@ -106,7 +106,7 @@ class Store:
             raise StartupError(f"The data directory {directory} is in use by another node process.") from None
         env = None
         try:
-            if not is_whole(directory / "data.mdb"):
+            if not is_whole(directory):
                 raise StartupError(
                     f"The store in {directory} is cut off; move it away and let the others bring this node up to date."
                 )

@@ -24,9 +24,10 @@ OPTIONS = RaftOptions(election_min_ms=300, election_max_ms=600, heartbeat_ms=50)
 class ManualClock:
     def __init__(self) -> None:
         self.now = 1000.0
+        self.set_by_ms = 0  # how far somebody set the wall clock
 
     def wall_ms(self) -> int:
-        return int(self.now * 1000) + 1_700_000_000_000
+        return int(self.now * 1000) + 1_700_000_000_000 + self.set_by_ms
 
     def monotonic(self) -> float:
         return self.now

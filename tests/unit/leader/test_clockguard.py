@@ -22,6 +22,7 @@ def test_a_clock_that_was_set_is_noticed_once_and_waits_for_the_others() -> None
         assert guard.jumped(wall, BOOT + 300)
         assert not guard.jumped(wall, BOOT + 300)
         assert not guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, None])
+        assert not guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, 3_600_000]), "known, and not of our opinion"
         assert guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, 3])
         assert guard.measured(BOOT + 300 + PATIENCE_MS, [None, None])
 

@@ -66,6 +66,7 @@ class House:
         self.offsets: list[int | None] = [0, 0]
         self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
         self.turn_age = 0
+        self.trusted = 0
         self.quorum: int | None = BOOT
         self.fail: RaftschedError | None = None
         self.apply_though_failing = False
@@ -119,6 +120,9 @@ class House:
 
     def measure_clocks_again(self) -> None:
         self.offsets = list(self.remeasured)
+
+    def trust_clock(self) -> None:
+        self.trusted += 1
 
     def turn_age_ms(self) -> int:
         return self.turn_age

@@ -183,3 +183,24 @@ def test_an_entry_carries_the_leaders_time(tmp_path: Path) -> None:
     b.lead()
     b.propose(1)
     assert decode_entry(b.journal.entries(2, 1000)[0].data).now_ms == b.clock.wall_ms()
+
+
+@pytest.mark.parametrize("jump", [3_600_000, -3_600_000])
+def test_a_wall_clock_that_was_set_stamps_nothing_until_it_is_trusted(tmp_path: Path, jump: int) -> None:
+    b = Solo(tmp_path, peers="b", armed=False)
+    b.pass_time(1.0)
+
+    def stamp() -> int:
+        b.propose(1)
+        b.settle()
+        last = b.journal.last_index
+        return decode_entry(b.journal.entries(last, 1 << 20)[0].data).now_ms
+
+    b.replica.trust_clock()
+    before = stamp()
+    assert before == b.clock.wall_ms()
+    b.clock.set_by_ms = jump
+    b.pass_time(0.2)
+    assert 0 <= stamp() - before <= 1_000
+    b.replica.trust_clock()
+    assert stamp() == b.clock.wall_ms()
