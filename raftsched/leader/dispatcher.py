@@ -107,7 +107,7 @@ class Dispatcher:
             if node is not None:
                 result.append(self._take(key, node))
                 free -= 1
-            elif policy is None or not any(n.fits(policy) for n in self._nodes.values()):
+            elif policy is None or not any(n.can(policy) for n in self._nodes.values()):
                 self._park(key)
             else:
                 passed += 1

@@ -16,7 +16,6 @@ class NodeLoad:
     running: int = 0  # live attempts, those proposed included
     scheduled: int = 0  # assignments ever, for ties
     leader: bool = False
-    drained: bool = False
     labels: frozenset[tuple[str, str]] = field(init=False)
     handlers: frozenset[str] = field(init=False)
 
@@ -29,10 +28,7 @@ class NodeLoad:
         return self.session.slots - self.running
 
     def can(self, policy: Policy) -> bool:
-        return not self.drained and self.fits(policy)
-
-    def fits(self, policy: Policy) -> bool:
-        """It has the handler and the labels, drained or not."""
+        """It has the handler and the labels."""
         if policy.handler_need and policy.handler_need not in self.handlers:
             return False
         return self.labels.issuperset(policy.node_labels)

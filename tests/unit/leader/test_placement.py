@@ -14,7 +14,7 @@ ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
 
 
 def node(name: str, running: int = 0, slots: int = 10, **fields: Any) -> NodeLoad:
-    load = {key: fields.pop(key) for key in ("scheduled", "leader", "drained") if key in fields}
+    load = {key: fields.pop(key) for key in ("scheduled", "leader") if key in fields}
     session = Session(
         id=ord(name[0]), node=name, boot_id="", nonce=b"", ttl_ms=5000, opened_at_ms=0, slots=slots, **fields
     )
@@ -42,7 +42,6 @@ def test_above_twice_the_minimum_gets_nothing() -> None:
 
 def test_the_minimum_counts_as_one_at_least() -> None:
     assert placed(node("a", 0, 1), node("b", 2, 1000)) == "a"
-    assert placed(node("a", 0, 1, drained=True), node("b", 2, 4)) == "b"
 
 
 def test_who_is_full_sets_no_limit_for_others() -> None:
@@ -66,10 +65,6 @@ def test_handlers_and_labels() -> None:
     right = node("r", 9, 10, handlers=("exec", "call:mail"), labels=(("zone", "b"), ("disk", "ssd"), ("x", "y")))
     assert placed(node("a"), node("b", handlers=("call:mail",), labels=(("disk", "ssd"),)), right, policy=needy) == "r"
     assert placed(node("a"), policy=needy) is None
-
-
-def test_drained() -> None:
-    assert placed(node("a", drained=True)) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5), st.booleans()), max_size=8))
