@@ -4,8 +4,9 @@
 their apply returned on this node. Nothing that depends on a turn of the store leaves before that turn is durable.
 """
 
-from raftsched.raft.facade import PeerStatus, Raft
+from raftsched.raft.facade import Change, Raft
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.status import Knock, MemberStatus, PeerStatus
 
-__all__ = ["ALL", "Guards", "PeerStatus", "Raft", "RaftOptions"]
+__all__ = ["ALL", "Change", "Guards", "Knock", "MemberStatus", "PeerStatus", "Raft", "RaftOptions"]

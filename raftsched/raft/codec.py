@@ -36,6 +36,10 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     remembered: dict[str, bytes]  # node id -> store id; empty: none yet
     to: str = ""  # whom it is meant for
     nonce: bytes = b""
+    raft: str = ""  # advertised host:port for the other nodes
+    configuration: int = 0  # index of the entry that `remembered` comes from
+    learners: list[str] = []  # of `remembered`, those that catch up
+    addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -44,6 +48,7 @@ class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):
 
 class Refused(msgspec.Struct, array_like=True, frozen=True, tag=3):
     reason: str
+    quiet: bool = False  # nothing that an operator wants to know
 
 
 class Welcome(msgspec.Struct, array_like=True, frozen=True, tag=4):
@@ -102,6 +107,7 @@ class PreVoteAnswer(msgspec.Struct, array_like=True, frozen=True, tag=15):
 class Ping(msgspec.Struct, array_like=True, frozen=True, tag=16):
     term: int
     sent_at_ms: int  # boot clock of the leader
+    log_ms: int = 0  # what it would stamp on an entry now; 0: it does not know its clock yet
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, tag=17):
@@ -139,25 +145,58 @@ class Message(msgspec.Struct, array_like=True, frozen=True, tag=22):
     payload: bytes
 
 
-class SnapshotChunk(msgspec.Struct, array_like=True, frozen=True, tag=30):
-    """A part of the state as of (index, snapshot_term); size and sha256 are those of the whole file."""
+class ChangeMembers(msgspec.Struct, array_like=True, frozen=True, tag=40):
+    """To the leader: add, remove or replace `node`. Asked until it is answered; doing it twice changes nothing."""
+
+    request: int
+    change: str
+    node: str
+    store_id: bytes  # empty: whichever disk asks to be let in
+
+
+class TransferLeadership(msgspec.Struct, array_like=True, frozen=True, tag=41):
+    """To the leader: hand over to `to` (empty: to whoever is best, but once only: see `term`)."""
+
+    request: int
+    to: str
+    term: int  # whose leadership, as far as the asking node knows
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):
+    """What became of a request to the leader. `code` is empty for done, "moved" for: ask the next leader."""
+
+    request: int
+    code: str
+    detail: str
+
+
+class SnapshotAnswer(msgspec.Struct, array_like=True, frozen=True, tag=31):
+    """To offers and chunks: the receiver has everything below `offset` (size: all of it) of exactly this snapshot."""
+
+    term: int
+    index: int
+    sha256: bytes
+    offset: int
+
+
+class SnapshotOffer(msgspec.Struct, array_like=True, frozen=True, tag=32):
+    """What the leader of `term` has: the state as of (index, snapshot_term), a file of `size` bytes."""
 
     term: int
     index: int
     snapshot_term: int
     size: int
     sha256: bytes
-    offset: int
-    data: bytes
 
 
-class SnapshotAnswer(msgspec.Struct, array_like=True, frozen=True, tag=31):
-    """The receiver has everything below `offset` (size: all of it)."""
+class SnapshotChunk(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """A part of what was offered last; (number 30 was one that needed no offer)."""
 
     term: int
     index: int
-    sha256: bytes
     offset: int
+    checksum: int  # CRC-32 of data
+    data: bytes
 
 
 Frame = (
@@ -178,8 +217,12 @@ Frame = (
     | Propose
     | ProposeRefused
     | Message
-    | SnapshotChunk
+    | ChangeMembers
+    | TransferLeadership
+    | Answered
     | SnapshotAnswer
+    | SnapshotOffer
+    | SnapshotChunk
 )
 
 HANDSHAKE = (Hello, Proof, Refused, Welcome)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
 from typing import Protocol
 
 from raftsched.clock import Clock
@@ -26,10 +25,11 @@ from raftsched.raft.codec import (
     VoteRequest,
 )
 from raftsched.raft.guards import Guards
-from raftsched.raft.heartbeat import HeartbeatRounds
+from raftsched.raft.heartbeat import HeartbeatRounds, Lateness
 from raftsched.raft.journal import Journal
 from raftsched.raft.leadership import Leadership
 from raftsched.raft.library import CANDIDATE, FOLLOWER, LEADER, ROLES, GuardedSyncObj
+from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replication import verify
 from raftsched.raft.turns import Action
@@ -45,6 +45,8 @@ class Host(Protocol):
     def may_vote(self) -> bool: ...
     def opening(self, term: int) -> bytes: ...
     def need_snapshot(self, peer: str) -> None: ...
+    def log_ms(self) -> int: ...
+    def heard_log_ms(self, now_ms: int) -> None: ...
 
 
 class Engine:
@@ -52,8 +54,7 @@ class Engine:
 
     def __init__(
         self,
-        node_id: str,
-        peers: Sequence[str],
+        membership: Membership,
         host: Host,
         journal: Journal,
         hard_state: tuple[int, str | None],
@@ -62,24 +63,29 @@ class Engine:
         options: RaftOptions,
         guards: Guards,
     ) -> None:
-        self.node_id = node_id
-        self.peers = sorted(peers)
-        self.majority = (len(self.peers) + 1) // 2 + 1
+        self.node_id = membership.node_id
+        self.membership = membership
         self.installing = False  # a snapshot is being loaded: appends are not looked at
         self._host = host
         self._journal = journal
         self._clock = clock
+        self._rng = rng
         self._options = options
         self._guards = guards
         self._votes: set[str] = set()
         self._pre_votes: set[str] = set()
         self._pre_round = 0
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
-        self._core = GuardedSyncObj(node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
-        self._lead = Leadership(self._core, self.peers, host, journal, clock, options, guards)
+        self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
+        self._lead = Leadership(self._core, membership, host, journal, clock, options, guards)
         self._postpone_election(clock.monotonic())
 
     # ------------------------------------------------------------ state
+
+    @property
+    def peers(self) -> list[str]:
+        """The other members, those that catch up included."""
+        return self.membership.peers
 
     @property
     def term(self) -> int:
@@ -105,6 +111,11 @@ class Engine:
     @property
     def heartbeats(self) -> HeartbeatRounds:
         return self._lead.heartbeats
+
+    @property
+    def lateness(self) -> Lateness:
+        """Of the heartbeats that this node sent as a leader."""
+        return self._lead.lateness
 
     @property
     def opening_index(self) -> int:
@@ -137,27 +148,44 @@ class Engine:
     def _on_tick(self) -> None:
         now = self._clock.monotonic()
         if self.is_leader:
-            if self._lead.has_lost_majority():
+            if self._guards.lonely_leader_resigns and self._lead.has_lost_majority():
                 self._resign("no majority answers")
+            elif not self.membership.may_lead:
+                self._resign("it is no voting member any more")
             else:
                 self._lead.beat(now)
-        elif now >= self._core.deadline and self._host.may_vote() and not self.installing:
+        elif now >= self._core.deadline:
+            self._core.leader = None  # not heard of for so long; a follower that is cut off must not pass for one
             self._postpone_election(now)
+            if not self._may_campaign():
+                return
             if self._guards.pre_vote:
                 self._ask_pre_votes()
             else:
                 self.campaign()
+
+    def _may_campaign(self) -> bool:
+        return self._host.may_vote() and self.membership.may_lead and not self.installing
+
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk: what it had and said counts for nothing."""
+        self._votes.discard(peer)
+        self._pre_votes.discard(peer)
+        self._core.forget(peer)
+        self._lead.forget(peer)
 
     def connected(self, peer: str) -> None:
         """A new connection: what was on its way on an older one is lost."""
         self._core.set_connected(peer, True)
         self._lead.connection_changed(peer)
         if self.is_leader:
-            self._host.send(peer, Ping(self.term, self._clock.boot_ms()))
+            self._host.send(peer, Ping(self.term, self._clock.boot_ms(), self._host.log_ms()))
 
     def disconnected(self, peer: str) -> None:
         self._core.set_connected(peer, False)
         self._lead.connection_changed(peer)
+        if peer == self.leader_id:
+            self._expect_election()
 
     def append(self, data: bytes) -> int:
         """The leader's next entry; returns its index."""
@@ -193,7 +221,7 @@ class Engine:
             case PreVoteAnswer():
                 self._on_pre_vote_answer(peer, frame)
             case TimeoutNow():
-                if frame.term == self.term and peer == self.leader_id and self._host.may_vote():
+                if frame.term == self.term and peer == self.leader_id and self._may_campaign():
                     self.campaign()
             case _:
                 raise RuntimeError(f"not a message for the engine: {type(frame).__name__}")
@@ -216,7 +244,8 @@ class Engine:
         """A newer term was seen: this node follows, whoever leads it."""
         if self.is_leader:
             self._postpone_election(self._clock.monotonic())
-        self._core.set_term(term, None)
+        if self._guards.newer_term_adopted:
+            self._core.set_term(term, None)
         self._core.role = FOLLOWER
         self._core.leader = None
 
@@ -236,10 +265,23 @@ class Engine:
         """Hands over to the follower that has everything, if there is one."""
         if not self.is_leader:
             return
-        ready = [p for p in self.peers if self.is_connected(p) and self.match_index(p) == self._journal.last_index]
+        ready = [p for p in self.peers if self.has_everything(p)]
         if ready:
-            self._host.send(ready[0], TimeoutNow(self.term))
+            self.hand_over(ready[0])
         self._resign("asked to")
+
+    def has_everything(self, peer: str) -> bool:
+        """Leader: a connected voter that has each entry of the log."""
+        counts = peer in self.membership.voters and self.is_connected(peer)
+        return counts and self.match_index(peer) == self._journal.last_index
+
+    def caught_up(self, peer: str) -> bool:
+        """Leader: whether a member without a vote is near enough to the end to get one."""
+        return self._lead.caught_up(peer, self._clock.monotonic())
+
+    def hand_over(self, peer: str) -> None:
+        """Leader: asks `peer` to campaign at once. This node leads on until it hears of the newer term."""
+        self._host.send(peer, TimeoutNow(self.term))
 
     def _resign(self, why: str) -> None:
         log.info("%s steps down from leading term %d: %s", self.node_id, self.term, why)
@@ -249,6 +291,15 @@ class Engine:
 
     def _postpone_election(self, now: float) -> None:
         self._core.deadline = now + self._core.election_timeout()
+
+    def _expect_election(self) -> None:
+        """The leader's connection ended, most likely with its process: what was heard of it holds no pre-vote back any
+        more, and the election is due soon. A connection that was merely reset is back before that, and with it the
+        leader's word; those who still hear the leader refuse their pre-votes."""
+        self._heard_at = float("-inf")
+        options = self._options
+        pause = self._rng.uniform(options.election_lost_min_ms, options.election_lost_max_ms) / 1000
+        self._core.deadline = min(self._core.deadline, self._clock.monotonic() + pause)
 
     # ------------------------------------------------------------ elections
 
@@ -261,13 +312,13 @@ class Engine:
         self._count_pre_votes()
 
     def _count_pre_votes(self) -> None:
-        if len(self._pre_votes) >= self.majority:
+        if self.membership.is_majority(self._pre_votes):
             self._pre_votes = set()
             self.campaign()
 
     def campaign(self) -> None:
         """A new term, with a vote for oneself that is durable before anybody hears of it."""
-        if self.installing:
+        if not self._may_campaign() and self._guards.wiped_disk_refused:
             return
         self._postpone_election(self._clock.monotonic())
         self._core.leader = None
@@ -287,7 +338,7 @@ class Engine:
 
     def _count_vote(self, voter: str) -> None:
         self._votes.add(voter)
-        if len(self._votes) >= self.majority:
+        if self.membership.is_majority(self._votes):
             self._become_leader()
 
     def _become_leader(self) -> None:
@@ -297,7 +348,8 @@ class Engine:
         log.info("%s leads term %d", self.node_id, self.term)
 
     def _is_behind(self, last_term: int, last_index: int) -> bool:
-        return (last_term, last_index) < (self._journal.last_term, self._journal.last_index)
+        behind = (last_term, last_index) < (self._journal.last_term, self._journal.last_index)
+        return behind and self._guards.candidate_log_compared
 
     def _hears_a_leader(self) -> bool:
         """A leader spoke lately: there is nothing to elect. Two heartbeats shorter than the shortest election timeout,
@@ -306,7 +358,7 @@ class Engine:
         return silence < (self._options.election_min_ms - 2 * self._options.heartbeat_ms) / 1000
 
     def _on_pre_vote_request(self, peer: str, m: PreVoteRequest) -> None:
-        led = self.is_leader or self._hears_a_leader()
+        led = (self.is_leader or self._hears_a_leader()) and self._guards.leader_heard_first
         granted = (
             self._host.may_vote() and not led and m.term > self.term and not self._is_behind(m.last_term, m.last_index)
         )
@@ -326,7 +378,8 @@ class Engine:
             return
         if m.term > self.term:
             self.adopt(m.term)
-        can = m.term == self.term and self.voted_for in (None, peer) and not self.is_leader
+        free = self.voted_for in (None, peer) or not self._guards.one_vote_per_term
+        can = m.term == self.term and free and not self.is_leader
         if not can or self._is_behind(m.last_term, m.last_index):
             self._host.send(peer, VoteAnswer(self.term, False))
             return
@@ -342,26 +395,30 @@ class Engine:
         elif m.granted and m.term == self.term and self._core.role == CANDIDATE:
             self._count_vote(peer)
 
-    def _send_late(self, peer: str, frame: Frame) -> None:
-        self._host.send(peer, frame)
+    def _send_late(self, peer: str, answer: AppendAnswer | VoteAnswer) -> None:
+        """What it speaks of is durable now, unless a leader of a newer term has taken its place meanwhile."""
+        if answer.term == self.term:
+            self._host.send(peer, answer)
 
     # ------------------------------------------------------------ following
 
     def _on_ping(self, peer: str, m: Ping) -> None:
-        accepted = m.term >= self.term
+        accepted = m.term >= self.term or not self._guards.older_terms_refused
         if accepted:
             self.follow(peer, m.term)
+            if m.log_ms:
+                self._host.heard_log_ms(m.log_ms)
         elif not self._guards.stale_leader_answered:
             return
         self._host.send(peer, Pong(self.term, m.sent_at_ms, self._clock.wall_ms(), accepted))
 
     def _on_append(self, peer: str, m: Append) -> None:
-        if m.term < self.term:
+        if m.term < self.term and self._guards.older_terms_refused:
             if self._guards.stale_leader_answered:
                 self._host.send(peer, AppendAnswer(self.term, 0, False, False))
             return
         self.follow(peer, m.term)
-        if self.installing:
+        if self.installing and self._guards.install_holds_appends:
             return
         journal = self._journal
         verdict = verify(journal, journal.commit_index, m.prev_index, m.prev_term, m.entries, self._guards)

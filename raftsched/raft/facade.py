@@ -6,40 +6,35 @@ import asyncio
 import ipaddress
 import logging
 import random
+import secrets
 import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from raftsched.clock import Clock
 from raftsched.core.commands import Answer, decode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import audit, codec, snapshots
+from raftsched.raft.barrier import Barriers
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
+from raftsched.raft.requests import Request
+from raftsched.raft.standing import Standing
+from raftsched.raft.status import Knock, MemberStatus, PeerStatus
 from raftsched.raft.transport import Transport, split_address
-from raftsched.raft.turns import ThreadWriter
+from raftsched.raft.turns import ThreadWriter, Writer
 from raftsched.store import Store
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class PeerStatus:
-    """What this node knows of another one. Indices are 0 unless this node leads."""
-
-    node: str
-    raft: str  # host:port
-    connected: bool
-    match_index: int
-    next_index: int
-    clock_offset_ms: int | None  # its wall clock minus ours, as the leader measured it last
-    http: str | None  # its API's host:port, while connected
+Change = Literal["add", "remove", "replace"]
 
 
 class Raft:
@@ -47,8 +42,9 @@ class Raft:
 
     `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; what they raise is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
-    the exception, and nothing is answered or sent any more. Raises StartupError from the constructor and from
-    `start`."""
+    the exception, and nothing is answered or sent any more. `writers(post, name)` makes what runs the turns, and what
+    runs the work on snapshots; `nonce(n)` gives the n random bytes of a handshake. Raises StartupError from the
+    constructor and from `start`."""
 
     def __init__(
         self,
@@ -64,6 +60,9 @@ class Raft:
         guards: Guards = ALL,
         options: RaftOptions | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
+        join: bool = False,
+        writers: Callable[[Callable[..., object], str], Writer] = ThreadWriter,
+        nonce: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         audit.check()
         self.node_id = node_id
@@ -84,8 +83,9 @@ class Raft:
         self._handlers: dict[str, Callable[[str, bytes], None]] = {}
         self._own_dir = self.options.snapshot_dir is None
         self._directory = self.options.snapshot_dir or Path(tempfile.mkdtemp(prefix="raftsched-"))
-        self._writer = ThreadWriter(self._post, f"raft-writer-{node_id}")
-        self._side = ThreadWriter(self._post, f"raft-snapshots-{node_id}")
+        self._writer = writers(self._post, f"raft-writer-{node_id}")
+        self._side = writers(self._post, f"raft-snapshots-{node_id}")
+        self._barriers = Barriers(self.propose)
         self._stopped = False
         try:
             snapshots.clear(self._directory)
@@ -94,6 +94,7 @@ class Raft:
                 node_id=node_id,
                 peers=addresses,
                 http=http_address,
+                join=join,
                 links=_Links(self),
                 clock=clock,
                 rng=rng,
@@ -107,6 +108,7 @@ class Raft:
         except BaseException:
             self._remove_directory()
             raise
+        self._standing = Standing(self._replica.formation, clock)
         self._transport = Transport(
             node_id,
             bind,
@@ -121,6 +123,7 @@ class Raft:
             on_connected=self._replica.connected,
             on_disconnected=self._replica.disconnected,
             on_frame=self._on_frame,
+            nonce=nonce,
         )
 
     # ------------------------------------------------------------ life
@@ -131,13 +134,13 @@ class Raft:
         self._durable = self._loop.create_future()
         self._replica.hold(partial(self._durable.set_result, None))
         self.wake()
-        formation = self._replica.formation
         try:
             await self._durable
-            await self._transport.start({p: formation.addresses[p] for p in formation.members})
+            await self._transport.start()
         except BaseException:
             await self.stop()
             raise
+        self._follow_members()
         self._tick()
 
     async def stop(self) -> None:
@@ -151,6 +154,8 @@ class Raft:
         await self._transport.stop()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._side.close)
+        with suppress(OSError):
+            snapshots.clear(self._directory)
         self._remove_directory()
 
     def _remove_directory(self) -> None:
@@ -164,7 +169,12 @@ class Raft:
         self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
 
     def _refusal(self, hello: codec.Hello) -> str | None:
+        self._standing.heard(hello)
+        if self._replica.formation.learns_of(hello):
+            self.members_changed()
         reason = self._replica.formation.refusal(hello)
+        if reason is not None:
+            self._replica.roster.knocked(hello)
         if (stranded := self._replica.formation.stranded) is not None:
             self._fatal(StartupError(stranded))
         return reason
@@ -201,6 +211,18 @@ class Raft:
         return self._replica.leading and self.is_leader
 
     @property
+    def waits_for(self) -> str | None:
+        """What this node waits for without a leader, and what its operator should do; None: there is one."""
+        if self.leader_id is not None:
+            return None
+        return self._standing.waits_for(list(self._replica.connections), self._replica.membership.voters)
+
+    @property
+    def outside(self) -> str | None:
+        """Why the members do not let this node in, and what its operator should do; None: nobody said so lately."""
+        return None if self.leader_id is not None else self._standing.refusal
+
+    @property
     def formed(self) -> bool:
         """The cluster has its members."""
         return self._replica.formation.formed
@@ -222,6 +244,12 @@ class Raft:
     def last_index(self) -> int:
         return self._replica.journal.last_index
 
+    def heartbeats_late(self) -> tuple[list[tuple[float, int]], float]:
+        """The heartbeats that this node sent as a leader, by how late they were (seconds, how many up to that); and the
+        sum of it."""
+        lateness = self._replica.engine.lateness
+        return lateness.cumulative(), lateness.total_s
+
     def turn_age_ms(self) -> int:
         """How long the turn of the store that is under way has been; 0 when none is."""
         since = self._replica.driver.busy_since_ms
@@ -233,12 +261,12 @@ class Raft:
 
     def trust_clock(self) -> None:
         """This node's wall clock was compared with the others': it stamps the entries from here on."""
-        self._replica.trust_clock()
+        self._replica.stamps.trust()
 
     def clock_offsets_ms(self) -> list[int | None]:
-        """The other members' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
+        """The other voters' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
         engine = self._replica.engine
-        return [engine.heartbeats.offset_ms(peer) for peer in engine.peers]
+        return [engine.heartbeats.offset_ms(v) for v in engine.membership.voters if v != self.node_id]
 
     def quorum_sent_at_ms(self) -> int | None:
         """Leader: boot_ms at which the newest heartbeat round answered by a majority in this term was sent."""
@@ -281,6 +309,72 @@ class Raft:
         """The same without an answer. Raises Overloaded."""
         _check(commands)
         self._replica.submit(commands)
+
+    async def barrier(self, timeout: float = 10.0) -> None:
+        """What was committed before the call is applied here when it returns: the base of a linearizable read. All that
+        wait share one. `timeout` in seconds. Raises NoLeader, Overloaded."""
+        await self._barriers.wait(timeout)
+
+    # ------------------------------------------------------------ members
+
+    @property
+    def store_id(self) -> bytes:
+        """Identity of this node's disk."""
+        return self._replica.formation.store_id
+
+    def members(self) -> list[MemberStatus]:
+        """The newest configuration in this node's log; who does not vote is catching up."""
+        return [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self._replica.membership.current]
+
+    def knocks(self) -> list[Knock]:
+        """Nodes that asked this one to be let in within the last seconds."""
+        return [Knock(h.node, h.raft, h.http, h.store_id, age_ms) for h, age_ms in self._replica.roster.knocks.recent()]
+
+    async def change_members(
+        self, change: Change, node: str, *, store_id: bytes | None = None, timeout: float = 10.0
+    ) -> None:
+        """Adds, removes or replaces a member; committed when it returns. `timeout` in seconds.
+
+        Who is added or replaced must ask the leader to be let in (`knocks`), with the disk `store_id` where that is
+        given; it gets everything first and becomes a voter by itself. What is so already is done. Raises NoLeader,
+        UnknownOutcome, RaftschedError: membership-busy, not-waiting, no-such-member, last-member, not-possible."""
+        number = self._replica.roster.requests.next_number()
+        await self._request(codec.ChangeMembers(number, change, node, store_id or b""), timeout)
+
+    async def transfer(self, to: str | None = None, timeout: float = 10.0) -> str:
+        """Hands leadership over, to `to` or to who has most, and says who leads then. No command is lost: what waits
+        goes on to the next leader. `timeout` in seconds. Raises NoLeader, UnknownOutcome,
+        RaftschedError("not-possible")."""
+        number = self._replica.roster.requests.next_number()
+        await self._request(codec.TransferLeadership(number, to or "", self.term), timeout)
+        return self.leader_id or to or ""
+
+    async def _request(self, frame: Request, timeout: float) -> None:
+        assert self._loop is not None, "start first"
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: RaftschedError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self._replica.request(frame, timeout, done)
+        await future
+
+    def _follow_members(self) -> None:
+        if self._stopped:
+            return
+        self._transport.set_peers(self._replica.formation.where())
+        for peer in self._transport.peers():
+            if peer not in self._replica.connections:
+                self._transport.drop(peer)
+
+    def members_changed(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon(self._follow_members)
 
     def step_down(self) -> None:
         """Hands leadership over, to a follower that has everything if there is one."""
@@ -347,6 +441,7 @@ class _Links:
     def __init__(self, raft: Raft) -> None:
         self._raft = raft
         self.wake = raft.wake
+        self.members_changed = raft.members_changed
 
     def send(self, peer: str, frame: codec.Frame) -> bool:
         return self._raft._transport.send(peer, frame)

@@ -18,8 +18,14 @@ from raftsched.core.model import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards
+from raftsched.raft.membership import MEMBERS_MAX
+from raftsched.raft.transport import split_address
 
 log = logging.getLogger(__name__)
+
+ADDRESSES_MAX = 4 * MEMBERS_MAX  # that a node which is no member asks to be let in
+NODE_ID_CHARS = 64
+STORE_ID_MAX_BYTES = 64
 
 _map = msgspec.msgpack.Decoder(dict[str, bytes])
 
@@ -28,22 +34,46 @@ def peers_hash(node_ids: list[str]) -> bytes:
     return hashlib.sha256("\n".join(sorted(node_ids)).encode()).digest()
 
 
+def is_sound(node: str, address: str, store_id: bytes | None = None) -> bool:
+    """Whether a node told of by another one can be kept and dialled: what gets into a configuration stays there."""
+    try:
+        split_address(address)
+    except StartupError:
+        return False
+    return 0 < len(node) <= NODE_ID_CHARS and (store_id is None or 0 < len(store_id) <= STORE_ID_MAX_BYTES)
+
+
 class Formation:
     """Identity and admission. `peers` are the configured nodes with this one, id -> host:port."""
 
-    def __init__(self, node_id: str, peers: dict[str, str], http: str, rng: random.Random, guards: Guards) -> None:
+    def __init__(
+        self,
+        node_id: str,
+        peers: dict[str, str],
+        http: str,
+        rng: random.Random,
+        guards: Guards,
+        join: bool = False,
+    ) -> None:
         if node_id not in peers:
             raise StartupError(
                 f"The peer list has no node {node_id!r}, only {', '.join(sorted(peers))}; "
                 "it must name every node, this one too."
             )
         self.node_id = node_id
-        self.addresses = dict(peers)
+        self.addresses = dict(peers)  # where to look for the others; a configuration knows better
         self.store_id = b""
         self.cluster_id = b""
         self.formed = False
         self.armed = False  # the remembered disks are durable: may vote
         self.remembered: dict[str, bytes] = {}
+        self.join = join  # a new node of a cluster that exists: it never forms one
+        self.leaving: Callable[[Hello], bool] = lambda peer: False  # a member whose removal is not committed
+        self.settled: Callable[[], int] = lambda: self._configuration  # index of the newest applied configuration
+        self._names = set(peers)
+        self._learners: list[str] = []
+        self._configuration = 0  # index of the entry that says who the members are
+        self._raft = peers[node_id]
         self._http = http
         self._hash = peers_hash(list(peers))
         self._rng = rng
@@ -70,37 +100,47 @@ class Formation:
         if raw is not None:
             self.remembered = _map.decode(raw)
             self.armed = True
-        self.read_members(meta)
+        self.formed_as(meta)
         if self.armed and not self.formed and set(self.remembered) != set(self.addresses):
             raise StartupError(
                 f"This node was forming a cluster of {', '.join(sorted(self.remembered))}; "
                 "start it with that peer list."
             )
-        if self.formed and self.node_id not in self.remembered:
-            raise StartupError(f"Node {self.node_id!r} is not a member of the cluster in its data directory.")
-        if self.formed and self.remembered[self.node_id] != self.store_id:
-            raise StartupError(
-                f"The cluster knows node {self.node_id!r} with another disk; this data directory is not its own."
-            )
-        if not self.armed and len(self.addresses) == 1:
+        if not self.armed and not self.formed and len(self.addresses) == 1:
             fresh.update(self.arm({}))
             self.armed = True
         return fresh
 
-    def read_members(self, meta: Meta) -> None:
-        """The replicated state is the authority once it names members."""
-        if not meta.members:
-            return
-        self.formed = self.armed = True
-        self.cluster_id = meta.cluster_id
-        self.remembered = {member.node: member.store_id for member in meta.members}
-        for member in meta.members:
-            self.addresses.setdefault(member.node, member.raft)
+    def formed_as(self, meta: Meta) -> None:
+        """The applied state is the authority once it names a cluster."""
+        if meta.cluster_id:
+            self.formed = True
+            self.cluster_id = meta.cluster_id
 
-    @property
-    def members(self) -> list[str]:
-        """Voting members: of the state when formed, else the configured ones."""
-        return sorted(self.remembered) if self.formed else sorted(self.addresses)
+    def applied_members(self, meta: Meta) -> tuple[Member, ...]:
+        """Those of the state when formed, else the configured ones."""
+        if meta.members:
+            return meta.members
+        return tuple(Member(n, a, self.remembered.get(n, b"")) for n, a in sorted(self.addresses.items()))
+
+    def follow(self, members: tuple[Member, ...], index: int) -> None:
+        """The newest configuration in the log, and the index of its entry: who may connect, and whether this very disk
+        belongs to it.
+
+        Before the cluster is formed the configured peers stand there, whose disks are not known yet."""
+        if all(member.store_id for member in members):
+            self.remembered = {member.node: member.store_id for member in members}
+            self.armed = self.remembered.get(self.node_id) == self.store_id
+        self._configuration = index
+        self._names = {member.node for member in members}
+        self._learners = [member.node for member in members if not member.voter]
+        for member in members:
+            self.addresses[member.node] = member.raft
+
+    def where(self) -> dict[str, str]:
+        """The nodes to be connected with, id -> host:port. One that is no member looks wherever one may be."""
+        names = self._names if self.armed else self.addresses
+        return {node: self.addresses[node] for node in names if node != self.node_id}
 
     def member_rows(self) -> tuple[Member, ...]:
         """What the first leader proposes as the cluster's members."""
@@ -119,14 +159,22 @@ class Formation:
             peers_hash=self._hash,
             http=self._http,
             remembered=self.remembered if self.armed else {},
+            raft=self._raft,
+            configuration=self._configuration,
+            learners=self._learners,
+            addresses={node: self.addresses[node] for node in self._names} if self.armed and self.formed else {},
         )
 
     def refusal(self, peer: Hello) -> str | None:
         """Why a node that proved to hold the cluster key is not let in, in one line; None: welcome."""
         if peer.protocol != PROTOCOL:
             return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
-        if peer.node == self.node_id or peer.node not in self.members:
-            return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
+        if peer.node != self.node_id and (self.knows_better(peer) or self._may_stay(peer)):
+            return None
+        if peer.node == self.node_id or peer.node not in self._names:
+            if not self.formed:
+                return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
+            return f"node {peer.node!r} is not a member: admit it with 'raftsched cluster members add {peer.node}'"
         if self.foreign(peer):
             self._strangers.add(peer.node)
             return (
@@ -141,15 +189,57 @@ class Formation:
         if known is not None and known != peer.store_id:
             return (
                 f"node {peer.node!r} has another disk than the member of that name (store {peer.store_id.hex()[:8]} "
-                f"instead of {known.hex()[:8]}): bring back its old data directory, or replace the member"
+                f"instead of {known.hex()[:8]}): bring back its old data directory, or admit the new one with "
+                f"'raftsched cluster members replace {peer.node}'"
             )
         mine = peer.remembered.get(self.node_id)
-        if mine is not None and mine != self.store_id:
+        if mine is not None and mine != self.store_id and not self.is_ahead_of(peer):
             return (
                 f"node {peer.node!r} knows this node with another disk (store {mine.hex()[:8]} instead of "
-                f"{self.store_id.hex()[:8]}): bring back the old data directory, or replace the member"
+                f"{self.store_id.hex()[:8]}): bring back the old data directory, or admit the new one with "
+                f"'raftsched cluster members replace {self.node_id}'"
             )
         return None
+
+    def knocks(self, peer: Hello) -> bool:
+        """Whether a refused peer could be let in by a change of the members: another node, or another disk of one."""
+        if not (self.armed and self.formed) or peer.protocol != PROTOCOL or self.foreign(peer):
+            return False
+        if not is_sound(peer.node, peer.raft, peer.store_id):
+            return False
+        return peer.node != self.node_id and self.remembered.get(peer.node) != peer.store_id
+
+    def knows_better(self, peer: Hello) -> bool:
+        """A member of our cluster, by a configuration that is newer than what is settled here and has this very disk in
+        it: it may lead the cluster, and then it is the only one that can bring us up to date. It counts for nothing
+        here until it is in our own log. One in our log that is not applied yet says nothing: it may be a deposed
+        leader's, and have a higher index than what was committed instead of it."""
+        counts_us = peer.formed and peer.remembered.get(self.node_id) == self.store_id
+        if not counts_us or self.foreign(peer):
+            return False
+        return not self.armed or peer.configuration > self.settled()
+
+    def _may_stay(self, peer: Hello) -> bool:
+        """A member whose removal stands in our log and may come to nothing: then it may lead the others, who know
+        nothing of that, and it is the only one that can say so."""
+        counts_us = peer.remembered.get(self.node_id) == self.store_id
+        return peer.node not in self._names and counts_us and not self.foreign(peer) and self.leaving(peer)
+
+    def learns_of(self, peer: Hello) -> bool:
+        """A node that is no member may have been told of one of them only; it has to ask the one that leads. True: it
+        heard of others."""
+        if self.armed or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
+            return False
+        told = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
+        after = {**self.addresses, **told}
+        if after == self.addresses or len(after) > ADDRESSES_MAX:
+            return False
+        self.addresses = after
+        return True
+
+    def is_ahead_of(self, peer: Hello) -> bool:
+        """This very disk is a member's by a configuration that the peer has not got yet; it will learn of it."""
+        return self.armed and self.formed and peer.configuration < self._configuration
 
     def foreign(self, peer: Hello) -> bool:
         """Whether the peer is of another cluster."""
@@ -159,7 +249,7 @@ class Formation:
     def stranded(self) -> str | None:
         """Why this node is in the wrong place, in one line: most of its peers are of another cluster, none is of its
         own. One that has met its own cluster since it started never says so, whatever others claim to be."""
-        others = len(self.members) - 1
+        others = len(self._names - {self.node_id})
         if self._at_home or 2 * len(self._strangers) <= others:
             return None
         return (
@@ -173,18 +263,31 @@ class Formation:
         self._at_home = True
         if self.armed or self.remembered:
             return None
-        if peer.remembered.get(self.node_id) == self.store_id:
-            return dict(peer.remembered)  # it counted this very disk in when it saw everybody empty
+        if peer.remembered.get(self.node_id) == self.store_id and self._counts_from_the_start(peer):
+            return dict(peer.remembered)
+        if self.join or peer.formed:
+            self._wait()  # the log will say so when it is let in
+            return None
         others = [node for node in self.addresses if node != self.node_id]
         if any(node not in self._seen for node in others):
             return None
         if all(self._seen[node].empty for node in others):
             return {node: self._seen[node].store_id for node in others}
+        self._wait()
+        return None
+
+    def _counts_from_the_start(self, peer: Hello) -> bool:
+        """Whether the peer counted this very disk in when it saw everybody empty. A disk that came later is let in by
+        the log alone: before it has that, it knows nothing of what was committed, and two such could elect each other.
+        """
+        if self.node_id in peer.learners:
+            return False
+        return peer.remembered.keys() == self.addresses.keys() and not self.join
+
+    def _wait(self) -> None:
         if "waits" not in self._told:
             self._told.add("waits")
-            full = ", ".join(node for node in others if not self._seen[node].empty)
-            log.warning("%s is empty but %s is not: waiting to be taken in as a member", self.node_id, full)
-        return None
+            log.warning("%s is no member of the cluster that it found: waiting to be let in", self.node_id)
 
     def disconnected(self, peer: str) -> None:
         self._seen.pop(peer, None)

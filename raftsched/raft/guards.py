@@ -13,6 +13,15 @@ from dataclasses import dataclass
 class Guards:
     """Each field is named for what it guards."""
 
+    # the rules of Raft itself
+    one_vote_per_term: bool = True  # a second candidate of a term gets none
+    vote_remembered: bool = True  # term and vote are on the disk
+    candidate_log_compared: bool = True  # no vote for a log that is older than the voter's
+    older_terms_refused: bool = True  # a deposed leader's messages change nothing
+    newer_term_adopted: bool = True  # before anything else is done with a message
+    previous_entry_compared: bool = True  # entries go only behind the one that the leader has there, too
+    commit_own_term_only: bool = True  # what earlier leaders left is committed along with an own entry
+    leader_opens_with_entry: bool = True  # an own entry at once, so that what earlier leaders left is committed
     # replication
     truncate_only_at_conflict: bool = True  # a late or repeated append deletes nothing that matches
     next_index_above_match: bool = True  # a stale "start lower" never goes below what is acknowledged
@@ -29,13 +38,25 @@ class Guards:
     contain_callback_errors: bool = True  # a subscriber's exception does not reach the engine
     # elections
     pre_vote: bool = True  # the term is raised only when a majority would vote
+    leader_heard_first: bool = True  # who hears a leader agrees to no election
+    lonely_leader_resigns: bool = True  # when no majority answers it any more
     wiped_disk_refused: bool = True  # a node whose disk is another one neither votes nor counts
+    # membership
+    config_from_log: bool = True  # a configuration counts from its append on, not from its apply
+    one_change_at_a_time: bool = True  # the next one only when the last one is committed
+    change_after_own_commit: bool = True  # a new leader changes members only when its opening entry is committed
+    caught_up_before_voting: bool = True  # a new member counts only when it has (nearly) everything
+    replaced_disk_forgotten: bool = True  # what the old disk of a replaced member had counts for nothing
+    members_only_count: bool = True  # acknowledgements and votes of who is no member count for nothing
+    majority_stays_connected: bool = True  # no change that leaves the voters without a connected majority
     # snapshots
     snapshot_never_rewinds: bool = True  # none is installed over a newer state or over a matching log
-    snapshot_verified: bool = True  # chunks must follow one another; size and checksum are compared
+    snapshot_verified: bool = True  # chunks count with the right term, index, offset and checksum only
+    install_holds_appends: bool = True  # no entry is acknowledged that would go with the state that is replaced
     no_empty_snapshot: bool = True  # nothing is sent while the copy is being made
     jumped_proposals_answered: bool = True  # proposals a snapshot may have jumped over get "unknown outcome"
     keep_log_tail: bool = True  # compaction leaves a tail for laggards
+    compaction_below_applied: bool = True  # what is not applied yet is never dropped
     # wire
     old_connections_dropped: bool = True  # only the newest connection of a peer is heard
     peers_authenticated: bool = True  # both ends prove that they hold the cluster key

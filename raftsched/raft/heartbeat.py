@@ -5,7 +5,11 @@ A round counts from when it was SENT: a peer that answers in this term had not h
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
+
+from raftsched.raft.membership import Membership
 
 _SLOW_ROUND_TRIP_MS = 100  # a slower answer says little about a clock
 
@@ -19,17 +23,19 @@ class _Peer:
 class HeartbeatRounds:
     """Kept by the leader, forgotten with the leadership."""
 
-    def __init__(self, peers: list[str]) -> None:
-        self._peers = {peer: _Peer() for peer in peers}
-        self._majority = (len(peers) + 1) // 2 + 1
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._peers: dict[str, _Peer] = {}
         self._since_ms = 0
 
     def begin(self, now_ms: int) -> None:
         """A leadership begins."""
         self._since_ms = now_ms
-        for peer in self._peers.values():
-            peer.sent_at_ms = None
-        self.forget_offsets()
+        self._peers = {}
+
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk."""
+        self._peers.pop(peer, None)
 
     def forget_offsets(self) -> None:
         """They are measured anew by the next answers."""
@@ -38,9 +44,9 @@ class HeartbeatRounds:
 
     def answered(self, peer: str, sent_at_ms: int, peer_wall_ms: int, now_ms: int, wall_ms: int) -> None:
         """`now_ms` and `sent_at_ms` are boot time, the others wall time."""
-        state = self._peers.get(peer)
-        if state is None or sent_at_ms > now_ms:
+        if sent_at_ms > now_ms:
             return
+        state = self._peers.setdefault(peer, _Peer())
         if state.sent_at_ms is None or sent_at_ms > state.sent_at_ms:
             state.sent_at_ms = sent_at_ms
         round_trip = now_ms - sent_at_ms
@@ -49,11 +55,16 @@ class HeartbeatRounds:
 
     def quorum_sent_at_ms(self, now_ms: int) -> int | None:
         """The newest boot time at which a round was sent that a majority (this node included) answered."""
-        known = [now_ms, *(p.sent_at_ms for p in self._peers.values() if p.sent_at_ms is not None)]
-        if len(known) < self._majority:
+        membership, known = self._membership, []
+        for voter in membership.voters:
+            if voter == membership.node_id:
+                known.append(now_ms)
+            elif (state := self._peers.get(voter)) is not None and state.sent_at_ms is not None:
+                known.append(state.sent_at_ms)
+        if len(known) < membership.majority:
             return None
         known.sort(reverse=True)
-        return known[self._majority - 1]
+        return known[membership.majority - 1]
 
     def age_ms(self, now_ms: int) -> int:
         """How long ago a majority was last known to follow, or the leadership began."""
@@ -62,3 +73,22 @@ class HeartbeatRounds:
     def offset_ms(self, peer: str) -> int | None:
         state = self._peers.get(peer)
         return None if state is None else state.offset_ms
+
+
+class Lateness:
+    """How late heartbeats were sent against their schedule, since this node started. Up to RaftOptions.tick_ms is as it
+    should be."""
+
+    BOUNDS_S = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(self.BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """(seconds, how many heartbeats were late by no more than that); infinity comes last."""
+        return list(zip((*self.BOUNDS_S, float("inf")), accumulate(self._counts), strict=True))

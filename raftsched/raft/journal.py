@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from raftsched.core.entry import members_of
 from raftsched.raft.guards import Guards
+from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
+from raftsched.store.records import MARK_EVERY
 from raftsched.store.snapshot import SnapshotMeta
 from raftsched.store.turn import LogEntry, Turn
 
-_MARK_EVERY = 32  # entries between two marks of the log's size
+_ROW_BYTES = 64  # that an entry takes beside its data
 
 
 class LogStore(Protocol):
@@ -25,6 +28,10 @@ class LogStore(Protocol):
     def applied_index(self) -> int: ...
     @property
     def applied_term(self) -> int: ...
+    @property
+    def log_marks(self) -> list[tuple[int, int]]: ...
+    @property
+    def log_bytes(self) -> int: ...
     def hard_state(self) -> tuple[int, str | None]: ...
     def log_bounds(self) -> tuple[int, int]: ...
     def log_term(self, index: int) -> int | None: ...
@@ -34,8 +41,9 @@ class LogStore(Protocol):
 class Journal:
     """Indices count from 1; index 0 with term 0 stands before the first entry."""
 
-    def __init__(self, store: LogStore, options: RaftOptions, guards: Guards) -> None:
+    def __init__(self, store: LogStore, options: RaftOptions, guards: Guards, membership: Membership) -> None:
         self._store = store
+        self._membership = membership
         self._options = options
         self._guards = guards
         self.first_index, self.last_index = store.log_bounds()
@@ -54,9 +62,20 @@ class Journal:
         self._turn = Turn()
         self._dirty = False
         self._running: Turn | None = None
-        self._bytes = 0  # of entries appended since the start
-        self._marks: list[tuple[int, int]] = []  # (index, _bytes before it), ascending
-        self.pinned_index: int | None = None  # a snapshot is on its way to a peer: what follows it is kept
+        self._bytes = store.log_bytes  # of the entries found at the start, and of all appended since
+        self._marks = list(store.log_marks)  # (index, _bytes before it), ascending
+        self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_grown` is above that)
+        self._find_configurations()
+
+    def _find_configurations(self) -> None:
+        """In what is not applied yet."""
+        first = self.applied_index + 1
+        while entries := self.entries(first, self._options.apply_max_bytes):
+            for entry in entries:
+                members = members_of(entry.data)
+                if members is not None:
+                    self._membership.appended(entry.index, members)
+            first = entries[-1].index + 1
 
     # ------------------------------------------------------------ reads
 
@@ -120,10 +139,13 @@ class Journal:
         self._turn.append.append(entry)
         self.last_index = index
         self.last_term = term
-        if index % _MARK_EVERY == 0:
+        if index % MARK_EVERY == 0:
             self._marks.append((index, self._bytes))
         self._bytes += len(data)
         self._dirty = True
+        members = members_of(data)
+        if members is not None:
+            self._membership.appended(index, members)
         return index
 
     def truncate_from(self, index: int) -> None:
@@ -146,6 +168,7 @@ class Journal:
         while self._marks and self._marks[-1][0] >= index:
             self._marks.pop()
         self._dirty = True
+        self._membership.truncated(index)
 
     def _written_last(self) -> int:
         """Last index that the store has or that the running turn gives it."""
@@ -155,7 +178,8 @@ class Journal:
         return self._store.log_bounds()[1]
 
     def set_hard_state(self, term: int, voted_for: str | None) -> None:
-        self._turn.hard_state = (term, voted_for)
+        if self._guards.vote_remembered:
+            self._turn.hard_state = (term, voted_for)
         self._dirty = True
 
     def set_commit(self, index: int) -> None:
@@ -202,6 +226,7 @@ class Journal:
         if turn.apply:
             self.applied_index = turn.apply[-1].index
             self._applied_term = turn.apply[-1].term
+            self._membership.applied_to(self.applied_index)
         self._evict()
 
     def reset(self, meta: SnapshotMeta) -> None:
@@ -212,10 +237,28 @@ class Journal:
         self.commit_index = max(self.commit_index, meta.index)
         self._memory, self._memory_bytes, self._memory_first = [], 0, meta.index + 1
         self._marks, self._bytes = [], 0
+        self._pin = None
         self._turn = Turn(hard_state=self._turn.hard_state, local=self._turn.local)
         self._dirty = self._turn.hard_state is not None or bool(self._turn.local)
 
     # ------------------------------------------------------------ limits
+
+    def pin(self, index: int, max_bytes: int) -> None:
+        """A snapshot of entry `index` is on its way to a peer: what follows is kept, for `max_bytes` more of log."""
+        self._pin = (index, self._grown + max_bytes)
+
+    def unpin(self) -> None:
+        self._pin = None
+
+    @property
+    def pinned_index(self) -> int | None:
+        """None: not pinned, or the limit is passed."""
+        return None if self._pin is None or self._grown > self._pin[1] else self._pin[0]
+
+    @property
+    def _grown(self) -> int:
+        """What the log has taken of the disk, about."""
+        return self._bytes + _ROW_BYTES * self.last_index
 
     def _evict(self) -> None:
         options = self._options
@@ -243,6 +286,5 @@ class Journal:
         if self._marks and self._bytes - self._marks[0][1] > options.keep_bytes:
             below = max(below, self._marks[0][0])
         if self.pinned_index is not None:
-            floor = self.applied_index - 4 * options.keep_entries
-            below = min(below, max(self.pinned_index, floor))
-        return min(below, self.applied_index)
+            below = min(below, self.pinned_index)
+        return min(below, self.applied_index) if self._guards.compaction_below_applied else below

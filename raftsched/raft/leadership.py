@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.raft.codec import Append, AppendAnswer, Frame, Ping
 from raftsched.raft.guards import Guards
-from raftsched.raft.heartbeat import HeartbeatRounds
+from raftsched.raft.heartbeat import HeartbeatRounds, Lateness
 from raftsched.raft.journal import Journal
 from raftsched.raft.library import GuardedSyncObj
+from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replication import Progress
 
@@ -23,6 +23,7 @@ class LeaderHost(Protocol):
     def send(self, peer: str, frame: Frame) -> bool: ...
     def opening(self, term: int) -> bytes: ...
     def need_snapshot(self, peer: str) -> None: ...
+    def log_ms(self) -> int: ...
 
 
 class Leadership:
@@ -31,35 +32,36 @@ class Leadership:
     def __init__(
         self,
         core: GuardedSyncObj,
-        peers: Sequence[str],
+        membership: Membership,
         host: LeaderHost,
         journal: Journal,
         clock: Clock,
         options: RaftOptions,
         guards: Guards,
     ) -> None:
-        self.heartbeats = HeartbeatRounds(list(peers))
+        self.heartbeats = HeartbeatRounds(membership)
+        self.lateness = Lateness()
         self.opening_index = 0
         self._core = core
-        self._peers = peers
-        self._majority = (len(peers) + 1) // 2 + 1
+        self._membership = membership
         self._host = host
         self._journal = journal
         self._clock = clock
         self._options = options
         self._guards = guards
-        self._progress = {peer: Progress() for peer in peers}
+        self._progress: dict[str, Progress] = {}
+        self._goals: dict[str, tuple[float, int]] = {}  # who catches up -> (since, the log's end then)
         self._beat_at = 0.0  # monotonic seconds: the next heartbeat
 
     def begin(self) -> None:
         """Every leadership opens with an entry of its own: only its commit commits what earlier leaders left."""
-        for peer in self._peers:
-            self._core.set_next_index(peer, self._journal.last_index + 1)
-            self._core.set_match_index(peer, 0)
-            self._progress[peer] = Progress()
+        for peer in self._membership.peers:
+            self._start(peer)
+        self._goals.clear()
         self.heartbeats.begin(self._clock.boot_ms())
         term = self._core.term
-        self.opening_index = self._journal.append(term, self._host.opening(term))
+        if self._guards.leader_opens_with_entry or self._journal.last_index == 0:
+            self.opening_index = self._journal.append(term, self._host.opening(term))
         self._beat_at = 0.0
         self.beat(self._clock.monotonic())
 
@@ -72,16 +74,21 @@ class Leadership:
     def beat(self, now: float) -> None:
         if now < self._beat_at:
             return
+        if self._beat_at:
+            self.lateness.add(now - self._beat_at)
         self._beat_at = now + self._options.heartbeat_ms / 1000
-        ping = Ping(self._core.term, self._clock.boot_ms())
-        for peer in self._peers:
+        ping = Ping(self._core.term, self._clock.boot_ms(), self._host.log_ms())
+        for peer in self._membership.peers:
             if not self._core.is_connected(peer):
                 continue
             self._host.send(peer, ping)
-            progress = self._progress[peer]
-            progress.asked = False
-            behind = self._core.match_index(peer) < self._journal.last_index
-            if behind and not progress.probing and not progress.snapshot:
+            progress = self._of(peer)
+            if progress.snapshot:
+                continue
+            if progress.probing:
+                if progress.asked and not self._send_empty(peer, progress):
+                    progress.asked = False  # what it is asked about is compacted away meanwhile
+            elif self._core.match_index(peer) < self._journal.last_index:
                 self._send_empty(peer, progress)  # shows whether it lost something, as it may while it loads a snapshot
 
     # ------------------------------------------------------------ sending
@@ -94,9 +101,9 @@ class Leadership:
 
     def replicate(self, more_soon: bool) -> None:
         """See Engine.replicate."""
-        for peer in self._peers:
+        for peer in self._membership.peers:
             if self._core.is_connected(peer):
-                self._replicate(peer, self._progress[peer], more_soon)
+                self._replicate(peer, self._of(peer), more_soon)
 
     def _replicate(self, peer: str, progress: Progress, more_soon: bool) -> None:
         if progress.snapshot or (progress.probing and progress.asked):
@@ -117,7 +124,7 @@ class Leadership:
             commit = journal.commit_index
             if not self._host.send(peer, Append(core.term, start - 1, prev_term, commit, sent)):
                 return
-            progress.told_commit = commit
+            progress.told(commit, start - 1 + len(sent))
             if progress.probing:
                 progress.asked = True
                 return
@@ -126,18 +133,24 @@ class Leadership:
         if progress.told_commit < journal.commit_index and not more_soon:
             self._send_empty(peer, progress)
 
-    def _send_empty(self, peer: str, progress: Progress) -> None:
+    def _send_empty(self, peer: str, progress: Progress) -> bool:
+        """False: the entry before the follower's next one is compacted away."""
         prev_index = self._core.next_index(peer) - 1
         prev_term = self._journal.term(prev_index)
-        if prev_term is not None:
-            progress.told_commit = self._journal.commit_index
-            self._host.send(peer, Append(self._core.term, prev_index, prev_term, progress.told_commit, []))
+        if prev_term is None:
+            return False
+        commit = self._journal.commit_index
+        progress.told(commit, prev_index)
+        self._host.send(peer, Append(self._core.term, prev_index, prev_term, commit, []))
+        return True
 
     # ------------------------------------------------------------ answers
 
     def answered(self, peer: str, m: AppendAnswer) -> None:
         """An answer of this term."""
-        core, progress = self._core, self._progress[peer]
+        if self._membership.member(peer) is None:
+            return
+        core, progress = self._core, self._of(peer)
         match = core.match_index(peer)
         if m.success:
             if m.next_index - 1 > match or m.next_index >= self._journal.first_index:
@@ -154,21 +167,55 @@ class Leadership:
         """Commits what a majority has on its disks, entries of this term only (and with them all before)."""
         journal = self._journal
         own = journal.durable_index if self._guards.count_self_when_durable else journal.last_index
-        index = sorted([own, *self._core.match_indices()], reverse=True)[self._majority - 1]
-        if index > journal.commit_index and journal.term(index) == self._core.term:
+        membership, core = self._membership, self._core
+        have = [own if v == membership.node_id else core.match_index(v) for v in membership.voters]
+        index = sorted(have, reverse=True)[membership.majority - 1]
+        own_term = journal.term(index) == self._core.term or not self._guards.commit_own_term_only
+        if index > journal.commit_index and own_term:
             self._core.commit_to(index)
 
     # ------------------------------------------------------------ connections and snapshots
 
     def connection_changed(self, peer: str) -> None:
         """What was on its way is lost: go on from what is acknowledged."""
-        self._progress[peer] = Progress()
         match = self._core.match_index(peer)
+        self._start(peer)
         if match:
+            self._core.set_match_index(peer, match)
             self._core.set_next_index(peer, match + 1)
 
     def takes_snapshot(self, peer: str) -> bool:
-        return self._progress[peer].snapshot
+        return self._of(peer).snapshot
 
     def snapshot_failed(self, peer: str) -> None:
-        self._progress[peer].snapshot = False
+        self._of(peer).snapshot = False
+
+    # ------------------------------------------------------------ members that come and go
+
+    def _start(self, peer: str) -> Progress:
+        self._core.set_next_index(peer, self._journal.last_index + 1)
+        self._core.set_match_index(peer, 0)
+        progress = self._progress[peer] = Progress()
+        return progress
+
+    def _of(self, peer: str) -> Progress:
+        return self._progress.get(peer) or self._start(peer)
+
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk."""
+        self._progress.pop(peer, None)
+        self._goals.pop(peer, None)
+        self.heartbeats.forget(peer)
+
+    def caught_up(self, peer: str, now: float) -> bool:
+        """Whether a member that does not vote yet is so near the end that its vote would delay nobody: it got what
+        there was within one election timeout (Ongaro, 2014, section 4.2.1). To be asked again and again."""
+        if not self._core.is_connected(peer) or not self._guards.caught_up_before_voting:
+            return not self._guards.caught_up_before_voting
+        since, goal = self._goals.get(peer, (0.0, -1))
+        in_time = now - since <= self._options.election_min_ms / 1000
+        if goal >= 0 and self._core.match_index(peer) >= goal and in_time:
+            return True
+        if goal < 0 or not in_time:
+            self._goals[peer] = (now, self._journal.last_index)
+        return False

@@ -106,7 +106,8 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         if peer is None:
             self._SyncObj__raftLeader = None
         else:
-            self._SyncObj__raftLeader = self._nodes.get(peer, self._SyncObj__selfNode)
+            own = self._SyncObj__selfNode
+            self._SyncObj__raftLeader = own if peer == own.id else self._node(peer)
 
     @property
     def deadline(self) -> float:
@@ -137,29 +138,41 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
 
     # ------------------------------------------------------------ peers
 
+    def _node(self, peer: str) -> Node:
+        node = self._nodes.get(peer)
+        if node is None:
+            node = self._nodes[peer] = Node(peer)
+        return node
+
     def set_connected(self, peer: str, connected: bool) -> None:
         if connected:
-            self._SyncObj__onNodeConnected(self._nodes[peer])
+            self._SyncObj__onNodeConnected(self._node(peer))
         else:
-            self._SyncObj__onNodeDisconnected(self._nodes[peer])
+            self._SyncObj__onNodeDisconnected(self._node(peer))
 
     def is_connected(self, peer: str) -> bool:
-        return self._nodes[peer] in self._SyncObj__connectedNodes
+        return self._node(peer) in self._SyncObj__connectedNodes
 
     def match_index(self, peer: str) -> int:
-        return int(self._SyncObj__raftMatchIndex.get(self._nodes[peer], 0))
+        return int(self._SyncObj__raftMatchIndex.get(self._node(peer), 0))
 
     def next_index(self, peer: str) -> int:
-        return int(self._SyncObj__raftNextIndex.get(self._nodes[peer], 0))
+        return int(self._SyncObj__raftNextIndex.get(self._node(peer), 0))
 
     def set_match_index(self, peer: str, index: int) -> None:
-        self._SyncObj__raftMatchIndex[self._nodes[peer]] = index
+        self._SyncObj__raftMatchIndex[self._node(peer)] = index
 
     def set_next_index(self, peer: str, index: int) -> None:
-        self._SyncObj__raftNextIndex[self._nodes[peer]] = index
+        self._SyncObj__raftNextIndex[self._node(peer)] = index
 
-    def match_indices(self) -> list[int]:
-        return list(self._SyncObj__raftMatchIndex.values())
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk. It may be connected with that one already, and stays so."""
+        node = self._nodes.get(peer)
+        if node is not None:
+            self._SyncObj__raftMatchIndex.pop(node, None)
+            self._SyncObj__raftNextIndex.pop(node, None)
+            if not self.is_connected(peer):
+                del self._nodes[peer]
 
     # ------------------------------------------------------------ what the library must not do its own way
 

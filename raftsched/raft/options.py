@@ -16,6 +16,8 @@ class RaftOptions:
     # elections
     election_min_ms: int = 1_000  # at least three heartbeats
     election_max_ms: int = 2_000  # above election_min_ms
+    election_lost_min_ms: int = 200  # the leader's connection ended: a reset one is dialled again before this
+    election_lost_max_ms: int = 500  # above election_lost_min_ms
     heartbeat_ms: int = 100
     leader_fallback_ms: int = 0  # 0: twice election_max_ms; no majority heard for so long: step down
     tick_ms: int = 20  # how often timers are looked at
@@ -40,7 +42,11 @@ class RaftOptions:
 
     # snapshots
     snapshot_chunk_bytes: int = 256 * KIB
-    snapshot_retry_ms: int = 5_000  # an unanswered chunk: the transfer starts again
+    snapshot_window_bytes: int = MIB  # per peer, sent and not acknowledged; heartbeats wait behind it in the connection
+    snapshot_bytes_per_s: int = 64 * MIB  # to all peers together; 0: as fast as they take it in
+    snapshot_retry_ms: int = 5_000  # nothing moved for so long: it is offered again
+    snapshot_keep_ms: int = 60_000  # the leader's copy, after its last use
+    snapshot_reserve_bytes: int = 128 * MIB  # left free on the disk by copies and by what is received
     snapshot_dir: Path | None = None  # None: a directory of its own under the system's temporary directory
 
     # transport
@@ -51,15 +57,20 @@ class RaftOptions:
     handshake_ms: int = 5_000
     connect_min_ms: int = 50  # first pause before dialling again; doubled up to connect_max_ms, with jitter
     connect_max_ms: int = 1_000
-    pending_handshakes: int = 64  # connections that have not proved who they are
+    connect_late_ms: int = 2_000  # a node with a higher id dials when it was not dialled for so long
+    pending_handshakes: int = 64  # connections from others that have not proved who they are; the oldest is closed
 
     def __post_init__(self) -> None:
         if not 3 * self.heartbeat_ms <= self.election_min_ms < self.election_max_ms:
             raise ValueError("need 3 * heartbeat_ms <= election_min_ms < election_max_ms")
+        if not self.connect_min_ms < self.election_lost_min_ms < self.election_lost_max_ms:
+            raise ValueError("need connect_min_ms < election_lost_min_ms < election_lost_max_ms")
         if self.entry_max_bytes * 2 > self.append_max_bytes:
             raise ValueError("entry_max_bytes must be at most half of append_max_bytes")
         if self.append_max_bytes * 2 > self.frame_max_bytes:
             raise ValueError("append_max_bytes must be at most half of frame_max_bytes")
+        if not 0 < self.snapshot_chunk_bytes <= min(self.snapshot_window_bytes, self.frame_max_bytes // 2):
+            raise ValueError("need 0 < snapshot_chunk_bytes <= snapshot_window_bytes, at most half of frame_max_bytes")
 
     @property
     def fallback_ms(self) -> int:

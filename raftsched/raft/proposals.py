@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from raftsched.core.commands import Answer
 from raftsched.core.entry import BatchResult
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
+from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
 
 Batch = tuple[int, int, list[bytes]]  # origin, seq, encoded commands
@@ -44,9 +45,10 @@ class _Sealed:
 class Proposer:
     """This node's own proposals."""
 
-    def __init__(self, origin: int, options: RaftOptions) -> None:
+    def __init__(self, origin: int, options: RaftOptions, guards: Guards) -> None:
         self.origin = origin
         self._options = options
+        self._guards = guards
         self._waiting: deque[_Call] = deque()  # have no number yet: were never sent
         self._sealed: dict[int, _Sealed] = {}  # by seq, ascending
         self._seq = 0
@@ -58,7 +60,8 @@ class Proposer:
         """Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
         size = sum(map(len, commands)) + _OVERHEAD
         options = self._options
-        if size > options.entry_max_bytes or len(commands) > options.entry_max_commands:
+        too_large = size > options.entry_max_bytes or len(commands) > options.entry_max_commands
+        if too_large and self._guards.entries_below_batch:
             raise RaftschedError(
                 "too-large",
                 f"{len(commands)} commands of {size} bytes do not fit one entry: at most "

@@ -15,7 +15,8 @@ from typing import Protocol
 import msgspec
 
 from raftsched.clock import Clock
-from raftsched.core.commands import ClusterFormed, Form, OpenLeadership, encode
+from raftsched.core.actions import ClusterFormed, MembersChanged
+from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.model import Meta
 from raftsched.core.tables import Table
@@ -25,15 +26,18 @@ from raftsched.raft.engine import Engine
 from raftsched.raft.formation import Formation
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
+from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals import Intake, Proposer, Reply
-from raftsched.raft.snapshots import Receiver, Sender
-from raftsched.raft.turns import Action, TurnDriver, Writer
-from raftsched.store import SnapshotMeta, Store, TurnResult
+from raftsched.raft.requests import Done, Request
+from raftsched.raft.roster import Roster
+from raftsched.raft.snapshots import Installer, Sender
+from raftsched.raft.stamps import Stamps
+from raftsched.raft.turns import Action, ContainedWriter, TurnDriver, Writer
+from raftsched.store import Store, TurnResult
 
 log = logging.getLogger(__name__)
 
-CLOCK_JUMP_MS = 500  # a wall clock that moved this far against the boot clock was set by somebody
 SUBMIT_TTL_MS = 30_000  # how long a proposal nobody waits for is sent again
 _PROPOSE_BYTES = 2 * 1024 * 1024  # of batches in one message to the leader
 
@@ -49,6 +53,8 @@ _ENGINE = (
     codec.TimeoutNow,
 )
 
+_ANSWERS = (codec.AppendAnswer, codec.VoteAnswer, codec.PreVoteAnswer, codec.Pong)
+
 OnApplied = Callable[[list[EntryResult]], None]
 
 
@@ -61,6 +67,9 @@ class Links(Protocol):
     def wake(self) -> None:
         """Asks for a call of `pump` once the events at hand are dealt with."""
 
+    def members_changed(self) -> None:
+        """Connections are to be opened and closed, not at once but after the events at hand."""
+
 
 class Replica:
     """Engine, journal, turns, proposals, formation and snapshots of one member."""
@@ -72,6 +81,7 @@ class Replica:
         node_id: str,
         peers: dict[str, str],
         http: str,
+        join: bool = False,
         links: Links,
         clock: Clock,
         rng: random.Random,
@@ -85,18 +95,22 @@ class Replica:
         self.node_id = node_id
         self.options = options
         self.guards = guards
-        self.formation = Formation(node_id, peers, http, rng, guards)
-        self._first_records = self.formation.load(store.local, self._read_meta(store))
-        self.journal = Journal(store, options, guards)
-        members = [member for member in self.formation.members if member != node_id]
-        self.engine = Engine(node_id, members, self, self.journal, store.hard_state(), clock, rng, options, guards)
+        self.formation = Formation(node_id, peers, http, rng, guards, join)
+        meta = self._read_meta(store)
+        self._first_records = self.formation.load(store.local, meta)
+        self.membership = Membership(node_id, self.formation.applied_members(meta), guards, meta.members_at)
+        self.journal = Journal(store, options, guards, self.membership)
+        self.engine = Engine(self.membership, self, self.journal, store.hard_state(), clock, rng, options, guards)
+        self.stamps = Stamps(clock)
         self.driver = TurnDriver(
             store, self.journal, writer, guards, clock, on_turn=self._on_turn, on_fatal=self._fatal
         )
-        self.proposer = Proposer(rng.getrandbits(63) or 1, options)
+        self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.intake = Intake(options)
+        side = ContainedWriter(side, self._safely)
         self.sender = Sender(
             store,
+            self.journal,
             snapshot_dir,
             side,
             clock,
@@ -104,12 +118,36 @@ class Replica:
             guards,
             send=links.send,
             failed=self.engine.snapshot_failed,
-            pin=self._pin,
         )
-        self.receiver = Receiver(snapshot_dir, side, guards, complete=self._install, send=links.send)
+        self.installer = Installer(
+            store,
+            self.engine,
+            self.journal,
+            self.driver,
+            snapshot_dir,
+            side,
+            options,
+            guards,
+            send=links.send,
+            hold=self.hold,
+            wake=links.wake,
+            installed=self._installed,
+        )
         self.leading = False
-        self._trusted_ms: int | None = None  # wall clock minus boot clock, when this leadership last trusted it
         self.stopped = False
+        self.roster = Roster(
+            self.engine,
+            self.formation,
+            links,
+            self.stamps,
+            clock,
+            options,
+            guards,
+            origin=self.proposer.origin,
+            is_leading=lambda: self.leading,
+            drop=self._disconnected,
+        )
+        self.changes = self.roster.changes
         self.connections: dict[str, int] = {}  # peer -> number of its newest connection
         self._store = store
         self._links = links
@@ -147,28 +185,18 @@ class Replica:
         commands = [encode(OpenLeadership(epoch=term, leader=self.node_id))]
         if not self.formation.formed:
             commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows())))
-        self._trusted_ms = None
-        return encode_entry(self._stamp_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
+        self.stamps.begin()
+        return encode_entry(self.stamps.now_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
 
-    # ------------------------------------------------------------ the log's time
+    def log_ms(self) -> int:
+        return self.stamps.shown_ms()
 
-    def trust_clock(self) -> None:
-        """The wall clock of this moment was compared with the others'."""
-        self._trusted_ms = self._clock.wall_ms() - self._clock.boot_ms()
-
-    def _stamp_ms(self) -> int:
-        """The time of a new entry. After a jump the wall clock goes on from where it was until it is trusted again."""
-        wall, boot = self._clock.wall_ms(), self._clock.boot_ms()
-        if self._trusted_ms is not None and abs(wall - boot - self._trusted_ms) > CLOCK_JUMP_MS:
-            return boot + self._trusted_ms
-        return wall
+    def heard_log_ms(self, now_ms: int) -> None:
+        self.stamps.heard(now_ms)
 
     def need_snapshot(self, peer: str) -> None:
         log.info("%s needs a snapshot: its next entry is compacted away", peer)
-        self.sender.begin(peer, self.engine.term, self.journal.applied_index, self.journal.first_index)
-
-    def _pin(self, index: int | None) -> None:
-        self.journal.pinned_index = index
+        self.sender.begin(peer, self.engine.term)
 
     # ------------------------------------------------------------ input
 
@@ -182,16 +210,18 @@ class Replica:
 
     def _connected(self, hello: codec.Hello, connection: int) -> None:
         self.connections[hello.node] = connection
+        self.roster.connected(hello)
         self._known(hello)
         self.sender.finished(hello.node)
         self.engine.connected(hello.node)
 
     def disconnected(self, peer: str, connection: int) -> None:
         if self.connections.get(peer) == connection:
-            del self.connections[peer]
             self._safely(partial(self._disconnected, peer))
 
     def _disconnected(self, peer: str) -> None:
+        self.connections.pop(peer, None)
+        self.roster.disconnected(peer)
         self.formation.disconnected(peer)
         self.engine.disconnected(peer)
         self.sender.finished(peer)
@@ -203,6 +233,8 @@ class Replica:
         self._safely(partial(self._receive, peer, frame))
 
     def _receive(self, peer: str, frame: codec.Frame) -> None:
+        if isinstance(frame, _ANSWERS) and not self.roster.counts(peer):
+            return
         if isinstance(frame, _ENGINE):
             self.engine.receive(peer, frame)
             if isinstance(frame, codec.AppendAnswer) and not self.engine.takes_snapshot(peer):
@@ -214,8 +246,12 @@ class Replica:
             case codec.ProposeRefused():
                 if frame.term == self.engine.term:
                     self._retry_at = self._clock.monotonic() + self.options.heartbeat_ms / 1000
-            case codec.SnapshotChunk():
-                self._on_chunk(peer, frame)
+            case codec.SnapshotOffer() | codec.SnapshotChunk():
+                self.installer.receive(peer, frame)
+            case codec.ChangeMembers() | codec.TransferLeadership():
+                self.roster.asked(peer, frame)
+            case codec.Answered():
+                self.roster.answered(frame)
             case codec.SnapshotAnswer():
                 self.sender.answered(peer, frame)
             case codec.Hello() if frame.node == peer:
@@ -231,7 +267,9 @@ class Replica:
         now = self._clock.monotonic()
         self.engine.tick()
         self.sender.tick()
+        self.installer.tick()
         self.proposer.expire(now)
+        self.roster.tick()
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self.proposer.rerouted()
@@ -264,8 +302,9 @@ class Replica:
         self.stopped = True
         self.driver.stopped = True
         self.sender.cancel()
-        self.receiver.discard()
+        self.installer.cancel()
         self.proposer.stop(NoLeader("This node is stopping."))
+        self.roster.requests.stop()
 
     # ------------------------------------------------------------ the end of a loop iteration
 
@@ -277,12 +316,22 @@ class Replica:
         self._follow_role()
         self._forward()
         engine = self.engine
-        if not self.driver.busy and self.intake and engine.is_leader:
-            engine.append(encode_entry(self._stamp_ms(), self.intake.take()))
+        waits = self._answers_due()
+        if not waits and not self.driver.busy and self.intake and engine.is_leader and not self.changes.handing_over:
+            engine.append(encode_entry(self.stamps.now_ms(), self.intake.take()))
         if engine.is_leader:
-            engine.replicate(more_soon=bool(self.intake))
-        if self.driver.pump() and not self.driver.busy:
+            engine.replicate(more_soon=bool(self.intake) and not self.changes.handing_over)
+            self.changes.pump()
+        if not waits and self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
+
+    def _answers_due(self) -> bool:
+        """Leader on a slow disk: a turn has ended here, and by now the followers' turns for the same entry as well. The
+        next turn waits a little for their answers, and so applies what they commit: whoever waits for that would have
+        to wait for the flush of one more turn. The tick looks again at the latest."""
+        journal = self.journal
+        unanswered = journal.durable_index > journal.commit_index
+        return unanswered and bool(self.intake) and self.engine.is_leader and self.driver.ended_lately()
 
     def _follow_role(self) -> None:
         engine = self.engine
@@ -291,6 +340,7 @@ class Replica:
             return
         if not engine.is_leader or role[0] != self._role[0]:
             self.leading = False
+            self.changes.lost()
             self.sender.cancel()
             if self.intake:
                 self.intake.clear()
@@ -311,6 +361,8 @@ class Replica:
         if route != self._route:
             self._route = route
             proposer.rerouted()
+            self.roster.requests.rerouted()
+        self.roster.forward(leader)
         if not proposer.waiting or self._retry_at is not None:
             return
         if leader == self.node_id:
@@ -341,12 +393,13 @@ class Replica:
         for entry in result.applied:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:
                 self.leading = True
-            if any(isinstance(action, ClusterFormed) for action in entry.actions):
-                self.formation.read_members(self._read_meta(self._store))
+            if any(isinstance(action, ClusterFormed | MembersChanged) for action in entry.actions):
+                self._read_members()
             for batch in entry.batches:
                 if batch.origin == self.proposer.origin:
                     self.proposer.applied(batch)
         if result.applied:
+            self.roster.applied()
             self._tell_applied(result.applied)
         if self.leading != led:
             self._tell_role()
@@ -354,6 +407,19 @@ class Replica:
     def _tell_applied(self, entries: list[EntryResult]) -> None:
         for on_applied in self._on_applied:
             self._call(partial(on_applied, entries))
+
+    # ------------------------------------------------------------ members
+
+    def _read_members(self, *, log_gone: bool = False) -> None:
+        meta = self._read_meta(self._store)
+        self.formation.formed_as(meta)
+        self.membership.reset(meta.members, meta.members_at, log_gone=log_gone)
+
+    def request(self, frame: Request, timeout: float, done: Done) -> None:
+        """Asks the leader. Raises Overloaded, NoLeader when stopped."""
+        if self.stopped:
+            raise NoLeader("This node has stopped.")
+        self.roster.request(frame, timeout, done)
 
     # ------------------------------------------------------------ formation
 
@@ -373,55 +439,12 @@ class Replica:
 
     # ------------------------------------------------------------ snapshots
 
-    def _on_chunk(self, peer: str, m: codec.SnapshotChunk) -> None:
-        engine = self.engine
-        if m.term < engine.term:
-            self._links.send(peer, codec.AppendAnswer(engine.term, 0, False, False))
-            return
-        engine.follow(peer, m.term)
-        if engine.installing:
-            return
-        if not self._has_snapshot(peer, m.index, m.snapshot_term):
-            self.receiver.chunk(peer, m)
-
-    def _has_snapshot(self, peer: str, index: int, term: int) -> bool:
-        """True when this node has all that a snapshot holds: its sender is told where to go on."""
-        engine, journal = self.engine, self.journal
-        if not self.guards.snapshot_never_rewinds:
-            return False
-        if index > journal.commit_index:
-            if journal.term(index) != term:
-                return False
-            engine.commit_to(index)  # a snapshot holds what is committed, and here is the same entry
-        answer = codec.AppendAnswer(engine.term, journal.commit_index + 1, True, False)
-        self.hold(lambda: self._answer(peer, answer))
-        return True
-
-    def _answer(self, peer: str, frame: codec.Frame) -> None:
-        self._links.send(peer, frame)
-
-    def _install(self, peer: str, path: Path, meta: SnapshotMeta) -> None:
-        if self._has_snapshot(peer, meta.index, meta.term):  # entries went on while it was on its way
-            path.unlink(missing_ok=True)
-            return
-        self.engine.installing = True
-
-        def job() -> None:
-            self._store.install(path, meta)
-            path.unlink(missing_ok=True)
-
-        self.driver.exclusive(job, lambda _: self._installed(peer, meta))
-        self._links.wake()
-
-    def _installed(self, peer: str, meta: SnapshotMeta) -> None:
-        log.info("%s loaded a snapshot of entry %d from %s", self.node_id, meta.index, peer)
-        self.journal.reset(meta)
-        self.engine.installed(peer)
-        self.formation.read_members(self._read_meta(self._store))
+    def _installed(self) -> None:
+        """Another state is in place of what was applied here."""
+        self._read_members(log_gone=True)
         if self.guards.jumped_proposals_answered:
             self.proposer.jumped()
         self._tell_applied([])  # state changed without entries
-        self._links.wake()
 
     # ------------------------------------------------------------ containment
 

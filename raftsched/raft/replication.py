@@ -44,7 +44,7 @@ def verify(
         found = journal.term(prev_index)
         if found is None:
             return Verdict(False, journal.last_index + 1, None, 0, [])
-        if found != prev_term:
+        if found != prev_term and guards.previous_entry_compared:
             return Verdict(False, _start_of_term(journal, prev_index, found, floor, guards), None, 0, [])
     verified = prev_index + len(entries)
     first = prev_index + 1
@@ -78,10 +78,14 @@ class Progress:
     probing: bool = True  # one message at a time until one matched
     asked: bool = False  # a probe is on its way
     lowest: int | None = None  # lowest start a follower asked for since something matched
-    told_commit: int = 0
+    told_commit: int = 0  # what it can have taken of the commit index
     inflight: deque[tuple[int, int]] = field(default_factory=deque)  # (last index, bytes)
     inflight_bytes: int = 0
     snapshot: bool = False  # a snapshot is being prepared or sent
+
+    def told(self, commit: int, last_index: int) -> None:
+        """The commit index went out in a message up to `last_index`; the follower takes it as far as that only."""
+        self.told_commit = max(self.told_commit, min(commit, last_index))
 
     def sent(self, last_index: int, size: int) -> None:
         self.inflight.append((last_index, size))

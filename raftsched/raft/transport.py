@@ -29,6 +29,7 @@ from raftsched.raft.options import RaftOptions
 log = logging.getLogger(__name__)
 
 _HELLO_MAX_BYTES = 64 * 1024
+_REASON_CHARS = 400  # of a refusal: it may quote a stranger
 _LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers proves nothing
 
 
@@ -105,6 +106,11 @@ class Link(asyncio.Protocol):
         address = self._transport.get_extra_info("peername") if self._transport else None
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a connection"
 
+    @property
+    def _host(self) -> str:
+        """Whose next connection comes from another port, and has the same to say."""
+        return self.name.rpartition(":")[0] or self.name
+
     def send(self, data: bytes) -> bool:
         """Gathers what one loop iteration sends; False when the connection is gone or too slow."""
         if self._transport is None or self._transport.is_closing():
@@ -134,23 +140,33 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def refuse(self, reason: str) -> None:
-        self._owner.log_once(f"connection with {self.name} refused: {reason}")
+    def end(self) -> None:
+        """When all that was sent is out."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse(self, reason: str, *, quiet: bool = False) -> None:
+        reason = reason[:_REASON_CHARS]
+        if not quiet:
+            self._owner.log_once(f"connection with {self.name} refused: {reason}", f"{self._host} {reason}")
         if self._transport is not None:
             self._flush()
-            self._transport.write(codec.encode(codec.Refused(reason)))
+            self._transport.write(codec.encode(codec.Refused(reason, quiet)))
             self._transport.close()
 
     # ------------------------------------------------------------ handshake
 
     def _introduce(self, to: str) -> None:
         hello = self._owner.hello()
-        self._mine = msgspec.structs.replace(hello, to=to, nonce=secrets.token_bytes(32))
+        self._mine = msgspec.structs.replace(hello, to=to, nonce=self._owner.nonce(32))
         self.send(codec.encode(self._mine))
 
     def _shake(self, frame: codec.Frame) -> None:
         if isinstance(frame, codec.Refused):
-            self._owner.log_once(f"{self.name} refuses this node: {frame.reason[:400]!r}")
+            if not frame.quiet:
+                reason = frame.reason[:_REASON_CHARS]
+                self._owner.log_once(f"{self.name} refuses this node: {reason!r}", f"{self._host} {reason}")
             self.close()
         elif self.expected is None:
             self._shake_accepted(frame)
@@ -172,10 +188,10 @@ class Link(asyncio.Protocol):
         elif isinstance(frame, codec.Proof) and self._theirs is not None and self._mine is not None:
             if not owner.verifies(frame, proof(owner.key, b"dial", self._theirs, self._mine)):
                 self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
-            elif self._theirs.node >= owner.node_id:
-                self.refuse(f"{self._theirs.node!r} must not dial {owner.node_id!r}: the lower node id dials")
             elif (reason := owner.refusal(self._theirs)) is not None:
                 self.refuse(reason)
+            elif owner.dials(self._theirs.node):
+                self.refuse(f"{owner.node_id!r} dials {self._theirs.node!r}, not the other way round", quiet=True)
             else:
                 self.send(codec.encode(codec.Welcome()))
                 self._open(self._theirs)
@@ -192,8 +208,7 @@ class Link(asyncio.Protocol):
             if not owner.verifies(frame, proof(owner.key, b"accept", self._mine, self._theirs)):
                 self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
             elif (reason := owner.refusal(self._theirs)) is not None:
-                if owner.foreign(self._theirs):  # who we are is news to the other side as well, and it wants proof
-                    self._prove()
+                self._prove()  # who we are is news to the other side as well, and it wants proof
                 self.refuse(reason)
             else:
                 self._proven = True
@@ -232,6 +247,7 @@ class Transport:
         on_connected: Callable[[codec.Hello, int], None],
         on_disconnected: Callable[[str, int], None],
         on_frame: Callable[[str, int, codec.Frame], None],
+        nonce: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self.node_id = node_id
         self.key = key
@@ -240,6 +256,7 @@ class Transport:
         self.refusal = refusal
         self.foreign = foreign
         self.on_frame = on_frame
+        self.nonce = nonce
         self.now = clock.monotonic
         self._bind = bind
         self._rng = rng
@@ -248,37 +265,56 @@ class Transport:
         self._on_disconnected = on_disconnected
         self._server: asyncio.Server | None = None
         self._links: dict[str, Link] = {}
-        self._all: set[Link] = set()
+        self._all: dict[Link, None] = {}  # in the order they were opened
         self._number = 0
-        self._dialers: list[asyncio.Task[None]] = []
+        self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._told: dict[str, float] = {}
         self._ticked_at = self.now()
         self._stopping = False
 
-    async def start(self, addresses: dict[str, str]) -> None:
-        """Listens and dials every peer above this node. Raises StartupError when the port cannot be had."""
+    async def start(self) -> None:
+        """Listens; `set_peers` dials. Raises StartupError when the port cannot be had."""
         loop = asyncio.get_running_loop()
         try:
             if isinstance(self._bind, socket.socket):
-                self._server = await loop.create_server(self._accept, sock=self._bind)
+                self._server = await loop.create_server(self._accept, sock=self._bind, start_serving=False)
             else:
                 host, port = split_address(self._bind)
-                self._server = await loop.create_server(self._accept, host, port)
+                self._server = await loop.create_server(self._accept, host, port, start_serving=False)
+            await self._server.start_serving()  # a step of its own: who is cancelled in it can still close the server
         except OSError as error:
             raise StartupError(
                 f"The raft address {self._bind} cannot be listened on: {error.strerror or error}."
             ) from None
-        for peer, address in sorted(addresses.items()):
-            if peer > self.node_id:
-                self._dialers.append(loop.create_task(self._dial(peer, *split_address(address))))
+
+    def set_peers(self, addresses: dict[str, str]) -> None:
+        """Whom to be connected with, id -> host:port. The lower id dials; the higher one does when nothing came of it
+        for a while: the other may not know of it yet."""
+        wanted = set(addresses.items())
+        for key in [key for key in self._dialers if key not in wanted]:
+            self._dialers.pop(key).cancel()
+        for peer, address in sorted(wanted - self._dialers.keys()):
+            task = asyncio.get_running_loop().create_task(self._dial(peer, *split_address(address)))
+            self._dialers[peer, address] = task
+
+    def dials(self, peer: str) -> bool:
+        """Whether it is up to this node to dial that one."""
+        return peer > self.node_id and any(known == peer for known, _ in self._dialers)
+
+    def drop(self, peer: str) -> None:
+        """Closes the link with a peer when what was sent is out; it may be made again when it is not refused."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.end()
 
     async def stop(self) -> None:
         """Closes everything; idempotent."""
         self._stopping = True
-        for task in self._dialers:
+        dialers = list(self._dialers.values())
+        for task in dialers:
             task.cancel()
-        if self._dialers:
-            await asyncio.gather(*self._dialers, return_exceptions=True)
+        if dialers:
+            await asyncio.gather(*dialers, return_exceptions=True)
         if self._server is not None:
             self._server.close()
         elif isinstance(self._bind, socket.socket):
@@ -290,6 +326,10 @@ class Transport:
             await asyncio.gather(*(link.closed for link in links))
         if self._server is not None:
             await self._server.wait_closed()
+
+    def peers(self) -> list[str]:
+        """Who is connected."""
+        return list(self._links)
 
     def is_connected(self, peer: str) -> bool:
         return peer in self._links
@@ -323,13 +363,13 @@ class Transport:
     def verifies(self, frame: codec.Proof, expected: bytes) -> bool:
         return hmac.compare_digest(frame.mac, expected) or not self._guards.peers_authenticated
 
-    def log_once(self, line: str) -> None:
+    def log_once(self, line: str, about: str) -> None:
         """A peer that tries again and again is worth one line a minute."""
         now = self.now()
-        if now - self._told.get(line, float("-inf")) > 60:
+        if now - self._told.get(about, float("-inf")) > 60:
             if len(self._told) > 1_000:
                 self._told.clear()
-            self._told[line] = now
+            self._told[about] = now
             log.warning("%s", line)
 
     # ------------------------------------------------------------ links
@@ -338,10 +378,12 @@ class Transport:
         return Link(self, None)
 
     def opened(self, link: Link) -> None:
-        self._all.add(link)
-        waiting = sum(1 for other in self._all if other.peer is None)
-        if self._stopping or waiting > self.options.pending_handshakes:
+        self._all[link] = None
+        waiting = [other for other in self._all if other.peer is None and other.expected is None]
+        if self._stopping:
             link.close()
+        elif len(waiting) > self.options.pending_handshakes:
+            waiting[0].close()  # who is silent makes room: a member needs a moment only, and must get in
 
     def welcomed(self, link: Link, hello: codec.Hello) -> None:
         self._number += 1
@@ -354,7 +396,7 @@ class Transport:
         self._on_connected(hello, link.number)
 
     def lost(self, link: Link) -> None:
-        self._all.discard(link)
+        self._all.pop(link, None)
         if link.peer is None:
             return
         if self._links.get(link.peer) is link:
@@ -366,6 +408,10 @@ class Transport:
         loop, options = asyncio.get_running_loop(), self.options
         pause = options.connect_min_ms / 1000
         while True:
+            if peer < self.node_id:
+                await asyncio.sleep(options.connect_late_ms / 1000 * self._rng.uniform(0.75, 1.25))
+                if peer in self._links:
+                    continue
             link: Link | None = None
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(options.handshake_ms / 1000):

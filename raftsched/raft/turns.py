@@ -9,12 +9,15 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from raftsched.clock import Clock
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
 from raftsched.store.turn import Turn, TurnResult
+
+SLOW_TURN_S = 0.005  # most of such a turn is the disk's
 
 Action = Callable[[], None]
 Done = Callable[[Any, BaseException | None], None]
@@ -24,10 +27,11 @@ class Writer(Protocol):
     """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop."""
 
     def submit(self, job: Callable[[], Any], done: Done) -> None: ...
+    def close(self) -> None: ...
 
 
 class InlineWriter:
-    """Runs a job at once: for tests and for the simulator."""
+    """Runs a job at once: for tests."""
 
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         try:
@@ -36,6 +40,9 @@ class InlineWriter:
             done(None, error)
         else:
             done(result, None)
+
+    def close(self) -> None:
+        """Nothing is ever under way."""
 
 
 class ThreadWriter:
@@ -74,6 +81,20 @@ class ThreadWriter:
                 return
 
 
+class ContainedWriter:
+    """A writer whose results come in through `safely`, like everything else that comes in."""
+
+    def __init__(self, writer: Writer, safely: Callable[[Action], None]) -> None:
+        self._writer = writer
+        self._safely = safely
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        self._writer.submit(job, lambda result, error: self._safely(partial(done, result, error)))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class TurnStore(Protocol):
     def run_turn(self, turn: Turn) -> TurnResult: ...
 
@@ -104,7 +125,13 @@ class TurnDriver:
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.busy = False
         self.busy_since_ms: int | None = None  # boot clock
+        self._began_at = self._ended_at = clock.monotonic()  # of the newest job, seconds
         self.stopped = False
+
+    def ended_lately(self) -> bool:
+        """The newest turn was a slow one and ended less than half of its own length ago."""
+        took = self._ended_at - self._began_at
+        return not self.busy and took >= SLOW_TURN_S and self._clock.monotonic() - self._ended_at < took / 2
 
     def hold(self, action: Action) -> None:
         """Calls `action` once everything changed so far is durable; at once when there is nothing to wait for."""
@@ -138,6 +165,7 @@ class TurnDriver:
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.busy = True
         self.busy_since_ms = self._clock.boot_ms()
+        self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
     def _turned(self, turn: Turn, result: TurnResult | None) -> None:
@@ -148,6 +176,7 @@ class TurnDriver:
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False
         self.busy_since_ms = None
+        self._ended_at = self._clock.monotonic()
         if self.stopped:
             return
         if error is not None and self._guards.stop_on_apply_error:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from raftsched.clock import SystemClock
 from raftsched.core.commands import Barrier, encode
 from raftsched.raft import Raft, RaftOptions
+from raftsched.raft.turns import Done, ThreadWriter, Writer
 from raftsched.store import Store
 
 FAST = RaftOptions(
@@ -38,7 +41,14 @@ def address_of(sock: socket.socket) -> str:
 
 
 class Cluster:
-    def __init__(self, directory: Path, names: str = "abc", options: RaftOptions = FAST) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        names: str = "abc",
+        options: RaftOptions = FAST,
+        writers: Callable[[Callable[..., object], str], Writer] = ThreadWriter,
+    ) -> None:
+        self.writers = writers
         self.directory = directory
         self.options = options
         self.sockets = {name: listening() for name in names}
@@ -73,6 +83,7 @@ class Cluster:
                 f"127.0.0.1:80{ord(name)}",
                 options=self.options,
                 on_fatal=self.fatal.append,
+                writers=self.writers,
             )
             self.nodes[name] = node
             await node.start()
@@ -85,6 +96,45 @@ class Cluster:
     async def leader(self) -> Raft:
         await until(lambda: any(node.leading for node in self.nodes.values()))
         return next(node for node in self.nodes.values() if node.leading)
+
+
+class SlowDisks:
+    """Writers whose turns, once `slow`, end only when they are released: the writer threads really wait."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self._held: list[threading.Event] = []
+
+    def __call__(self, post: Callable[..., object], name: str) -> Writer:
+        return _SlowWriter(self, post, name)
+
+    def waiting(self) -> list[threading.Event]:
+        """Turns under way."""
+        self._held = [turn for turn in self._held if not turn.is_set()]
+        return self._held
+
+    def hold(self) -> threading.Event:
+        turn = threading.Event()
+        self._held.append(turn)
+        return turn
+
+    def restore(self) -> None:
+        self.slow = False
+        for turn in self._held:
+            turn.set()
+
+
+class _SlowWriter(ThreadWriter):
+    def __init__(self, disks: SlowDisks, post: Callable[..., object], name: str) -> None:
+        super().__init__(post, name)
+        self._disks = disks
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        if self._disks.slow:
+            turn = self._disks.hold()
+            super().submit(lambda: (job(), turn.wait())[0], done)
+        else:
+            super().submit(job, done)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raftsched.raft import codec
+from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
-from raftsched.raft.turns import InlineWriter
+from raftsched.raft.turns import Done, InlineWriter
 from tests.support.raft_replica import numbers, unique
 from tests.support.raft_store import MemoryStore
 
@@ -27,12 +29,58 @@ OPTIONS = RaftOptions(
     keep_entries=20,
     memory_max_entries=30,
     snapshot_chunk_bytes=2_000,
+    snapshot_window_bytes=8_000,
     snapshot_retry_ms=1_000,
+    snapshot_keep_ms=3_000,
+    snapshot_reserve_bytes=0,
 )
 
 
 class Violation(AssertionError):
     """Something that must never happen did."""
+
+
+class Thread:
+    """A writer of a node: one job after another, each done after a while, and known to be so another while later."""
+
+    def __init__(self, node: Node, delays: list[float]) -> None:
+        self._node = node
+        self._delays = delays
+        self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
+        self._outcomes: deque[Callable[[], None]] = deque()
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        self._jobs.append((job, done))
+        if len(self._jobs) == 1:
+            self._begin()
+
+    def close(self) -> None:
+        """A node that is killed closes nothing."""
+
+    def _begin(self) -> None:
+        net = self._node.net
+        net.at(net.rng.choice(self._delays) * net.slowness.get(self._node.name, 1.0), self._run)
+
+    def _run(self) -> None:
+        net = self._node.net
+        if not self._node.alive:
+            return
+        job, done = self._jobs[0]
+        InlineWriter().submit(job, lambda result, error: self._outcomes.append(partial(done, result, error)))
+        net.at(net.rng.choice([0.0, 0.001, 0.01]), self._finish)
+        self._jobs.popleft()
+        if self._jobs:
+            self._begin()
+
+    def _finish(self) -> None:
+        node = self._node
+        if not node.alive:
+            return
+        if node.paused:
+            node.net.at(0.05, self._finish)
+            return
+        self._outcomes.popleft()()
+        node.wake()
 
 
 class Node:
@@ -45,6 +93,8 @@ class Node:
         self.paused_until = 0.0
         self.inbox: list[tuple[str, int, codec.Frame]] = []
         self._awake = False
+        snapshots.clear(net.directory / name)
+        net.stores[name].fresh.clear()
         self.replica = Replica(
             store=net.stores[name],  # type: ignore[arg-type]
             node_id=name,
@@ -53,10 +103,10 @@ class Node:
             links=self,
             clock=net,
             rng=random.Random(net.rng.random()),
-            options=net.options,
+            options=net.options_of[name],
             guards=net.guards,
-            writer=self,
-            side=self,
+            writer=Thread(self, [0.0005, 0.002, 0.02]),
+            side=Thread(self, [0.0005, 0.002, 0.02, 0.1]),
             snapshot_dir=net.directory / name,
             on_fatal=self._fatal,
         )
@@ -78,32 +128,23 @@ class Node:
     def send(self, peer: str, frame: codec.Frame) -> bool:
         return self.net.send(self.name, peer, frame)
 
+    def members_changed(self) -> None:
+        self.wake()
+
     def wake(self) -> None:
         if not self._awake:
             self._awake = True
             self.net.at(0.0, self._pump)
 
-    # ---- Writer
-
-    def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        """On the disk after a while, and known to be so another while later."""
-        outcome: list[tuple[Any, BaseException | None]] = []
-
-        def write() -> None:
-            if self.alive:
-                InlineWriter().submit(job, lambda result, error: outcome.append((result, error)))
-                self.net.at(self.net.rng.choice([0.0, 0.001, 0.01]), finish)
-
-        def finish() -> None:
-            if not self.alive:
-                return
-            if self.paused:
-                self.net.at(0.05, finish)
-                return
-            done(*outcome[0])
-            self.wake()
-
-        self.net.at(self.net.rng.choice([0.0005, 0.002, 0.02]) * self.net.slowness.get(self.name, 1.0), write)
+    @property
+    def snapshot_phase(self) -> str:
+        """What this node does about a snapshot now."""
+        replica = self.replica
+        if replica.engine.installing:
+            return "swapping"
+        if replica.installer.incoming is not None:
+            return "preparing" if replica.installer.incoming.complete else "receiving"
+        return replica.sender.phase
 
     # ---- life
 
@@ -144,6 +185,7 @@ class Net:
         self.names = names
         self.guards = guards
         self.options = options
+        self.options_of = dict.fromkeys(names, options)  # a node's own from its next start on
         self.directory = directory
         self.now = 1000.0
         self.stores = {name: MemoryStore() for name in names}
@@ -157,7 +199,10 @@ class Net:
         self.acknowledged: set[int] = set()
         self.asked = 0
         self.faults = 0
-        self.slowness: dict[str, float] = {}  # factor on the time a turn takes
+        self.slowness: dict[str, float] = {}  # factor on the time that a job of a writer takes
+        self._hunts: list[tuple[str, Callable[[str], None], float]] = []  # phase, whom to tell, until when
+        self.phases: Counter[str] = Counter()  # of snapshots, in which a fault hit
+        self.on_send: Callable[[str, str, codec.Frame], None] | None = None
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
         self._connection = 0
@@ -189,6 +234,8 @@ class Net:
             when, _, call, args = heapq.heappop(self._events)
             self.now = max(self.now, when)
             call(*args)
+            if self._hunts:
+                self._look()
             if until is not None and until():
                 return True
         self.now = max(self.now, end)
@@ -230,6 +277,8 @@ class Net:
         number = self.links.get(self.pair(a, b))
         if number is None:
             return False
+        if self.on_send is not None:
+            self.on_send(a, b, frame)
         body = codec.payload(frame)
         when = max(self.arrivals.get((a, b), 0.0), self.now + self.rng.choice([0.0003, 0.001, 0.003, 0.02, 0.05]))
         self.arrivals[a, b] = when
@@ -270,9 +319,25 @@ class Net:
         if node is None:
             return
         node.alive = False
+        for unfinished in ("send-1.snap", "receive-1-00.snap"):
+            (self.directory / name / unfinished).write_bytes(b"half")
         for other in self.names:
             if other != name:
                 self.disconnect(name, other)
+
+    def hunt(self, phase: str, caught: Callable[[str], None], patience: float) -> None:
+        """Calls `caught` with the first node that is in this phase of a snapshot after any event."""
+        self._hunts.append((phase, caught, self.now + patience))
+
+    def _look(self) -> None:
+        hunts, self._hunts = self._hunts, []
+        for phase, caught, until in hunts:
+            names = [name for name, node in self.nodes.items() if node.snapshot_phase == phase]
+            if names:
+                self.phases[phase] += 1
+                caught(self.rng.choice(names))
+            elif self.now < until:
+                self._hunts.append((phase, caught, until))
 
     def partition(self, a: str, b: str, notice: float | None = None) -> None:
         """Nothing passes from now on; the ends notice after `notice` seconds."""
@@ -322,6 +387,8 @@ class Net:
         """After calm: everybody has everything, nothing acknowledged is lost or doubled."""
         for name, store in self.stores.items():
             self.check_applied(name)
+            if store.damaged:
+                raise Violation(f"{name} received {store.damaged} snapshots that were none")
             found = [n for _, data in store.history.values() for n in numbers(data)]
             lost = self.acknowledged - set(found)
             if lost:

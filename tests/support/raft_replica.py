@@ -11,7 +11,7 @@ import msgspec
 
 from raftsched.core.commands import RunNow, encode
 from raftsched.core.entry import decode_entry, encode_entry
-from raftsched.raft import codec
+from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
@@ -47,8 +47,11 @@ class ManualWriter:
 
     def run(self) -> None:
         while self.jobs:
-            job, done = self.jobs.pop(0)
-            InlineWriter().submit(job, done)
+            self.run_one()
+
+    def run_one(self) -> None:
+        job, done = self.jobs.pop(0)
+        InlineWriter().submit(job, done)
 
 
 def unique(number: int, size: int = 0) -> bytes:
@@ -128,6 +131,9 @@ class Solo:
         self.sent.append((peer, codec.decode(codec.payload(frame))))
         return True
 
+    def members_changed(self) -> None:
+        self.wake()
+
     def wake(self) -> None:
         self._awake = True
 
@@ -187,6 +193,8 @@ class Solo:
     def crash(self, tmp_path: Path, guards: Guards = ALL) -> Solo:
         """Kill -9: another replica over what the disk has."""
         self.replica.stopped = True
+        self.store.fresh.clear()
+        snapshots.clear(tmp_path)
         return Solo(tmp_path, guards, node=self.node, store=self.store, clock=self.clock)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from raftsched.core.apply import Applier
 from raftsched.core.tables import Table
-from raftsched.store import LogEntry, SnapshotMeta, Turn, TurnResult
+from raftsched.store import Fresh, LogEntry, SnapshotMeta, Turn, TurnResult
+from raftsched.store.records import MARK_EVERY
 
 
 class MemoryView:
@@ -54,12 +55,31 @@ class MemoryStore:
         self.applied_twice: list[int] = []
         self.fail: Exception | None = None  # raised by the next turn that applies something
         self.verify = True
+        self.damaged = 0  # snapshots that were not what they should be
+        self._prepared = 0
+        self.fresh: dict[Fresh, tuple[dict[Table, dict[bytes, bytes]], dict[int, tuple[int, bytes]]]] = {}
 
     # ---- reads
 
     @property
     def commit_index(self) -> int:
         return self.commit
+
+    @property
+    def log_marks(self) -> list[tuple[int, int]]:
+        return self._marked()[0]
+
+    @property
+    def log_bytes(self) -> int:
+        return self._marked()[1]
+
+    def _marked(self) -> tuple[list[tuple[int, int]], int]:
+        marks, size = [], 0
+        for index in sorted(self.log):
+            if index % MARK_EVERY == 0:
+                marks.append((index, size))
+            size += len(self.log[index][1])
+        return marks, size
 
     def local(self, name: str) -> bytes | None:
         return self.own.get(name)
@@ -130,19 +150,35 @@ class MemoryStore:
 
     # ---- snapshots
 
+    def size_bytes(self) -> int:
+        return 0
+
     def copy(self, target: Path) -> SnapshotMeta:
         raw = pickle.dumps((self.tables, self.history))
         target.write_bytes(raw)
         return SnapshotMeta(self.applied_index, self.applied_term, len(raw), hashlib.sha256(raw).digest())
 
-    def install(self, source: Path, meta: SnapshotMeta) -> None:
+    def prepare(self, source: Path, meta: SnapshotMeta) -> Fresh:
         raw = source.read_bytes()
-        if self.verify:
-            if meta.index <= self.applied_index:
-                raise ValueError(f"snapshot at {meta.index} is not newer than {self.applied_index}")
-            if hashlib.sha256(raw).digest() != meta.sha256:
-                raise ValueError("snapshot file is damaged")
-        self.tables, self.history = pickle.loads(raw)
+        if self.verify and (len(raw), hashlib.sha256(raw).digest()) != (meta.size, meta.sha256):
+            self.damaged += 1
+            raise ValueError("snapshot file is damaged")
+        source.unlink()
+        self._prepared += 1
+        fresh = Fresh(Path(f"fresh-{self._prepared}"), meta)
+        self.fresh[fresh] = pickle.loads(raw)
+        return fresh
+
+    def discard(self, fresh: Fresh) -> None:
+        self.fresh.pop(fresh, None)
+
+    def swap(self, fresh: Fresh) -> None:
+        meta = fresh.meta
+        if self.verify and meta.index <= self.applied_index:
+            raise ValueError(f"snapshot at {meta.index} is not newer than {self.applied_index}")
+        if fresh not in self.fresh:
+            raise ValueError("the snapshot was taken or discarded before")
+        self.tables, self.history = self.fresh.pop(fresh)
         self.log = {}
         self.base = (meta.index, meta.term)
         self.applied_index, self.applied_term = self.base

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,29 @@ def test_every_node_takes_proposals_and_all_agree(tmp_path: Path) -> None:
             assert {p.http for p in peers} <= {f"127.0.0.1:80{ord(n)}" for n in "abc"}
             await until(lambda: all(p.clock_offset_ms is not None for p in leader.peers()))
             assert all(abs(p.clock_offset_ms or 0) < 5_000 for p in leader.peers())
+
+    asyncio.run(scenario())
+
+
+def test_a_read_behind_a_barrier_sees_what_was_acknowledged_elsewhere(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            for node in cluster.nodes.values():
+                for _ in range(5):
+                    await leader.propose([BARRIER])
+                    acknowledged = leader.applied_index
+                    await node.barrier()
+                    assert node.applied_index >= acknowledged
+            before = leader.last_index
+            await asyncio.gather(*(node.barrier() for node in cluster.nodes.values() for _ in range(200)))
+            assert leader.last_index - before <= 6, "all that wait on a node share one"
+            quorum = [n for n in cluster.nodes if n != leader.node_id]
+            for name in quorum:
+                await cluster.stop(name)
+            with pytest.raises(NoLeader):
+                await leader.barrier(0.5)
 
     asyncio.run(scenario())
 
@@ -194,8 +219,6 @@ def test_a_bad_configuration_stops_the_start(tmp_path: Path, peers: dict[str, st
 
 
 def test_a_follower_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     async def scenario() -> None:
         options = replace(FAST, keep_entries=2, snapshot_chunk_bytes=300)
         async with Cluster(tmp_path, options=options) as cluster:
@@ -213,3 +236,29 @@ def test_a_follower_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
             await behind.propose([BARRIER])
 
     asyncio.run(scenario())
+
+
+def test_a_snapshot_goes_on_where_its_connection_broke(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        options = replace(FAST, keep_entries=2, snapshot_chunk_bytes=200, snapshot_window_bytes=400)
+        async with Cluster(tmp_path, options=options) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            last = next(name for name in "abc" if name != leader.node_id)
+            await cluster.stop(last)
+            for _ in range(20):
+                await leader.propose([BARRIER])
+            await until(lambda: cluster.stores[leader.node_id].log_bounds()[0] > 10)
+            await cluster.start(last)
+            behind = cluster.nodes[last]
+            installer = behind._replica.installer
+            await until(lambda: installer.incoming is not None and installer.incoming.written > 8_000)
+            behind._transport._links[leader.node_id].close("the test wants it")
+            await until(lambda: behind.applied_index == leader.applied_index)
+
+    with caplog.at_level(logging.INFO, logger="raftsched.raft.snapshots.sender"):
+        asyncio.run(scenario())
+    starts = [int(r.message.rpartition(" ")[2]) for r in caplog.records if "is being sent" in r.message]
+    assert starts[0] == 0
+    assert starts[-1] > 8_000
+    assert len(starts) == 2

@@ -19,7 +19,7 @@ from raftsched.raft import codec
 from raftsched.raft.formation import peers_hash
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.transport import Transport, proof
-from tests.support.raft_cluster import BARRIER, FAST, Cluster, listening, until
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
 from tests.support.raft_replica import hello
 
 KEY = b"the cluster's key"
@@ -50,7 +50,7 @@ class Bed:
         )
 
     async def __aenter__(self) -> Bed:
-        await self.transport.start({})
+        await self.transport.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -188,17 +188,53 @@ def test_the_acceptors_own_proof_does_not_serve_the_dialer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "to", "why"), [("a", "x", "not the node at this address"), ("c", "b", "lower node id dials")]
+    ("node", "to", "why"), [("a", "x", "not the node at this address"), ("c", "b", "not the other way round")]
 )
 def test_a_handshake_in_the_wrong_place_is_refused(node: str, to: str, why: str) -> None:
     async def scenario() -> None:
         async with Bed() as bed:
+            nobody = listening()  # accepts, says nothing
+            bed.transport.set_peers({"c": address_of(nobody)})
             peer = await Peer.dial(bed.port)
             end = await peer.shake(node, to)
+            nobody.close()
             assert isinstance(end, codec.Refused)
             assert why in end.reason
             assert bed.events == []
             await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_higher_node_that_is_not_known_may_dial() -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            assert isinstance(await peer.shake("c", "b"), codec.Welcome)
+            await until(lambda: bed.kinds() == ["up"])
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_node_dials_who_does_not_dial_it() -> None:
+    """A new node is not known to the members; a leader may not be known to a member that fell behind."""
+
+    async def scenario() -> None:
+        async with Bed(connect_late_ms=20) as bed:
+            arrived = asyncio.Event()
+
+            async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                arrived.set()
+                writer.close()
+
+            server = await asyncio.start_server(greet, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            bed.transport.set_peers({"a": f"127.0.0.1:{port}"})
+            await asyncio.wait_for(arrived.wait(), 10)
+            bed.transport.set_peers({})
+            server.close()
+            await server.wait_closed()
 
     asyncio.run(scenario())
 
@@ -215,6 +251,21 @@ def test_a_stranger_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         asyncio.run(scenario())
     assert "another disk" in caplog.text
+
+
+def test_who_is_refused_again_and_again_is_told_of_once_and_shortly(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            for _ in range(3):  # each from another port
+                peer = await Peer.dial(bed.port)
+                assert isinstance(await peer.shake(to="x" * 60_000), codec.Refused)
+                await peer.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    told = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
+    assert len(told) == 1
+    assert len(told[0]) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -335,10 +386,11 @@ def test_a_peer_that_does_not_read_loses_its_connection() -> None:
 def test_connections_that_have_not_proved_themselves_are_few() -> None:
     async def scenario() -> None:
         async with Bed(pending_handshakes=3) as bed:
-            idle = [await Peer.dial(bed.port) for _ in range(3)]
-            refused = await Peer.dial(bed.port)
-            assert await refused.ended()
-            for peer in [*idle, refused]:
+            idle = [await Peer.dial(bed.port) for _ in range(4)]
+            assert await idle[0].ended()
+            member = await Peer.dial(bed.port)
+            assert isinstance(await member.shake(), codec.Welcome), "silent strangers keep nobody out"
+            for peer in [*idle, member]:
                 await peer.close()
 
     asyncio.run(scenario())

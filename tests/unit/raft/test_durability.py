@@ -10,7 +10,9 @@ from raftsched.errors import UnknownOutcome
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.journal import Journal
+from raftsched.raft.membership import Membership
 from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, entry
+from tests.support.raft_snapshots import snapshot, whole
 from tests.support.raft_store import MemoryStore
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
@@ -34,6 +36,21 @@ def test_an_acknowledgement_leaves_once_durable(tmp_path: Path) -> None:
     writer.run()
     assert [f.next_index for f in b.take(codec.AppendAnswer)] == [2]
     assert b.store.log_term(1) == 1
+
+
+def test_what_a_newer_leader_has_cut_off_is_not_acknowledged(tmp_path: Path) -> None:
+    """It was gathered, never written; the older leader must not count it."""
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    b.feed("a", append(1, 0, 0, [1]))
+    b.feed("a", append(1, 1, 1, [1, 1]))  # for the turn after the one that runs
+    b.feed("c", append(2, 1, 1, [2]))
+    writer.run()
+    b.settle()
+    writer.run()
+    answers = b.take(codec.AppendAnswer)
+    assert [(f.term, f.next_index) for f in answers] == [(2, 3)]
+    assert [b.store.log_term(index) for index in (1, 2, 3)] == [1, 2, None]
 
 
 def test_a_repeated_append_waits_for_the_turn_that_writes_it(tmp_path: Path) -> None:
@@ -96,7 +113,7 @@ def test_a_loaded_commit_index_is_never_ahead_of_the_log(guarded: bool) -> None:
     store = MemoryStore()
     store.log = {i: (1, entry(i)) for i in range(1, 5)}
     store.commit = 50
-    journal = Journal(store, OPTIONS, Guards(commit_within_log=guarded))
+    journal = Journal(store, OPTIONS, Guards(commit_within_log=guarded), Membership("b", (), ALL))
     assert (journal.commit_index == 4) is guarded
 
 
@@ -170,11 +187,8 @@ def test_proposals_a_snapshot_jumped_over_get_an_answer(tmp_path: Path, guarded:
     b.feed("a", codec.Ping(1, 1))
     got = b.propose(1, timeout=60)
     assert len(b.take(codec.Propose)) == 1
-    source = MemoryStore()
-    source.applied_index, source.applied_term = 40, 1
-    meta = source.copy(tmp_path / "x")
-    data = (tmp_path / "x").read_bytes()
-    b.feed("a", codec.SnapshotChunk(1, 40, 1, meta.size, meta.sha256, 0, data))
+    meta, data = snapshot(tmp_path, 40, 1)
+    b.feed("a", *whole(meta, data, 1))
     assert b.journal.applied_index == 40
     assert [type(error) for error in got] == ([UnknownOutcome] if guarded else [])
 

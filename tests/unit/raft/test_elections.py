@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.commands import Form, OpenLeadership
-from raftsched.core.entry import decode_entry
+from raftsched.core.entry import decode_entry, encode_configuration
+from raftsched.core.model import Member
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
-from tests.support.raft_replica import OPTIONS, Solo, append
+from raftsched.raft.options import RaftOptions
+from tests.support.raft_replica import OPTIONS, Solo, append, disk, hello
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -37,6 +39,63 @@ def test_no_pre_vote_while_a_leader_is_heard(tmp_path: Path) -> None:
     b.feed("c", codec.PreVoteRequest(4, 9, 9, 2))
     assert [(f.granted, f.round) for f in b.take(codec.PreVoteAnswer)] == [(True, 2)]
     assert b.engine.term == 3
+
+
+@pytest.mark.parametrize("voter", [True, False])
+def test_a_leader_that_is_not_heard_of_is_known_no_more(tmp_path: Path, voter: bool) -> None:
+    """Else a node that is cut off would look as if it followed somebody for ever."""
+    cut_off = Solo(tmp_path)
+    roles: list[str | None] = []
+    cut_off.replica.subscribe_role(lambda: roles.append(cut_off.engine.leader_id))
+    members = [Member(n, f"127.0.0.1:{4000 + ord(n)}", disk(n), n != "b" or voter) for n in "abc"]
+    cut_off.feed("a", codec.Append(3, 0, 0, 1, [(3, encode_configuration(1, members))]))
+    assert cut_off.replica.membership.may_lead is voter
+    assert cut_off.engine.leader_id == "a"
+    cut_off.pass_time(OPTIONS.election_min_ms / 1000 - 0.04)
+    assert cut_off.engine.leader_id == "a"
+    cut_off.pass_time(OPTIONS.election_max_ms / 1000)
+    assert cut_off.engine.leader_id is None
+    cut_off.feed("a", codec.Ping(3, 2))
+    assert roles == ["a", None, "a"]
+
+
+def test_the_end_of_the_leaders_connection_brings_the_election_forward(tmp_path: Path) -> None:
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options)
+    b.feed("a", codec.Ping(3, 1))
+    b.replica.disconnected("a", 1)
+    b.feed("c", codec.PreVoteRequest(4, 0, 0, 1))
+    assert [f.granted for f in b.take(codec.PreVoteAnswer)] == [True], "who lost the leader may be agreed with at once"
+    b.pass_time(options.election_lost_min_ms / 1000 - 0.02)
+    assert not b.take(codec.PreVoteRequest), "time for a connection that was reset to come back"
+    b.pass_time((options.election_lost_max_ms - options.election_lost_min_ms) / 1000 + 0.04)
+    assert b.take(codec.PreVoteRequest, "c")
+    assert b.engine.term == 3
+
+
+def test_a_leader_that_is_heard_again_is_not_challenged(tmp_path: Path) -> None:
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options)
+    b.feed("a", codec.Ping(3, 1))
+    b.replica.disconnected("a", 1)
+    b.replica.connected(hello("a"), 2)
+    b.feed("a", codec.Ping(3, 2), connection=2)
+    b.sent.clear()
+    b.pass_time(options.election_min_ms / 1000 - 0.02)
+    assert not b.take(codec.PreVoteRequest)
+
+
+def test_losing_another_member_brings_no_election_forward(tmp_path: Path) -> None:
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options)
+    b.feed("a", codec.Ping(3, 1))
+    b.replica.disconnected("c", 1)
+    b.pass_time(options.election_min_ms / 1000 - 0.02)
+    assert not b.take(codec.PreVoteRequest)
+    b.replica.connected(hello("c"), 2)
+    b.feed("a", codec.Ping(3, 2))
+    b.feed("c", codec.PreVoteRequest(4, 0, 0, 1), connection=2)
+    assert [f.granted for f in b.take(codec.PreVoteAnswer)] == [False]
 
 
 def test_votes_go_once_per_term_to_an_up_to_date_candidate(tmp_path: Path) -> None:
@@ -112,6 +171,22 @@ def test_a_round_counts_from_when_it_was_sent_and_in_its_own_term(tmp_path: Path
     assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
     b.feed("c", codec.Pong(term, start, 0, True))  # late: nothing goes back
     assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
+
+
+def test_how_late_heartbeats_go_out_is_counted_by_the_leader(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    late = b.engine.lateness
+    b.pass_time(0.2)
+    assert late.cumulative()[-1] == (float("inf"), 0), "a follower sends none"
+    b.lead()
+    b.pass_time(0.4)  # ticks every 20 ms
+    sent = late.cumulative()[-1][1]
+    assert dict(late.cumulative())[0.02] == sent > 0
+    b.clock.now += 0.7  # the loop stood still
+    b.pass_time(0.02)
+    assert dict(late.cumulative())[0.5] == sent
+    assert dict(late.cumulative())[1.0] == sent + 1
+    assert 0.6 < late.total_s < 1.0
 
 
 def test_clock_offsets_allow_for_the_way(tmp_path: Path) -> None:

@@ -9,14 +9,11 @@ import msgspec
 import pytest
 
 from raftsched.core.model import Member, Meta
-from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.raft import codec
-from raftsched.raft.formation import Formation, peers_hash
+from raftsched.raft.formation import ADDRESSES_MAX, Formation, peers_hash
 from raftsched.raft.guards import ALL, Guards
-from tests.support.raft_net import Net
 from tests.support.raft_replica import Solo, disk, hello
-from tests.support.raft_store import MemoryStore
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -81,6 +78,20 @@ def test_a_node_that_others_counted_in_joins_them(tmp_path: Path) -> None:
     assert msgspec.msgpack.decode(b.store.own["remembered"]) == known
 
 
+@pytest.mark.parametrize(("learners", "counts"), [([], True), (["b"], False)], ids=["voter", "catches up"])
+def test_a_voter_that_formed_nothing_itself_may_be_the_one_that_is_missing(
+    tmp_path: Path, learners: list[str], counts: bool
+) -> None:
+    """The others formed the cluster with it, and one of them is gone: the last one needs its vote. A disk that replaced
+    another one is no such voter."""
+    b = Solo(tmp_path, armed=False)
+    known = {"a": disk("a"), "b": b.store.own["store_id"], "c": disk("c")}
+    a = stranger("a", empty=False, formed=True, cluster_id=b"1" * 16, remembered=known, learners=learners)
+    b.replica.connected(a, 1)
+    b.settle()
+    assert b.replica.may_vote() is counts
+
+
 @both
 def test_a_wiped_disk_is_refused_and_does_not_vote(tmp_path: Path, guarded: bool) -> None:
     guards = Guards(wiped_disk_refused=guarded)
@@ -90,7 +101,7 @@ def test_a_wiped_disk_is_refused_and_does_not_vote(tmp_path: Path, guarded: bool
     assert (reason is not None) is guarded
     if guarded:
         assert "another disk" in str(reason)
-        assert "replace the member" in str(reason)
+        assert "members replace b" in str(reason)
     for peer in "ac":
         wiped.replica.connected(stranger(peer, empty=False), 1)
     wiped.feed("c", codec.VoteRequest(7, 5, 6))
@@ -117,7 +128,8 @@ def test_who_is_refused(changes: dict[str, object], why: str) -> None:
 
 def test_another_cluster_is_refused() -> None:
     b = formation()
-    b.read_members(Meta(cluster_id=b"1" * 16, members=tuple(Member(n, PEERS[n], disk(n)) for n in "abc")))
+    b.formed_as(Meta(cluster_id=b"1" * 16))
+    b.follow(tuple(Member(n, PEERS[n], disk(n)) for n in "abc"), 0)
     assert b.refusal(stranger("a", cluster_id=b"1" * 16)) is None
     assert "another cluster" in str(b.refusal(stranger("a", cluster_id=b"2" * 16)))
 
@@ -141,36 +153,93 @@ def test_a_data_directory_of_somebody_else_stops_the_start(own: dict[str, bytes]
         formation(**own)
 
 
-def test_a_disk_that_the_cluster_does_not_know_stops_the_start() -> None:
+def test_a_disk_that_the_cluster_does_not_know_waits_without_a_vote() -> None:
     made = Formation("b", PEERS, "", random.Random(), ALL)
     meta = Meta(cluster_id=b"1" * 16, members=tuple(Member(n, PEERS[n], disk(n)) for n in "abc"))
-    with pytest.raises(StartupError, match="another disk"):
-        made.load({"node_id": b"b", "store_id": b"?" * 16}.get, meta)
+    made.load({"node_id": b"b", "store_id": b"?" * 16}.get, meta)
+    made.follow(made.applied_members(meta), 0)
+    assert not made.armed
+    assert "members replace b" in str(made.refusal(stranger("a", remembered={n: disk(n) for n in "abc"})))
 
 
-def test_the_peer_list_must_name_this_node() -> None:
-    with pytest.raises(StartupError, match="has no node 'x'"):
-        Formation("x", PEERS, "", random.Random(), ALL)
+def formed(node: str = "b") -> Formation:
+    """A member of a, b, c, by the configuration at entry 20."""
+    made = formation(node, node_id=node.encode(), store_id=disk(node))
+    made.formed_as(Meta(cluster_id=b"1" * 16))
+    made.follow(tuple(Member(n, PEERS[n], disk(n)) for n in "abc"), 20)
+    return made
 
 
-def test_members_come_from_the_state_once_formed(tmp_path: Path) -> None:
-    net = Net(tmp_path, random.SystemRandom().getrandbits(32))
-    assert net.run(20.0, lambda: net.leader() is not None)
-    net.run(1.0)
-    for name, store in net.stores.items():
-        meta = msgspec.msgpack.decode(store.tables[Table.META][b"meta"], type=Meta)
-        assert {m.node: m.store_id for m in meta.members} == {n: s.own["store_id"] for n, s in net.stores.items()}
-        assert net.nodes[name].replica.formation.cluster_id == meta.cluster_id
+@pytest.mark.parametrize(
+    ("changes", "let_in"),
+    [
+        ({}, True),
+        ({"configuration": 20}, False),  # not newer: it was removed
+        ({"remembered": {"a": disk("a")}}, False),  # does not count us
+        ({"remembered": {"b": b"?" * 16}}, False),
+        ({"formed": False}, False),
+        ({"cluster_id": b"2" * 16}, False),
+    ],
+)
+@pytest.mark.parametrize("node", ["d", "a"], ids=["unknown", "another disk"])
+def test_who_has_a_newer_configuration_with_us_in_it_is_let_in(
+    node: str, changes: dict[str, object], let_in: bool
+) -> None:
+    """It may be the leader that a member which fell behind has never heard of."""
+    members = {"a": disk("a"), "b": disk("b"), "d": disk("d")}
+    base: dict[str, object] = {"cluster_id": b"1" * 16, "formed": True, "remembered": members, "configuration": 30}
+    peer = stranger(node, **{"store_id": b"new disk of it 1", **base, **changes})
+    assert (formed().refusal(peer) is None) is let_in
 
 
-def test_a_wiped_member_stays_out_and_the_others_go_on(tmp_path: Path) -> None:
-    net = Net(tmp_path, random.SystemRandom().getrandbits(32))
-    assert net.run(20.0, lambda: net.leader() is not None)
-    net.kill("b")
-    net.stores["b"] = MemoryStore()
-    net.start("b")
-    number = net.propose("a", timeout=10.0)
-    assert net.run(10.0, lambda: number in net.acknowledged)
-    net.run(3.0)
-    assert net.stores["b"].applied_index == 0
-    assert net.nodes["b"].replica.engine.term == 0
+@pytest.mark.parametrize(
+    ("configuration", "let_in"), [(10, True), (20, False), (30, False)], ids=["older", "the same", "newer"]
+)
+def test_a_member_that_is_behind_may_know_this_node_by_its_old_disk(configuration: int, let_in: bool) -> None:
+    """It learns of the new one from the log, which it may get from nobody else but this node."""
+    remembered = {"a": disk("a"), "b": b"old disk of b 12", "c": disk("c")}
+    peer = stranger("a", cluster_id=b"1" * 16, formed=True, remembered=remembered, configuration=configuration)
+    assert (formed().refusal(peer) is None) is let_in
+
+
+@pytest.mark.parametrize("node", ["d", "c"])
+def test_a_refused_member_to_be_knocks(node: str) -> None:
+    b = formed()
+    peer = stranger(node, store_id=b"new disk of it 1", raft="127.0.0.1:9")
+    assert b.refusal(peer) is not None
+    assert b.knocks(peer)
+    assert not b.knocks(stranger("c", cluster_id=b"2" * 16)), "another cluster's"
+    assert not b.knocks(stranger("c")), "is a member"
+
+
+def test_a_new_node_hears_from_one_member_where_the_others_are() -> None:
+    members = {n: disk(n) for n in "abc"}
+    told = formed("a").hello(False)
+    assert told.addresses == {n: PEERS[n] for n in "abc"}
+    d = Formation("d", {"a": PEERS["a"], "d": "127.0.0.1:9"}, "", random.Random(), ALL, join=True)
+    d.load({}.get, Meta())
+    assert d.learns_of(msgspec.structs.replace(told, remembered=members))
+    assert d.where() == {n: PEERS[n] for n in "abc"}
+    assert not d.learns_of(told), "nothing new"
+    assert not formed().learns_of(msgspec.structs.replace(told, addresses={"x": "127.0.0.1:8"})), "the log says so"
+
+
+def test_a_new_node_keeps_few_addresses_and_only_such_as_can_be_dialled() -> None:
+    d = Formation("d", {"a": PEERS["a"], "d": "127.0.0.1:9"}, "", random.Random(), ALL, join=True)
+    d.load({}.get, Meta())
+    told = formed("a").hello(False)
+    bad = {"b": "nonsense", "": "127.0.0.1:8", "x" * 65: "127.0.0.1:8"}
+    assert not d.learns_of(msgspec.structs.replace(told, addresses=bad))
+    for i in range(100):
+        d.learns_of(msgspec.structs.replace(told, addresses={f"x{i}": "127.0.0.1:8"}))
+    assert len(d.addresses) == ADDRESSES_MAX
+
+
+@pytest.mark.parametrize(
+    "changes", [{"raft": ""}, {"raft": "nonsense"}, {"store_id": b""}, {"node": "d" * 65}, {"node": ""}]
+)
+def test_a_node_that_could_not_be_a_member_does_not_knock(changes: dict[str, object]) -> None:
+    """Its address and disk would stand in the configuration of every node."""
+    peer = stranger("d", raft="127.0.0.1:9")
+    assert formed().knocks(peer)
+    assert not formed().knocks(msgspec.structs.replace(peer, **changes))

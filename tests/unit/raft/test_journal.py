@@ -9,6 +9,7 @@ import pytest
 
 from raftsched.raft.guards import ALL
 from raftsched.raft.journal import Journal
+from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
 from tests.support.raft_replica import entry
 from tests.support.raft_store import MemoryStore
@@ -28,7 +29,7 @@ def test_random_histories_read_like_a_plain_list() -> None:
     rng = random.Random(seed)
     for _ in range(60):
         store, model, running = MemoryStore(), [], None
-        journal = Journal(store, replace(SMALL, keep_entries=10_000), ALL)
+        journal = Journal(store, replace(SMALL, keep_entries=10_000), ALL, Membership("b", (), ALL))
         for step in range(120):
             match rng.choice(["append", "append", "truncate", "take", "run", "commit"]):
                 case "append":
@@ -64,7 +65,7 @@ def test_random_histories_read_like_a_plain_list() -> None:
 
 def test_durable_is_what_a_finished_turn_wrote() -> None:
     store = MemoryStore()
-    journal = Journal(store, SMALL, ALL)
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.append(1, b"")
     turn = journal.take()
     journal.append(1, b"")
@@ -76,7 +77,7 @@ def test_durable_is_what_a_finished_turn_wrote() -> None:
 
 def test_what_is_truncated_while_its_turn_runs_is_not_durable() -> None:
     store = MemoryStore()
-    journal = Journal(store, SMALL, ALL)
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     for _ in range(3):
         journal.append(1, b"")
     turn = journal.take()
@@ -92,7 +93,7 @@ def test_what_is_truncated_while_its_turn_runs_is_not_durable() -> None:
 
 def test_memory_is_bounded_and_old_entries_come_from_the_store() -> None:
     store = MemoryStore()
-    journal = Journal(store, replace(SMALL, keep_entries=1_000), ALL)
+    journal = Journal(store, replace(SMALL, keep_entries=1_000), ALL, Membership("b", (), ALL))
     for _ in range(50):
         journal.append(1, entry(1))
         journal.set_commit(journal.last_index)
@@ -103,7 +104,7 @@ def test_memory_is_bounded_and_old_entries_come_from_the_store() -> None:
 
 def test_what_is_not_durable_is_never_evicted() -> None:
     store = MemoryStore()
-    journal = Journal(store, SMALL, ALL)
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     for _ in range(100):
         journal.append(1, bytes(1_000))
     assert len(journal.entries(1, 1 << 30)) == 100
@@ -113,7 +114,7 @@ def test_what_is_not_durable_is_never_evicted() -> None:
 def test_compaction_keeps_a_bounded_tail(size: int, kept: int) -> None:
     store = MemoryStore()
     options = replace(SMALL, keep_entries=10 if size == 1 else 10_000, keep_bytes=1_000_000)
-    journal = Journal(store, options, ALL)
+    journal = Journal(store, options, ALL, Membership("b", (), ALL))
     for _ in range(200):
         journal.append(1, bytes(size) if size == 1 else bytes(100_000))
         store.history.clear()
@@ -128,11 +129,26 @@ def test_compaction_keeps_a_bounded_tail(size: int, kept: int) -> None:
     assert journal.term(first) == 1
 
 
+def test_the_byte_limit_counts_what_was_there_before_a_restart() -> None:
+    store = MemoryStore()
+    options = replace(SMALL, keep_entries=10_000, keep_bytes=1_000_000)
+    for _ in range(5):
+        journal = Journal(store, options, ALL, Membership("b", (), ALL))
+        for _ in range(40):  # less than the limit in each life
+            journal.append(1, bytes(20_000))
+        run_turn(journal, store)
+        store.applied_index = journal.applied_index = journal._applying = journal.last_index
+        journal.append(1, b"")
+        run_turn(journal, store)
+        first, last = store.log_bounds()
+        assert (last - first) * 20_000 <= options.keep_bytes + 33 * 20_000
+
+
 def test_compaction_waits_for_a_snapshot_on_its_way_but_not_for_ever() -> None:
-    for pinned, first in ((30, 30), (1, 10)):
+    for limit, first in ((10_000, 5), (2_000, 40)):
         store = MemoryStore()
-        journal = Journal(store, SMALL, ALL)
-        journal.pinned_index = pinned
+        journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
+        journal.pin(5, limit)
         for _ in range(50):
             journal.append(1, b"")
             journal.set_commit(journal.last_index)
@@ -141,7 +157,7 @@ def test_compaction_waits_for_a_snapshot_on_its_way_but_not_for_ever() -> None:
 
 
 def test_truncation_below_the_commit_index_raises() -> None:
-    journal = Journal(MemoryStore(), SMALL, ALL)
+    journal = Journal(MemoryStore(), SMALL, ALL, Membership("b", (), ALL))
     for _ in range(3):
         journal.append(1, b"")
     journal.set_commit(2)
@@ -151,10 +167,10 @@ def test_truncation_below_the_commit_index_raises() -> None:
 
 def test_a_committed_entry_that_is_missing_is_a_damaged_log() -> None:
     store = MemoryStore()
-    journal = Journal(store, SMALL, ALL)
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.append(1, b"")
     run_turn(journal, store)
-    journal = Journal(store, SMALL, ALL)
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.set_commit(1)
     store.log.clear()
     with pytest.raises(RuntimeError, match="not in the log"):

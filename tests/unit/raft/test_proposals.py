@@ -196,11 +196,58 @@ def test_a_wall_clock_that_was_set_stamps_nothing_until_it_is_trusted(tmp_path: 
         last = b.journal.last_index
         return decode_entry(b.journal.entries(last, 1 << 20)[0].data).now_ms
 
-    b.replica.trust_clock()
+    b.replica.stamps.trust()
     before = stamp()
     assert before == b.clock.wall_ms()
     b.clock.set_by_ms = jump
     b.pass_time(0.2)
     assert 0 <= stamp() - before <= 1_000
-    b.replica.trust_clock()
+    b.replica.stamps.trust()
     assert stamp() == b.clock.wall_ms()
+
+
+def opening_ms(b: Solo, term: int) -> int:
+    """What the opening entry of the leadership is stamped with."""
+    newest = next(e for e in b.journal.entries(1, 1 << 20) if e.term == term)
+    return decode_entry(newest.data).now_ms
+
+
+@pytest.mark.parametrize("wrong", [3_600_000, -3_600_000])
+def test_a_new_leader_with_a_wrong_clock_goes_on_from_the_time_that_the_old_one_showed(
+    tmp_path: Path, wrong: int
+) -> None:
+    b = Solo(tmp_path)
+    right = b.clock.wall_ms()
+    b.clock.set_by_ms = wrong
+    b.feed("a", codec.Ping(3, 1, right))
+    b.pass_time(0.1)
+    b.feed("a", codec.Ping(3, 2))  # a leader that does not know its clock (any more) says nothing
+    b.feed("c", codec.Ping(2, 2, right + 9_000_000))  # nor does one that is deposed
+    term = b.lead()
+    assert right <= opening_ms(b, term) <= b.clock.wall_ms() - wrong
+    b.replica.stamps.trust()  # compared, and after all it is the others that were wrong
+    assert b.replica.stamps.now_ms() == b.clock.wall_ms()
+
+
+def test_a_new_leader_whose_clock_agrees_goes_by_its_own(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.feed("a", codec.Ping(3, 1, b.clock.wall_ms() + 400))
+    term = b.lead()
+    assert opening_ms(b, term) <= b.clock.wall_ms()
+
+
+def test_heartbeats_show_the_logs_time_once_it_is_known(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    b.lead()
+
+    def shown() -> int:
+        b.sent.clear()
+        b.pass_time(0.1)
+        return [frame.log_ms for _, frame in b.sent if isinstance(frame, codec.Ping)][-1]
+
+    assert shown() == 0
+    b.replica.stamps.trust()
+    before = b.clock.wall_ms()
+    assert before <= shown() <= b.clock.wall_ms()
+    b.clock.set_by_ms = 3_600_000
+    assert before <= shown() <= b.clock.wall_ms() - 3_600_000

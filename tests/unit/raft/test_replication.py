@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
-from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, hello
+from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, hello, unique
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -170,6 +170,22 @@ def test_an_entry_fits_one_message(tmp_path: Path, guarded: bool) -> None:
         )
 
 
+def test_a_probe_that_is_not_answered_is_repeated_without_entries(tmp_path: Path) -> None:
+    """The connection is silent and not gone yet: what was sent once need not be sent again with every heartbeat."""
+    b = Solo(tmp_path)
+    term = b.lead()
+    for number in range(5):
+        b.propose(number)
+    b.feed("a", codec.AppendAnswer(term, 1, False, True))
+    b.sent.clear()
+    b.pass_time(0.5)
+    repeated = b.take(codec.Append, "a")
+    assert {frame.prev_index for frame in repeated} == {0}
+    assert {len(frame.entries) for frame in repeated} == {0}
+    b.feed("a", codec.AppendAnswer(term, 1, True, False))
+    assert [len(frame.entries) for frame in b.take(codec.Append, "a")] == [6]
+
+
 def test_appends_are_cut_by_bytes(tmp_path: Path) -> None:
     b = Solo(tmp_path)
     term = b.lead()
@@ -195,6 +211,26 @@ def test_a_commit_is_told_without_waiting_for_the_next_heartbeat(tmp_path: Path)
     assert [f.commit for f in b.take(codec.Append, "c")] == [2]
 
 
+def test_a_commit_index_beyond_the_message_is_told_again(tmp_path: Path) -> None:
+    """A follower takes a commit index as far as its message went. The rest may have reached it by an earlier one."""
+    b = Solo(tmp_path)
+    term = b.lead()
+    b.feed("c", codec.AppendAnswer(term, 2, True, False))
+    for number in (1, 2):
+        b.replica.propose([unique(number, 50_000)], b.clock.now + 5, None)
+        b.settle()
+        b.feed("c", codec.AppendAnswer(term, 2 + number, True, False))
+    assert b.journal.commit_index == 3
+    b.sent.clear()
+    b.pass_time(0.1)
+    probe = b.take(codec.Append, "a")[-1]
+    assert probe.commit == 3
+    assert probe.prev_index + len(probe.entries) < 3, "it does not carry all of it"
+    b.feed("a", codec.AppendAnswer(term, 4, True, False))
+    told = b.take(codec.Append, "a")[-1]
+    assert (told.prev_index, told.commit) == (3, 3)
+
+
 @both
 def test_compaction_leaves_a_tail_for_laggards(tmp_path: Path, guarded: bool) -> None:
     b = Solo(tmp_path, Guards(keep_log_tail=guarded))
@@ -206,7 +242,7 @@ def test_compaction_leaves_a_tail_for_laggards(tmp_path: Path, guarded: bool) ->
     b.feed("c", codec.AppendAnswer(term, 2, False, True))
     b.pass_time(0.1)
     kinds = {type(frame) for peer, frame in b.sent if peer == "c"}
-    assert (codec.SnapshotChunk not in kinds) is guarded
+    assert (codec.SnapshotOffer not in kinds) is guarded
 
 
 def test_the_leader_counts_a_slow_disk_of_its_own_late(tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ FRAMES: list[codec.Frame] = [
     codec.PreVoteRequest(4, 4, 2, 9),
     codec.PreVoteAnswer(3, 9, False),
     codec.Ping(3, 1 << 45),
+    codec.Ping(3, 1 << 45, 1 << 41),
     codec.Pong(3, 1 << 45, 1 << 42, True),
     codec.TimeoutNow(3),
     codec.Propose(3, [((1 << 64) - 1, 1, [b"c", b""])]),
     codec.ProposeRefused(3),
     codec.Message("heartbeat", b"\x00\xff"),
-    codec.SnapshotChunk(3, 9, 2, 100, b"s", 0, b"data"),
+    codec.SnapshotOffer(3, 9, 2, 100, b"s"),
+    codec.SnapshotChunk(3, 9, 0, 7, b"data"),
     codec.SnapshotAnswer(3, 9, b"s", 4),
 ]
 

@@ -1,0 +1,87 @@
+"""This node's requests to the leader that are no commands: changes of the members, transfer of leadership.
+
+Each is asked again, after every change of leader or connection and every second, until it is answered or its time is
+over: the leader treats what is done already as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
+from raftsched.raft.codec import Answered, ChangeMembers, TransferLeadership
+
+WAITING_MAX = 256
+_AGAIN_S = 1.0
+_SOON_S = 0.1  # after an answer that says: not at this moment
+
+Request = ChangeMembers | TransferLeadership
+Done = Callable[[RaftschedError | None], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    frame: Request
+    deadline: float  # monotonic seconds
+    done: Done
+    next_at: float = 0.0  # when it is asked again
+    asked: bool = False
+    lost: bool = False  # it was asked and not answered: whatever comes, it may have been done
+    later: RaftschedError | None = None  # the newest answer: not at this moment
+
+
+class Requests:
+    """`last`: the numbers begin above it. It is another one in each life of the node: the leader may still have an
+    answer for what was asked before a restart."""
+
+    def __init__(self, last: int) -> None:
+        self._waiting: dict[int, _Waiting] = {}
+        self._last = last
+
+    def next_number(self) -> int:
+        self._last += 1
+        return self._last
+
+    def add(self, frame: Request, deadline: float, done: Done) -> None:
+        """Raises Overloaded."""
+        if len(self._waiting) >= WAITING_MAX:
+            raise Overloaded()
+        self._waiting[frame.request] = _Waiting(frame, deadline, done)
+
+    def due(self, now: float) -> list[Request]:
+        """What is to be asked now."""
+        found = []
+        for waiting in self._waiting.values():
+            if now >= waiting.next_at:
+                waiting.lost = waiting.lost or (waiting.asked and waiting.later is None)
+                waiting.next_at, waiting.asked, waiting.later = now + _AGAIN_S, True, None
+                found.append(waiting.frame)
+        return found
+
+    def rerouted(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.next_at = 0.0
+
+    def answered(self, m: Answered, now: float) -> None:
+        waiting = self._waiting.get(m.request)
+        if waiting is None:
+            return
+        if m.code == "moved":
+            waiting.later = RaftschedError("membership-busy", m.detail)
+            waiting.next_at = now + _SOON_S
+            return
+        del self._waiting[m.request]
+        waiting.done(RaftschedError(m.code, m.detail) if m.code else None)
+
+    def expire(self, now: float) -> None:
+        late = [number for number, waiting in self._waiting.items() if waiting.deadline <= now]
+        for number in late:
+            waiting = self._waiting.pop(number)
+            if waiting.later is not None and not waiting.lost:
+                waiting.done(waiting.later)
+            else:
+                waiting.done(UnknownOutcome() if waiting.asked else NoLeader())
+
+    def stop(self) -> None:
+        self.expire(float("inf"))
