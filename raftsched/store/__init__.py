@@ -5,7 +5,7 @@ never disagree, and a restart needs no replay. The write transaction lives in on
 in any thread.
 """
 
-from raftsched.store.store import CorruptLog, SnapshotMeta, Store, StoreView
+from raftsched.store.store import CorruptLog, Fresh, SnapshotMeta, Store, StoreView
 from raftsched.store.turn import LogEntry, Turn, TurnResult
 
-__all__ = ["CorruptLog", "LogEntry", "SnapshotMeta", "Store", "StoreView", "Turn", "TurnResult"]
+__all__ = ["CorruptLog", "Fresh", "LogEntry", "SnapshotMeta", "Store", "StoreView", "Turn", "TurnResult"]

@@ -1,21 +1,27 @@
-"""The file form of the replicated tables: rows in key order, table by table, ended by a row of table 0.
+"""Another node's state: a file that is an LMDB environment, compacted, as of one applied entry.
 
-A row is table (1 byte), key length (2), value length (4), key, value. The file's size and SHA-256 travel beside it.
+Received, it is made into a fresh environment beside the running one: checked, and emptied of what belongs to its sender
+(log and own records). It takes the running one's place by a rename, which either happened or did not.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-import struct
-from collections.abc import Iterator
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raftsched.core.tables import ReadView, Table
+import lmdb
 
-_ROW = struct.Struct(">BHI")
-_CHUNK = 1 << 20
+from raftsched.core.tables import Table
+from raftsched.store.datafile import is_whole
+from raftsched.store.environment import BROKEN, DATA, Environment, table_name
+from raftsched.store.records import STATE, Damaged, State, UnknownFormat, decode_state, encode_state
+
+ROOM_BYTES = 64 << 20  # map beyond the file's size: freeing what was the sender's takes pages itself
 
 
 @dataclass(frozen=True)
@@ -26,55 +32,157 @@ class SnapshotMeta:
     sha256: bytes
 
 
-def write(target: Path, view: ReadView) -> tuple[int, bytes]:
-    """Writes all tables and syncs the file. Returns its size and SHA-256."""
-    digest = hashlib.sha256()
-    size = 0
-    buffer = bytearray()
-    with target.open("wb") as file:
-        for table in Table:
-            for key, value in view.scan(table):
-                buffer += _ROW.pack(table, len(key), len(value))
-                buffer += key
-                buffer += value
-                if len(buffer) >= _CHUNK:
-                    digest.update(buffer)
-                    size += file.write(buffer)
-                    buffer.clear()
-        buffer += _ROW.pack(0, 0, 0)
-        digest.update(buffer)
-        size += file.write(buffer)
-        file.flush()
-        os.fsync(file.fileno())
-    return size, digest.digest()
+@dataclass(frozen=True)
+class Fresh:
+    """A received state that is ready to take the place of the running one."""
+
+    directory: Path
+    meta: SnapshotMeta
+
+    @property
+    def file(self) -> Path:
+        return self.directory / DATA
+
+
+def sync_file(file: Path) -> None:
+    """What any descriptor wrote to the file is on the disk (fsync(2))."""
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_directory(directory: Path) -> None:
+    """The entry of a file made or renamed just now is on the disk, too (fsync(2))."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def describe(file: Path) -> SnapshotMeta:
+    """Of a copy made just now. Raises OSError; ValueError when it is not what a store writes."""
+    try:
+        with lmdb.open(
+            str(file), subdir=False, readonly=True, lock=False, max_dbs=4, lib_version=0, create=False
+        ) as env:
+            own = env.open_db(b"local", create=False)
+            with env.begin() as txn:
+                raw = txn.get(STATE, db=own)
+        state = State() if raw is None else decode_state(raw)
+    except (lmdb.Error, Damaged, UnknownFormat) as error:
+        raise ValueError(f"the copy cannot be read: {error}") from None
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").digest()
+        size = os.fstat(opened.fileno()).st_size
+    return SnapshotMeta(state.applied_index, state.applied_term, size, digest)
 
 
 def verify(source: Path, meta: SnapshotMeta) -> None:
     """Raises ValueError unless the file has the size and the checksum of `meta`."""
-    if source.stat().st_size != meta.size:
-        raise ValueError(f"snapshot file has {source.stat().st_size} bytes instead of {meta.size}")
-    digest = hashlib.sha256()
+    size = source.stat().st_size
+    if size != meta.size:
+        raise ValueError(f"snapshot file has {size} bytes instead of {meta.size}")
     with source.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    if digest.digest() != meta.sha256:
-        raise ValueError("snapshot file is damaged: its checksum is another")
+        if hashlib.file_digest(file, "sha256").digest() != meta.sha256:
+            raise ValueError("snapshot file is damaged: its checksum is another")
 
 
-def rows(source: Path) -> Iterator[tuple[int, bytes, bytes]]:
-    """(table, key, value) in the order they were written. Raises ValueError when the end is missing."""
-    with source.open("rb") as file:
-        while True:
-            head = file.read(_ROW.size)
-            if len(head) < _ROW.size:
-                raise ValueError("snapshot file ends too early")
-            table, key_size, value_size = _ROW.unpack(head)
-            if table == 0:
-                if file.read(1):
-                    raise ValueError("snapshot file goes on behind its end")
-                return
-            key = file.read(key_size)
-            value = file.read(value_size)
-            if len(key) != key_size or len(value) != value_size:
-                raise ValueError("snapshot file ends too early")
-            yield table, key, value
+def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int, sync: bool) -> Fresh:
+    """Moves the verified file into `directory`, made for it, and takes out what is the sender's. Raises ValueError when
+    it is not the state that `meta` tells of, and OSError; then neither file nor directory is left."""
+    fresh = Fresh(directory, meta)
+    try:
+        directory.mkdir(parents=True)
+        _move(source, fresh.file)
+        if not is_whole(directory):
+            raise ValueError("snapshot file is cut off")
+        env = _open(fresh, map_bytes)
+        try:
+            _check(env, meta)
+            state = State(
+                applied_index=meta.index,
+                applied_term=meta.term,
+                base_index=meta.index,
+                base_term=meta.term,
+                last_index=meta.index,
+            )
+            with env.lmdb.begin(write=True) as txn:
+                txn.drop(env.log, delete=False)
+                txn.drop(env.own, delete=False)
+                txn.put(STATE, encode_state(state), db=env.own)
+        finally:
+            env.close()
+        if sync:
+            sync_file(fresh.file)
+    except BaseException as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        if isinstance(error, BROKEN):
+            raise ValueError(f"snapshot file is no LMDB environment of a store: {error}") from None
+        if isinstance(error, lmdb.Error):
+            raise OSError(f"the snapshot cannot be made ready in {directory}: {error}") from None
+        raise
+    return fresh
+
+
+def adopt(fresh: Fresh, state: State, own: Sequence[tuple[bytes, bytes]], *, map_bytes: int, sync: bool) -> None:
+    """Makes it this node's: its state record and own records. Afterwards all of it is on the disk. Raises ValueError
+    when it is not there any more, and OSError."""
+    if not fresh.file.is_file():
+        raise ValueError(f"the snapshot in {fresh.directory} was taken or discarded before")
+    try:
+        env = _open(fresh, map_bytes)
+        try:
+            _check(env, fresh.meta)
+            with env.lmdb.begin(write=True) as txn:
+                for key, raw in own:
+                    txn.put(key, raw, db=env.own)
+                txn.put(STATE, encode_state(state), db=env.own)
+        finally:
+            env.close()
+    except lmdb.Error as error:
+        raise OSError(f"the snapshot in {fresh.directory} cannot be written: {error}") from error
+    if sync:
+        sync_file(fresh.file)
+
+
+def _open(fresh: Fresh, map_bytes: int) -> Environment:
+    """Without LMDB's own syncs: nothing counts before the whole file is synced."""
+    size = max(map_bytes, fresh.meta.size + ROOM_BYTES)
+    return Environment(fresh.directory, map_bytes=size, sync=False, shared=False)
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copyfile(source, target)
+        source.unlink()
+
+
+def _check(env: Environment, meta: SnapshotMeta) -> None:
+    known = {b"log", b"local", *map(table_name, Table)}
+    with env.lmdb.begin() as txn:
+        with txn.cursor() as cursor:
+            unknown = [name for name in cursor.iternext(values=False) if name not in known]
+        raw = txn.get(STATE, db=env.own)
+    if unknown:
+        names = ", ".join(name.decode(errors="replace") for name in unknown)
+        raise ValueError(f"snapshot file has tables that this version does not know ({names}): a newer version made it")
+    if raw is None:
+        raise ValueError("snapshot file has no state record")
+    try:
+        state = decode_state(raw)
+    except Damaged as error:
+        raise ValueError(f"snapshot file has a damaged state record: {error}") from None
+    except UnknownFormat as error:
+        raise ValueError(f"snapshot file {error}") from None
+    if (state.applied_index, state.applied_term) != (meta.index, meta.term):
+        raise ValueError(
+            f"snapshot file is of entry {state.applied_index} of term {state.applied_term}, "
+            f"not of entry {meta.index} of term {meta.term} as announced"
+        )

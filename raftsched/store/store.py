@@ -3,93 +3,72 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import logging
 import os
-import struct
-import threading
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import lmdb
 import msgspec
 
 from raftsched.core.apply import Applier
-from raftsched.core.tables import Table
 from raftsched.errors import StartupError
-from raftsched.store import snapshot
+from raftsched.store import records, snapshot
 from raftsched.store.datafile import is_whole
-from raftsched.store.snapshot import SnapshotMeta
+from raftsched.store.environment import BROKEN, DATA, Environment
+from raftsched.store.gate import Gate
+from raftsched.store.records import STATE, Damaged, State
+from raftsched.store.snapshot import Fresh, SnapshotMeta
 from raftsched.store.turn import LogEntry, Turn, TurnResult
 from raftsched.store.view import StoreView, WriteView
 
-__all__ = ["CorruptLog", "SnapshotMeta", "Store", "StoreView"]
+__all__ = ["CorruptLog", "Fresh", "SnapshotMeta", "Store", "StoreView"]
 
-FORMAT = 1
 # Address space, not disk: the file grows with its pages. Doubled when a turn does not fit.
 MAP_BYTES = 64 * 2**30
 CLOSE_WAIT_S = 5.0
 DROP_EXTRA = 256  # log entries a turn may delete beyond as many as it appends
+NEXT = "next"
 
 log = logging.getLogger("raftsched.store")
 
-_HEAD = struct.Struct(">IQ")  # crc32 of what follows, term
-_KEY = struct.Struct(">Q")
-_STATE = b"state"
-
 
 class CorruptLog(Exception):
-    """A log entry on this disk is damaged."""
+    """The log, or an own record, is damaged on this disk; the text says what to do."""
 
-
-class _State(msgspec.Struct, array_like=True):
-    """This node's durable Raft state, one row."""
-
-    format: int = FORMAT
-    term: int = 0
-    voted_for: str | None = None
-    commit_index: int = 0
-    applied_index: int = 0
-    applied_term: int = 0
-    base_index: int = 0  # the entry before the first one in the log
-    base_term: int = 0
-
-
-_decode_state = msgspec.msgpack.Decoder(_State).decode
-
-
-def _sync_directory(directory: Path) -> None:
-    """The entry of a file made just now is on the disk, too (fsync(2))."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    def __init__(self, what: str, directory: Path) -> None:
+        super().__init__(
+            f"{what}. This node must not take part with it: what it promised to the others may be gone. "
+            f"Move {directory} away, start the node again with an empty one, and have it admitted by "
+            "'raftsched cluster members replace ID', ID being this node's id. "
+            "Nothing is lost while a majority of the nodes is healthy."
+        )
 
 
 class Store:
-    """LMDB environment with log, tables and own records; see the package's docstring."""
+    """LMDB environment with log, tables and own records; see the package's docstring.
 
-    def __init__(self, directory: Path, env: Any, lock: int) -> None:
+    In its directory: the environment (data.mdb, lock.mdb); `lock`, held by the process that has it open; `next`, where
+    a state from another node is made ready."""
+
+    def __init__(self, directory: Path, env: Environment, lock: int, *, map_bytes: int, sync: bool) -> None:
         self._directory = directory
         self._env = env
         self._lock = lock
-        self._log = env.open_db(b"log")
-        self._own = env.open_db(b"local")
-        self._tables: list[Any] = [None] * (max(Table) + 1)
-        for table in Table:
-            self._tables[table] = env.open_db(f"t{table.value:02d}".encode())
-        self._state = _State()
-        self._first = 1
-        self._last = 0
-        self._gate = threading.Condition()
-        self._readers = 0
-        self._mine = threading.local()  # .depth: readers that this thread has open
-        self._resizing = False
-        self._closed = False
-        self._load()
+        self._map_bytes = map_bytes
+        self._sync = sync
+        self._gate = Gate(directory)
+        self._fresh_numbers = itertools.count(1)
+        self._state = self._checked_state()
+        kept = self._checked_log()
+        self._first, self._last = kept.first, kept.last
+        # Of the log as it was found: (index, bytes of the kept entries before it), every 32 entries, and all its bytes.
+        self.log_marks = kept.marks
+        self.log_bytes = kept.bytes
 
     @classmethod
     def open(cls, directory: Path, *, sync: bool = True, map_bytes: int = MAP_BYTES) -> Store:
@@ -107,67 +86,81 @@ class Store:
         env = None
         try:
             if not is_whole(directory):
-                raise StartupError(
-                    f"The store in {directory} is cut off; move it away and let the others bring this node up to date."
-                )
-            env = lmdb.open(
-                str(directory),
-                map_size=map_bytes,
-                max_dbs=40,
-                max_readers=512,
-                sync=sync,
-                metasync=sync,
-                meminit=False,
-                lib_version=0,
-            )
-            store = cls(directory, env, lock)
-            _sync_directory(directory)
-            _sync_directory(directory.parent)
+                raise CorruptLog(f"The store in {directory} is cut off", directory)
+            if (directory / NEXT).exists():
+                shutil.rmtree(directory / NEXT)
+            env = Environment(directory, map_bytes=map_bytes, sync=sync)
+            store = cls(directory, env, lock, map_bytes=env.lmdb.info()["map_size"], sync=sync)
+            snapshot.sync_directory(directory)
+            snapshot.sync_directory(directory.parent)
             return store
         except BaseException as error:
             if env is not None:
                 env.close()
             os.close(lock)
+            if isinstance(error, CorruptLog):
+                raise StartupError(str(error)) from None
+            if isinstance(error, BROKEN):
+                raise StartupError(
+                    str(CorruptLog(f"The store in {directory} is damaged: {error}", directory))
+                ) from None
             if isinstance(error, lmdb.Error | OSError):
                 raise StartupError(f"The store in {directory} cannot be opened: {error}.") from None
-            if isinstance(error, msgspec.DecodeError | struct.error):
-                raise StartupError(
-                    f"The store in {directory} is damaged; move it away and let the others bring this node up to date."
-                ) from None
             raise
 
     def close(self) -> None:
-        """Idempotent. Readers that are open in other threads are waited for, a few seconds at most."""
+        """Idempotent. Readers that are open in other threads are waited for, a few seconds at most; a copy
+        that is being written ends at once, and fails."""
         if self._lock < 0:
             return
-        with self._gate:
-            self._closed = True
-            others = self._readers - self._depth
-            if not self._gate.wait_for(lambda: self._readers - self._depth <= 0, CLOSE_WAIT_S):
-                log.warning("closing the store under %d open readers", others)
+        if others := self._gate.close(CLOSE_WAIT_S):
+            log.warning("closing the store under %d open readers", others)
         self._env.close()
         os.close(self._lock)
         self._lock = -1
 
     # ------------------------------------------------------------ durable state
 
-    def _load(self) -> None:
-        with self._env.begin() as txn:
-            raw = txn.get(_STATE, db=self._own)
-            if raw is not None:
-                self._state = _decode_state(raw)
-                if self._state.format != FORMAT:
-                    raise StartupError(
-                        f"The store in {self._directory} has format {self._state.format}; this version reads {FORMAT}."
-                    )
-            with txn.cursor(self._log) as cursor:
-                if cursor.first():
-                    self._first = _KEY.unpack(cursor.key())[0]
-                    cursor.last()
-                    self._last = _KEY.unpack(cursor.key())[0]
-                else:
-                    self._last = self._state.base_index
-                    self._first = self._last + 1
+    def _checked_state(self) -> State:
+        """Also looks at the own records. Raises CorruptLog, StartupError."""
+        with self._env.lmdb.begin() as txn:
+            own = dict(txn.cursor(self._env.own))
+            empty = next(iter(txn.cursor(self._env.log)), None) is None
+        raw = own.pop(STATE, None)
+        try:
+            if raw is None and (own or not empty):
+                raise Damaged("it is missing")
+            state = State() if raw is None else records.decode_state(raw)
+        except records.UnknownFormat as error:
+            raise StartupError(f"The store in {self._directory} {error}.") from None
+        except Damaged as error:
+            raise self._corrupt("state record", error) from None
+        for key, value in own.items():
+            self._own_value(key, value)
+        return state
+
+    def _checked_log(self) -> records.Kept:
+        """Raises CorruptLog."""
+        with self._env.lmdb.begin(buffers=True) as txn, txn.cursor(self._env.log) as cursor:
+            try:
+                return records.check_log(cursor, self._state)
+            except records.DamagedEntry as error:
+                raise self._corrupt_entry(error.index, error) from None
+
+    def _corrupt(self, what: str, how: object) -> CorruptLog:
+        return CorruptLog(f"The {what} of this node (in {self._directory}) is damaged: {how}", self._directory)
+
+    def _corrupt_entry(self, index: int, how: object) -> CorruptLog:
+        what = f"The log of this node (in {self._directory}) is damaged at entry {index}: {how}"
+        return CorruptLog(what, self._directory)
+
+    def _own_value(self, key: bytes, raw: bytes) -> bytes:
+        """Raises CorruptLog."""
+        try:
+            return records.decode_own(key, raw)
+        except Damaged as error:
+            name = key.removeprefix(records.OWN).decode(errors="replace")
+            raise self._corrupt(f"own record {name!r}", error) from None
 
     @property
     def commit_index(self) -> int:
@@ -187,10 +180,11 @@ class Store:
         return self._state.term, self._state.voted_for
 
     def local(self, name: str) -> bytes | None:
-        """One of this node's own records."""
+        """One of this node's own records. Raises CorruptLog."""
+        key = records.OWN + name.encode()
         with self._transaction() as txn:
-            value: bytes | None = txn.get(b"own:" + name.encode(), db=self._own)
-        return value
+            raw = txn.get(key, db=self._env.own)
+        return None if raw is None else self._own_value(key, raw)
 
     def free_bytes(self) -> int:
         """Bytes that the file system still gives to this process."""
@@ -198,45 +192,38 @@ class Store:
         return stat.f_bavail * stat.f_frsize
 
     def size_bytes(self) -> int:
-        """Bytes of disk taken by the store."""
-        return os.stat(self._directory / "data.mdb").st_blocks * 512
+        """Bytes of disk taken by the store, and by what is being made ready to replace it."""
+        blocks = 0
+        for file in (self._directory / DATA, *(self._directory / NEXT).glob(f"*/{DATA}")):
+            try:
+                blocks += file.stat().st_blocks
+            except FileNotFoundError:  # swapped in or discarded just now
+                continue
+        return blocks * 512
 
     # ------------------------------------------------------------ reads
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        with self._gate:
-            # Who has a reader open already is being waited for: waiting here would be for ever.
-            while self._resizing and not self._depth and not self._closed:
-                self._gate.wait()
-            if self._closed:
-                raise RuntimeError(f"the store in {self._directory} is closed")
-            self._readers += 1
-            self._mine.depth = self._depth + 1
+        with self._gate.admitted():
+            try:
+                with self._env.lmdb.begin() as txn:
+                    yield txn
+            except BROKEN as error:
+                raise self._corrupt("store", error) from error
+
+    def _applied(self, txn: Any) -> int:
+        raw = txn.get(STATE, db=self._env.own)
         try:
-            with self._env.begin() as txn:
-                yield txn
-        finally:
-            with self._gate:
-                self._readers -= 1
-                self._mine.depth -= 1
-                if self._resizing or self._closed:
-                    self._gate.notify_all()
-
-    @property
-    def _depth(self) -> int:
-        depth: int = getattr(self._mine, "depth", 0)
-        return depth
-
-    def _stored(self, txn: Any) -> _State:
-        raw = txn.get(_STATE, db=self._own)
-        return _State() if raw is None else _decode_state(raw)
+            return 0 if raw is None else records.decode_state(raw).applied_index
+        except (Damaged, records.UnknownFormat) as error:
+            raise self._corrupt("state record", error) from None
 
     @contextmanager
     def read(self) -> Iterator[StoreView]:
         """A consistent view. Keep it short: an open reader stops the reuse of pages, and the file never shrinks."""
         with self._transaction() as txn:
-            yield StoreView(txn, self._tables, self._stored(txn).applied_index)
+            yield StoreView(txn, self._env.tables, self._applied(txn))
 
     def log_bounds(self) -> tuple[int, int]:
         """(first index, last index) in the log; an empty log gives (n + 1, n)."""
@@ -247,26 +234,28 @@ class Store:
         if index == self._state.base_index and index < self._first:
             return self._state.base_term
         with self._transaction() as txn:
-            raw = txn.get(_KEY.pack(index), db=self._log)
+            raw = txn.get(records.index_key(index), db=self._env.log)
         return None if raw is None else self._term_in(index, raw)
 
     def _term_in(self, index: int, raw: bytes) -> int:
         """Of a stored entry. Raises CorruptLog."""
-        if len(raw) < _HEAD.size or crc32(memoryview(raw)[4:]) != _HEAD.unpack_from(raw)[0]:
-            raise CorruptLog(f"Log entry {index} in {self._directory} is damaged.")
-        term: int = _HEAD.unpack_from(raw)[1]
-        return term
+        try:
+            return records.entry_term(raw)
+        except Damaged as error:
+            raise self._corrupt_entry(index, error) from None
 
     def log_entries(self, first: int, max_bytes: int) -> list[LogEntry]:
         """Entries from `first` on, at least one if it is there, about `max_bytes` in all. Raises CorruptLog."""
         entries: list[LogEntry] = []
         size = 0
-        with self._transaction() as txn, txn.cursor(self._log) as cursor:
-            found = cursor.set_key(_KEY.pack(first))
+        with self._transaction() as txn, txn.cursor(self._env.log) as cursor:
+            found = cursor.set_key(records.index_key(first))
             while found:
                 key, raw = cursor.item()
-                index = _KEY.unpack(key)[0]
-                entries.append(LogEntry(index, self._term_in(index, raw), raw[_HEAD.size :]))
+                index = first + len(entries)
+                if key != records.index_key(index):
+                    raise self._corrupt_entry(index, "it is missing")
+                entries.append(LogEntry(index, self._term_in(index, raw), records.entry_data(raw)))
                 size += len(raw)
                 if size >= max_bytes:
                     break
@@ -277,16 +266,19 @@ class Store:
 
     def run_turn(self, turn: Turn) -> TurnResult:
         """Writes all of it or nothing. Always from the same thread. Any exception means: stop the node."""
+        self._gate.check_open()
         while True:
             try:
                 return self._run(turn)
             except lmdb.MapFullError:
                 self._grow()
+            except BROKEN as error:
+                raise self._corrupt("store", error) from error
 
     def _run(self, turn: Turn) -> TurnResult:
         state = msgspec.structs.replace(self._state)
         first, last = self._first, self._last
-        with self._env.begin(write=True) as txn:
+        with self._env.lmdb.begin(write=True) as txn:
             if turn.truncate_from is not None and turn.truncate_from <= last:
                 if turn.truncate_from <= state.applied_index:
                     raise RuntimeError(f"truncation at {turn.truncate_from} below applied {state.applied_index}")
@@ -295,8 +287,7 @@ class Store:
             for index, term, data in turn.append:
                 if index != last + 1:
                     raise RuntimeError(f"entry {index} does not follow {last}")
-                body = _KEY.pack(term) + data
-                txn.put(_KEY.pack(index), crc32(body).to_bytes(4) + body, append=True, db=self._log)
+                txn.put(records.index_key(index), records.encode_entry(term, data), append=True, db=self._env.log)
                 last = index
             if turn.hard_state is not None:
                 state.term, state.voted_for = turn.hard_state
@@ -304,21 +295,22 @@ class Store:
                 state.commit_index = turn.commit_index
             result = self._apply(txn, turn, state)
             for name, value in turn.local.items():
-                key = b"own:" + name.encode()
+                key = records.OWN + name.encode()
                 if value is None:
-                    txn.delete(key, db=self._own)
+                    txn.delete(key, db=self._env.own)
                 else:
-                    txn.put(key, value, db=self._own)
+                    txn.put(key, records.encode_own(key, value), db=self._env.own)
             if turn.drop_below is not None:
                 first = self._drop(txn, turn, state, first)
-            txn.put(_STATE, msgspec.msgpack.encode(state), db=self._own)
+            state.last_index = last
+            txn.put(STATE, records.encode_state(state), db=self._env.own)
         self._state, self._first, self._last = state, first, last
         return result
 
-    def _apply(self, txn: Any, turn: Turn, state: _State) -> TurnResult:
+    def _apply(self, txn: Any, turn: Turn, state: State) -> TurnResult:
         if not turn.apply:
             return TurnResult([])
-        applier = Applier(WriteView(txn, self._tables))
+        applier = Applier(WriteView(txn, self._env.tables))
         applied = []
         for index, term, data in turn.apply:
             if index != state.applied_index + 1:
@@ -328,13 +320,13 @@ class Store:
         applier.close()
         return TurnResult(applied)
 
-    def _drop(self, txn: Any, turn: Turn, state: _State, first: int) -> int:
+    def _drop(self, txn: Any, turn: Turn, state: State, first: int) -> int:
         """Compaction: never above what is applied, a bounded number per turn."""
         assert turn.drop_below is not None
         below = min(turn.drop_below, state.applied_index, first + len(turn.append) + DROP_EXTRA)
         if below <= first:
             return first
-        raw = txn.get(_KEY.pack(below - 1), db=self._log)
+        raw = txn.get(records.index_key(below - 1), db=self._env.log)
         if raw is None:
             return first
         state.base_index, state.base_term = below - 1, self._term_in(below - 1, raw)
@@ -343,61 +335,96 @@ class Store:
 
     def _delete(self, txn: Any, first: int, end: int) -> None:
         for index in range(first, end):
-            txn.delete(_KEY.pack(index), db=self._log)
+            txn.delete(records.index_key(index), db=self._env.log)
 
     def _grow(self) -> None:
         """Doubles the map; LMDB wants no transaction of this process open meanwhile."""
-        with self._gate:
-            self._resizing = True
-            try:
-                while self._readers:
-                    self._gate.wait()
-                self._env.set_mapsize(self._env.info()["map_size"] * 2)
-            finally:
-                self._resizing = False
-                self._gate.notify_all()
+        with self._gate.alone():
+            self._map_bytes *= 2
+            self._env.lmdb.set_mapsize(self._map_bytes)
 
     # ------------------------------------------------------------ snapshots
 
     def copy(self, target: Path) -> SnapshotMeta:
-        """Writes the tables as of now to a file. Any thread; the reader is closed before this returns. Raises OSError,
-        and then there is no file."""
+        """Writes a compacted copy of the environment to a file, as of now, and does not sync it. Any thread; others go
+        on meanwhile. Raises OSError, also when the store grows, is replaced or closes under it; then there is no file.
+        """
         try:
-            with self._transaction() as txn:
-                state = self._stored(txn)
-                view = StoreView(txn, self._tables)
-                size, digest = snapshot.write(target, view)
-        except BaseException:
+            self._copy(target)
+            return snapshot.describe(target)
+        except BaseException as error:
             target.unlink(missing_ok=True)
+            if isinstance(error, lmdb.Error | ValueError):
+                raise OSError(f"the store cannot be copied to {target}: {error}") from error
             raise
-        return SnapshotMeta(state.applied_index, state.applied_term, size, digest)
 
-    def install(self, source: Path, meta: SnapshotMeta) -> None:
-        """Replaces tables and log by a verified copy, in one transaction; identity, term and vote stay.
+    def _copy(self, target: Path) -> None:
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            # As LMDB does by itself for a path. Gigabytes of unwritten pages would make a turn's flush wait for them.
+            with suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_DIRECT)
+            with self._gate.admitted(copy_to=fd):
+                try:
+                    self._env.lmdb.copyfd(fd, compact=True)
+                except lmdb.IncompatibleError:  # not after a page leak (lmdb.h, MDB_CP_COMPACT): then all as it is
+                    os.ftruncate(fd, 0)
+                    os.lseek(fd, 0, os.SEEK_SET)
+                    self._env.lmdb.copyfd(fd, compact=False)
+        finally:
+            os.close(fd)
 
-        Writer thread only. Raises ValueError when the file is not what `meta` says or not newer than what is here."""
+    def prepare(self, source: Path, meta: SnapshotMeta) -> Fresh:
+        """Makes a received file ready to replace this store: moved into the store's directory, checked, emptied of what
+        is its sender's, synced. Any thread; it takes long. Discard it when it is not swapped in.
+
+        Raises ValueError when the file is not what `meta` says, or OSError."""
+        snapshot.verify(source, meta)
+        directory = self._directory / NEXT / str(next(self._fresh_numbers))
+        return snapshot.unpack(source, directory, meta, map_bytes=self._map_bytes, sync=self._sync)
+
+    def discard(self, fresh: Fresh) -> None:
+        """Deletes what was prepared."""
+        shutil.rmtree(fresh.directory, ignore_errors=True)
+
+    def swap(self, fresh: Fresh) -> None:
+        """Takes the prepared state in place of tables and log. Identity, term, vote and own records stay as they are.
+
+        Writer thread only, between turns. A process that ends at any line of it leaves the whole old store or the whole
+        new one. Raises ValueError, and nothing was changed, when the state is not newer than what is here or is gone.
+        Any other exception means: stop the node."""
+        meta = fresh.meta
         if meta.index <= self._state.applied_index:
             raise ValueError(f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}")
-        snapshot.verify(source, meta)
-        while True:
+        state = msgspec.structs.replace(
+            self._state,
+            commit_index=max(self._state.commit_index, meta.index),
+            applied_index=meta.index,
+            applied_term=meta.term,
+            base_index=meta.index,
+            base_term=meta.term,
+            last_index=meta.index,
+        )
+        with self._transaction() as txn:
+            own = [(key, raw) for key, raw in txn.cursor(self._env.own) if key != STATE]
+        snapshot.adopt(fresh, state, own, map_bytes=self._map_bytes, sync=self._sync)
+        data = self._directory / DATA
+        # Held open, the old file is given back to the file system outside the gate: that takes long when it is large.
+        old = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.rename(fresh.file, data)
             try:
-                return self._install(source, meta)
-            except lmdb.MapFullError:
-                self._grow()
-
-    def _install(self, source: Path, meta: SnapshotMeta) -> None:
-        state = msgspec.structs.replace(self._state)
-        with self._env.begin(write=True) as txn:
-            for table in Table:
-                txn.drop(self._tables[table], delete=False)
-            txn.drop(self._log, delete=False)
-            for number, key, value in snapshot.rows(source):
-                if not 0 < number < len(self._tables):
-                    raise ValueError(f"snapshot file has a table {number}: a newer version made it")
-                if not key or not txn.put(key, value, append=True, db=self._tables[number]):
-                    raise ValueError(f"snapshot file has rows of table {number} that are not in order")
-            state.applied_index, state.applied_term = meta.index, meta.term
-            state.base_index, state.base_term = meta.index, meta.term
-            state.commit_index = max(state.commit_index, meta.index)
-            txn.put(_STATE, msgspec.msgpack.encode(state), db=self._own)
-        self._state, self._first, self._last = state, meta.index + 1, meta.index
+                if self._sync:
+                    snapshot.sync_directory(self._directory)
+                with self._gate.alone():
+                    self._env.close()
+                    self._env = Environment(self._directory, map_bytes=self._map_bytes, sync=self._sync)
+                    self._map_bytes = self._env.lmdb.info()["map_size"]
+                    self._state, self._first, self._last = state, meta.index + 1, meta.index
+                    self.log_marks, self.log_bytes = [], 0
+            except BaseException:
+                self._gate.closed = True  # nothing more may go into the old file: a restart does not find it
+                raise
+        finally:
+            os.close(old)
+        self.discard(fresh)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import lmdb
 import pytest
@@ -13,7 +16,7 @@ from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
 from raftsched.errors import StartupError
-from raftsched.store import CorruptLog, LogEntry, Store, Turn
+from raftsched.store import CorruptLog, LogEntry, Store, Turn, records
 from raftsched.store.store import DROP_EXTRA
 
 
@@ -173,46 +176,187 @@ def test_own_records(store: Store, tmp_path: Path) -> None:
     again.close()
 
 
-def flip(directory: Path, index: int, position: int) -> None:
-    """One bit of the stored value of a log entry."""
-    env = lmdb.open(str(directory), max_dbs=40)
-    log = env.open_db(b"log")
-    with env.begin(write=True) as txn:
-        key = index.to_bytes(8, "big")
-        raw = bytearray(txn.get(key, db=log))
-        raw[position % len(raw)] ^= 1 << random.randrange(8)
-        txn.put(key, bytes(raw), db=log)
-    env.close()
+@contextmanager
+def edited(directory: Path, table: bytes) -> Iterator[tuple[Any, Any]]:
+    """Behind the store's back: (transaction, table)."""
+    with lmdb.open(str(directory), max_dbs=40, lib_version=0) as env:
+        db = env.open_db(table)
+        with env.begin(write=True) as txn:
+            yield txn, db
 
 
-@pytest.mark.parametrize("position", [0, 3, 4, 11, 12, -1])
-def test_a_flipped_bit_is_noticed(tmp_path: Path, position: int) -> None:
-    store = Store.open(tmp_path / "s", sync=False)
-    store.run_turn(Turn(append=entries(1, 3, data=b"some bytes")))
-    store.close()
-    flip(tmp_path / "s", 2, position)
-    store = Store.open(tmp_path / "s", sync=False)
-    assert store.log_entries(1, 1) == entries(1, 1, data=b"some bytes")
-    with pytest.raises(CorruptLog, match="entry 2 "):
-        store.log_entries(1, 10**6)
-    store.close()
+def flip(txn: Any, db: Any, key: bytes, position: int) -> None:
+    """One bit of a stored value."""
+    raw = bytearray(txn.get(key, db=db))
+    raw[position] ^= 1 << random.randrange(8)
+    txn.put(key, bytes(raw), db=db)
 
 
-def test_a_shortened_value_is_noticed(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "s", sync=False)
-    store.run_turn(Turn(append=entries(1, 1, data=b"some bytes")))
-    store.close()
-    env = lmdb.open(str(tmp_path / "s"), max_dbs=40)
-    log = env.open_db(b"log")
-    with env.begin(write=True) as txn:
-        txn.put((1).to_bytes(8, "big"), b"abc", db=log)
-    env.close()
-    store = Store.open(tmp_path / "s", sync=False)
-    with pytest.raises(CorruptLog):
-        store.log_entries(1, 10)
-    with pytest.raises(CorruptLog):
-        store.log_term(1)
-    store.close()
+def key(index: int) -> bytes:
+    return index.to_bytes(8, "big")
+
+
+class TestDamage:
+    """What a node may have promised to others is damaged: it must not start, and is told what to do."""
+
+    @pytest.fixture
+    def directory(self, tmp_path: Path) -> Path:
+        """Entries 3 to 9, up to 6 applied."""
+        store = Store.open(tmp_path / "s", sync=False)
+        log = [LogEntry(i, 1 + i // 4, b"some bytes") for i in range(1, 10)]
+        store.run_turn(Turn(append=log, local={"node_id": b"n1", "other": b"x" * 30}, hard_state=(4, "n2")))
+        applied = [LogEntry(i, 1 + i // 4, b"") for i in range(1, 7)]
+        store.run_turn(Turn(commit_index=7, apply=applied, drop_below=3))
+        assert (store.log_bounds(), store.applied_index) == ((3, 9), 6)
+        store.close()
+        return tmp_path / "s"
+
+    def refused(self, directory: Path, says: str) -> None:
+        for _ in range(2):
+            with pytest.raises(StartupError, match=says) as error:
+                Store.open(directory, sync=False)
+            for words in ("must not take part", f"Move {directory} away", "'raftsched cluster members replace ID'"):
+                assert words in error.value.detail
+            assert "\n" not in error.value.detail
+
+    # CRC, term, the first byte and the last one of the data
+    @pytest.mark.parametrize("position", [0, 3, 4, 11, 12, -1])
+    @pytest.mark.parametrize("index", [3, 5, 6, 8, 9])
+    def test_a_flipped_bit_of_an_entry(self, directory: Path, index: int, position: int) -> None:
+        with edited(directory, b"log") as (txn, db):
+            flip(txn, db, key(index), position)
+        self.refused(directory, f"log of this node .* damaged at entry {index}: its checksum")
+
+    @pytest.mark.parametrize("size", [0, 3, 11, 12, 20])
+    def test_a_shortened_entry(self, directory: Path, size: int) -> None:
+        with edited(directory, b"log") as (txn, db):
+            txn.put(key(5), txn.get(key(5), db=db)[:size], db=db)
+        self.refused(directory, "damaged at entry 5: it")
+
+    @pytest.mark.parametrize(
+        ("gone", "named"), [([3], 3), ([5], 5), ([6, 7, 8, 9], 6), ([7], 7), (range(3, 10), 3)], ids=str
+    )
+    def test_a_missing_entry(self, directory: Path, gone: Sequence[int], named: int) -> None:
+        with edited(directory, b"log") as (txn, db):
+            for index in gone:
+                txn.delete(key(index), db=db)
+        self.refused(directory, f"damaged at entry {named}: it is missing")
+
+    @pytest.mark.parametrize("gone", [[9], [7, 8, 9]], ids=str)
+    def test_what_was_acknowledged_is_missing_at_the_end(self, directory: Path, gone: Sequence[int]) -> None:
+        """Nothing of it was applied here, but a majority may have counted on it."""
+        with edited(directory, b"log") as (txn, db):
+            for index in gone:
+                txn.delete(key(index), db=db)
+        self.refused(directory, f"damaged at entry {gone[0]}: it is missing, though entries up to 9 were written")
+
+    def test_what_a_leaders_conflicting_entries_cut_off_is_not_missed(self, directory: Path) -> None:
+        store = Store.open(directory, sync=False)
+        store.run_turn(Turn(truncate_from=7))
+        store.close()
+        store = Store.open(directory, sync=False)
+        assert (store.log_bounds(), store.commit_index) == ((3, 6), 6)
+        store.close()
+
+    @pytest.mark.parametrize("bit", range(4, 64, 5))
+    def test_a_flipped_bit_of_an_entrys_key(self, directory: Path, bit: int) -> None:
+        with edited(directory, b"log") as (txn, db):
+            txn.put(key(9 ^ 1 << bit), txn.pop(key(9), db=db), db=db)
+        self.refused(directory, "damaged at entry")
+
+    def test_terms_that_go_down(self, directory: Path) -> None:
+        with edited(directory, b"log") as (txn, db):
+            txn.put(key(8), records.encode_entry(2, b"whole"), db=db)
+            txn.put(key(9), records.encode_entry(1, b"whole"), db=db)
+        self.refused(directory, "damaged at entry 9: its term is 1, after an entry of term 2|entry 8: its term is 2")
+
+    def test_another_term_than_was_applied(self, directory: Path) -> None:
+        with edited(directory, b"log") as (txn, db):
+            txn.put(key(6), records.encode_entry(3, b"whole"), db=db)
+            for index in (7, 8, 9):
+                txn.put(key(index), records.encode_entry(3, b"whole"), db=db)
+        self.refused(directory, "damaged at entry 6: its term is 3, but one of 2 was applied")
+
+    def test_any_flipped_bit_of_the_state_record(self, directory: Path) -> None:
+        with edited(directory, b"local") as (txn, db):
+            raw = txn.get(b"state", db=db)
+        for position in range(len(raw)):
+            with edited(directory, b"local") as (txn, db):
+                flip(txn, db, b"state", position)
+            self.refused(directory, "state record of this node .* damaged")
+            with edited(directory, b"local") as (txn, db):
+                txn.put(b"state", raw, db=db)
+        Store.open(directory, sync=False).close()
+
+    def test_every_bit_of_a_state_record_counts(self) -> None:
+        state = records.State(term=300, voted_for="n2", commit_index=70_000, applied_index=69_000, applied_term=299)
+        raw = bytearray(records.encode_state(state))
+        for bit in range(8 * len(raw)):
+            raw[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(records.Damaged):
+                records.decode_state(bytes(raw))
+            raw[bit // 8] ^= 1 << bit % 8
+        assert records.decode_state(bytes(raw)).voted_for == "n2"
+
+    @pytest.mark.parametrize("size", [0, 1, 4, 5, 12])
+    def test_a_shortened_state_record(self, directory: Path, size: int) -> None:
+        with edited(directory, b"local") as (txn, db):
+            txn.put(b"state", txn.get(b"state", db=db)[:size], db=db)
+        self.refused(directory, "state record of this node .* damaged")
+
+    @pytest.mark.parametrize("emptied", [(), (b"local",), (b"log",)], ids=str)
+    def test_a_missing_state_record(self, directory: Path, emptied: Sequence[bytes]) -> None:
+        for table in emptied:
+            with edited(directory, table) as (txn, db):
+                txn.drop(db, delete=False)
+        if b"local" not in emptied:
+            with edited(directory, b"local") as (txn, db):
+                txn.delete(b"state", db=db)
+        self.refused(directory, "state record of this node .* damaged: it is missing")
+
+    @pytest.mark.parametrize("position", [0, 3, 4, -1])
+    def test_a_flipped_bit_of_an_own_record(self, directory: Path, position: int) -> None:
+        with edited(directory, b"local") as (txn, db):
+            flip(txn, db, b"own:other", position)
+        self.refused(directory, "own record 'other' of this node .* damaged")
+
+    def test_a_flipped_bit_of_an_own_records_name(self, directory: Path) -> None:
+        with edited(directory, b"local") as (txn, db):
+            txn.put(b"own:odher", txn.pop(b"own:other", db=db), db=db)
+        self.refused(directory, "own record 'odher' of this node .* damaged")
+
+    def test_while_it_runs(self, directory: Path) -> None:
+        store = Store.open(directory, sync=False)
+        with store._env.lmdb.begin(write=True) as txn:
+            flip(txn, store._env.log, key(5), -1)
+            flip(txn, store._env.own, b"own:other", -1)
+            txn.delete(key(8), db=store._env.log)
+        for read, says in (
+            (lambda: store.log_entries(3, 10**6), "entry 5: its checksum"),
+            (lambda: store.log_entries(5, 1), "entry 5: its checksum"),
+            (lambda: store.log_entries(6, 10**6), "entry 8: it is missing"),
+            (lambda: store.log_term(5), "entry 5"),
+            (lambda: store.local("other"), "own record 'other'"),
+            (lambda: store.run_turn(Turn(drop_below=6)), "entry 5"),
+        ):
+            with pytest.raises(CorruptLog, match=says) as error:
+                read()
+            assert "'raftsched cluster members replace ID'" in str(error.value)
+        assert store.local("node_id") == b"n1"
+        store.close()
+
+
+class TestMarks:
+    def test_sizes_of_what_is_kept(self, store: Store, tmp_path: Path) -> None:
+        assert (store.log_marks, store.log_bytes) == ([], 0)
+        log = [LogEntry(i, 1, b"x" * i) for i in range(1, 101)]
+        store.run_turn(Turn(append=log, apply=[LogEntry(i, 1, b"") for i in range(1, 101)]))
+        store.run_turn(Turn(drop_below=41))
+        again = reopened(store, tmp_path)
+        assert again.log_bounds() == (41, 100)
+        assert again.log_bytes == sum(range(41, 101))
+        assert again.log_marks == [(64, sum(range(41, 64))), (96, sum(range(41, 96)))]
+        again.close()
 
 
 class TestOpen:
@@ -232,17 +376,22 @@ class TestOpen:
     def test_not_a_store(self, tmp_path: Path) -> None:
         (tmp_path / "data.mdb").write_bytes(b"x" * 8192)
         for _ in range(2):  # the lock is given back
-            with pytest.raises(StartupError, match="cannot be opened"):
+            with pytest.raises(StartupError, match=r"is damaged: .*replace ID"):
                 Store.open(tmp_path)
 
-    @pytest.mark.parametrize(("raw", "says"), [(b"\x91\x63", "format 99"), (b"\xc1", "damaged")])
-    def test_another_format_or_a_damaged_state(self, tmp_path: Path, raw: bytes, says: str) -> None:
+    @pytest.mark.parametrize(
+        ("raw", "number"),
+        [
+            (records.encode_state(records.State(format=99)), 99),
+            (b"\x92\x63\xc4\x04" + crc32(b"\x92\x63\xc4\x04").to_bytes(4), 99),  # with other fields
+            (b"\x93\x63\xa1x\xc4\x04" + crc32(b"\x93\x63\xa1x\xc4\x04").to_bytes(4), 99),
+            (b"\x98\x01" + bytes(7), 1),  # before there were checksums
+        ],
+    )
+    def test_another_format(self, tmp_path: Path, raw: bytes, number: int) -> None:
         Store.open(tmp_path / "s", sync=False).close()
-        env = lmdb.open(str(tmp_path / "s"), max_dbs=40)
-        own = env.open_db(b"local")
-        with env.begin(write=True) as txn:
-            txn.put(b"state", raw, db=own)
-        env.close()
+        with edited(tmp_path / "s", b"local") as (txn, db):
+            txn.put(b"state", raw, db=db)
         for _ in range(2):
-            with pytest.raises(StartupError, match=says):
+            with pytest.raises(StartupError, match=f"has format {number}; this version reads 3"):
                 Store.open(tmp_path / "s")

@@ -15,7 +15,7 @@ from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
-from raftsched.store import LogEntry, SnapshotMeta, Store, Turn
+from raftsched.store import LogEntry, Store, Turn
 from tests.support.memory_view import T0, every, policy
 
 
@@ -100,7 +100,7 @@ class TestGrowth:
         def read() -> None:
             with store.read():
                 opened.set()
-                while not grown.wait(0.001) and not store._resizing:
+                while not grown.wait(0.001) and not store._gate.waited_for:
                     pass
                 with store.read() as view:
                     inner.append(view.applied_index)
@@ -115,111 +115,6 @@ class TestGrowth:
         assert not reader.is_alive()
         assert len(inner) == 1
         store.close()
-
-
-class TestSnapshot:
-    def test_round_trip(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 50))))
-        meta = store.copy(tmp_path / "copy")
-        assert (meta.index, meta.term) == (49, 1)
-        assert meta.size == (tmp_path / "copy").stat().st_size
-        other = Store.open(tmp_path / "o", sync=False)
-        other.run_turn(Turn(hard_state=(7, "n3"), local={"id": b"other"}))
-        other.run_turn(Turn(append=[LogEntry(1, 1, b""), LogEntry(2, 1, b"")]))
-        other.install(tmp_path / "copy", meta)
-        assert dump(other) == dump(store)
-        assert other.log_bounds() == (50, 49)
-        assert (other.applied_index, other.applied_term, other.commit_index) == (49, 1, 49)
-        assert (other.log_term(49), other.log_term(48)) == (1, None)
-        assert (other.hard_state(), other.local("id")) == ((7, "n3"), b"other")
-        other.run_turn(turn(create(50)))
-        store.run_turn(turn(create(50)))
-        assert dump(other) == dump(store)
-        other.close()
-        again = Store.open(tmp_path / "o", sync=False)
-        assert dump(again) == dump(store)
-        assert again.log_bounds() == (50, 50)
-        again.close()
-
-    def test_of_an_empty_store(self, store: Store, tmp_path: Path) -> None:
-        meta = store.copy(tmp_path / "copy")
-        with pytest.raises(ValueError, match="not newer"):
-            store.install(tmp_path / "copy", meta)
-
-    def test_not_over_what_is_as_new(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1), create(2)))
-        meta = store.copy(tmp_path / "copy")
-        for index in (1, 2):
-            with pytest.raises(ValueError, match="not newer"):
-                store.install(tmp_path / "copy", SnapshotMeta(index, 1, meta.size, meta.sha256))
-
-    def test_a_copy_is_of_one_moment(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1)))
-        first = store.copy(tmp_path / "one")
-        store.run_turn(turn(create(2)))
-        second = store.copy(tmp_path / "two")
-        assert (first.index, second.index) == (1, 2)
-        assert first.sha256 != second.sha256
-
-    @pytest.mark.parametrize("damage", ["cut", "flip", "longer"])
-    def test_a_damaged_file_changes_nothing(self, store: Store, tmp_path: Path, damage: str) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 20))))
-        path = tmp_path / "copy"
-        meta = store.copy(path)
-        raw = bytearray(path.read_bytes())
-        if damage == "cut":
-            del raw[-20:]
-        elif damage == "flip":
-            raw[len(raw) // 2] ^= 1
-        else:
-            raw += b"\0"
-        path.write_bytes(raw)
-        other = Store.open(tmp_path / "o", sync=False)
-        other.run_turn(turn(create(1)))
-        before = dump(other)
-        with pytest.raises(ValueError, match="snapshot file"):
-            other.install(path, meta)
-        assert dump(other) == before
-        assert other.log_bounds() == (1, 1)
-        other.close()
-
-    @pytest.mark.parametrize(
-        "raw",
-        [
-            b"",
-            b"\x02\x00\x08\x00",  # ends within a head
-            b"\x02\x00\x08\x00\x00\x00\x01abc",  # ends within a row
-            b"\x63\x00\x01\x00\x00\x00\x01kv" + bytes(7),  # a table nobody knows
-            b"\x02\x00\x01\x00\x00\x00\x01bv\x02\x00\x01\x00\x00\x00\x01av" + bytes(7),  # not in order
-            bytes(7) + b"more",  # goes on behind its end
-        ],
-    )
-    def test_a_file_that_is_no_snapshot(self, store: Store, tmp_path: Path, raw: bytes) -> None:
-        """Its checksum is right: whoever wrote it wrote it so."""
-        from hashlib import sha256
-
-        store.run_turn(turn(create(1)))
-        before = dump(store)
-        (tmp_path / "copy").write_bytes(raw)
-        with pytest.raises(ValueError, match="snapshot file"):
-            store.install(tmp_path / "copy", SnapshotMeta(9, 1, len(raw), sha256(raw).digest()))
-        assert dump(store) == before
-        assert store.applied_index == 1
-        store.run_turn(turn(create(2)))
-
-    def test_into_a_small_map(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(*(create(i, os.urandom(40_000)) for i in range(1, 50))))
-        meta = store.copy(tmp_path / "copy")
-        other = Store.open(tmp_path / "o", sync=False, map_bytes=2**19)
-        other.install(tmp_path / "copy", meta)
-        assert dump(other) == dump(store)
-        other.close()
-
-    def test_a_copy_that_fails_leaves_no_file(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1)))
-        with pytest.raises(OSError):
-            store.copy(tmp_path / "nowhere" / "copy")
-        store.run_turn(turn(create(2)))  # and its reader is gone
 
 
 @pytest.fixture

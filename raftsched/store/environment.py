@@ -1,0 +1,51 @@
+"""One LMDB environment in a directory of its own, with the handles of its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from raftsched.core.tables import Table
+
+DATA = "data.mdb"  # LMDB's name for its file
+
+# What LMDB says of a file that is not as it wrote it.
+BROKEN = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.PanicError)
+
+
+def table_name(table: Table) -> bytes:
+    return f"t{table.value:02d}".encode()
+
+
+class Environment:
+    """The constructor makes what is not there yet. Raises lmdb.Error.
+
+    `shared`: used by many threads, with LMDB's lock file beside the data; else by one thread alone."""
+
+    def __init__(self, directory: Path, *, map_bytes: int, sync: bool, shared: bool = True) -> None:
+        self.lmdb = lmdb.open(
+            str(directory),
+            map_size=map_bytes,
+            max_dbs=64,
+            max_readers=512,
+            sync=sync,
+            metasync=sync,
+            lock=shared,
+            meminit=False,
+            lib_version=0,
+        )
+        self.tables: list[Any] = [None] * (max(Table) + 1)
+        try:
+            with self.lmdb.begin(write=True) as txn:
+                self.log = self.lmdb.open_db(b"log", txn=txn)
+                self.own = self.lmdb.open_db(b"local", txn=txn)
+                for table in Table:
+                    self.tables[table] = self.lmdb.open_db(table_name(table), txn=txn)
+        except BaseException:
+            self.lmdb.close()
+            raise
+
+    def close(self) -> None:
+        self.lmdb.close()

@@ -1,0 +1,160 @@
+"""The rows of the log and of this node's own records. LMDB has no checksums, so each row carries a CRC-32 of its own.
+
+What the log and the state record say was promised to others: a node must know when its disk changed them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import msgspec
+
+FORMAT = 3
+MARK_EVERY = 32  # log entries between two marks of the log's size
+
+STATE = b"state"
+OWN = b"own:"  # before the name of an own record
+
+_INDEX = struct.Struct(">Q")
+_HEAD = struct.Struct(">IQ")  # CRC-32 of what follows, term
+_SUM = struct.Struct(">I")
+_FORMAT_1 = b"\x98\x01"  # how its state row began (msgpack: an array of 8, the number 1)
+
+
+class Damaged(Exception):
+    """Says in a few words which row is damaged, and how."""
+
+
+class UnknownFormat(Exception):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"has format {number}; this version reads {FORMAT}")
+
+
+class State(msgspec.Struct, array_like=True):
+    """This node's durable Raft state, one row."""
+
+    format: int = FORMAT
+    term: int = 0
+    voted_for: str | None = None
+    commit_index: int = 0
+    applied_index: int = 0
+    applied_term: int = 0
+    base_index: int = 0  # the entry before the first one in the log
+    base_term: int = 0
+    last_index: int = 0  # of the log: what is missing at its end shows in no row of the log itself
+    checksum: bytes = bytes(_SUM.size)  # last in the row, and over all that stands before it
+
+
+_decode_state = msgspec.msgpack.Decoder(State).decode
+
+
+def encode_state(state: State) -> bytes:
+    body = msgspec.msgpack.encode(state)[: -_SUM.size]
+    return body + _SUM.pack(crc32(body))
+
+
+def decode_state(raw: bytes) -> State:
+    """Raises Damaged or UnknownFormat. Every format is an array with its number first and, from 2 on, the CRC last."""
+    if len(raw) < _SUM.size or _SUM.pack(crc32(raw[: -_SUM.size])) != raw[-_SUM.size :]:
+        if raw[:2] == _FORMAT_1:
+            raise UnknownFormat(1)
+        raise Damaged("its checksum is another")
+    try:
+        state = _decode_state(raw)
+    except msgspec.DecodeError:
+        if len(raw) < 2 or raw[1] == FORMAT:
+            raise Damaged("it cannot be read") from None
+        raise UnknownFormat(raw[1]) from None
+    if state.format != FORMAT:
+        raise UnknownFormat(state.format)
+    return state
+
+
+def index_key(index: int) -> bytes:
+    return _INDEX.pack(index)
+
+
+def encode_entry(term: int, data: bytes) -> bytes:
+    body = _INDEX.pack(term) + data
+    return _SUM.pack(crc32(body)) + body
+
+
+def entry_term(raw: bytes | memoryview) -> int:
+    """Term of a stored entry, once its checksum is right. Raises Damaged."""
+    if len(raw) < _HEAD.size:
+        raise Damaged(f"it has {len(raw)} bytes only")
+    checksum, term = _HEAD.unpack_from(raw)
+    if crc32(memoryview(raw)[_SUM.size :]) != checksum:
+        raise Damaged("its checksum is another")
+    return int(term)
+
+
+def entry_data(raw: bytes) -> bytes:
+    return raw[_HEAD.size :]
+
+
+def encode_own(key: bytes, value: bytes) -> bytes:
+    return _SUM.pack(crc32(key + value)) + value
+
+
+def decode_own(key: bytes, raw: bytes) -> bytes:
+    """Raises Damaged."""
+    value = raw[_SUM.size :]
+    if raw[: _SUM.size] != _SUM.pack(crc32(key + value)):
+        raise Damaged("its checksum is another")
+    return value
+
+
+@dataclass
+class Kept:
+    """What a walk over the whole log found."""
+
+    first: int
+    last: int
+    bytes: int = 0  # of the entries' data
+    marks: list[tuple[int, int]] = field(default_factory=list)  # (index, bytes of the kept entries before it)
+
+
+class DamagedEntry(Damaged):
+    def __init__(self, index: int, how: str) -> None:
+        super().__init__(how)
+        self.index = index
+
+
+def check_log(rows: Iterable[tuple[memoryview, memoryview]], state: State) -> Kept:
+    """Every entry is there, from the one behind the base to the last one that was written, each with its checksum, and
+    terms never go down (Raft: a log's terms only grow). Raises DamagedEntry."""
+    kept = Kept(state.base_index + 1, state.base_index)
+    term = state.base_term
+    applied_term = term if state.applied_index == state.base_index else None
+    for key, raw in rows:
+        index = kept.last + 1
+        if key != _INDEX.pack(index):
+            raise DamagedEntry(index, "it is missing, or its number is another")
+        before = term
+        try:
+            term = entry_term(raw)
+        except Damaged as error:
+            raise DamagedEntry(index, str(error)) from None
+        if term < before:
+            raise DamagedEntry(index, f"its term is {term}, after an entry of term {before}")
+        if index == state.applied_index:
+            applied_term = term
+        if index % MARK_EVERY == 0:
+            kept.marks.append((index, kept.bytes))
+        kept.bytes += len(raw) - _HEAD.size
+        kept.last = index
+    if kept.last > state.last_index:
+        raise DamagedEntry(kept.last, f"only entries up to {state.last_index} were written")
+    if kept.last < state.last_index:
+        raise DamagedEntry(kept.last + 1, f"it is missing, though entries up to {state.last_index} were written")
+    if applied_term is None:
+        raise DamagedEntry(kept.last + 1, f"it is missing, though entries up to {state.applied_index} were applied")
+    if applied_term != state.applied_term:
+        raise DamagedEntry(
+            state.applied_index, f"its term is {applied_term}, but one of {state.applied_term} was applied"
+        )
+    return kept
