@@ -1,4 +1,5 @@
-"""What can be asked of the cluster: the commands in the log, what apply answers, and the actions that follow a commit.
+"""What can be asked of the cluster: the commands in the log, and what apply answers. The actions that
+follow a commit are in `actions`, and can be had from here as well.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
 number, fields are added last with a default, nothing is changed or reused. An unknown command stops the node.
@@ -11,7 +12,68 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.model import Instance, Job, JobState, Member, Outcome, OutputRef, Policy, Settings
+from raftsched.core.actions import (
+    Action,
+    AttemptAssigned,
+    AttemptEnded,
+    ClusterFormed,
+    ClusterPaused,
+    ConditionsWanted,
+    InstanceFired,
+    InstanceReady,
+    InstanceStarted,
+    InstanceTimer,
+    JobDue,
+    JobUnscheduled,
+    KillAsked,
+    LeadershipOpened,
+    MembersChanged,
+    NodeRuleChanged,
+    OperationStarted,
+    QueueChanged,
+    SessionChanged,
+    SettingsChanged,
+)
+from raftsched.core.model import (
+    Instance,
+    Job,
+    JobState,
+    Member,
+    NodeRule,
+    Outcome,
+    OutputRef,
+    Placement,
+    Policy,
+    QueueLimits,
+    Settings,
+)
+from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
+
+__all__ = [  # beside what is defined here
+    "Action",
+    "AttemptAssigned",
+    "AttemptEnded",
+    "CancelOperation",
+    "ClusterFormed",
+    "ClusterPaused",
+    "ConditionsWanted",
+    "InstanceFired",
+    "InstanceReady",
+    "InstanceStarted",
+    "InstanceTimer",
+    "JobDue",
+    "JobUnscheduled",
+    "KillAsked",
+    "LeadershipOpened",
+    "MembersChanged",
+    "NodeRuleChanged",
+    "OperationStarted",
+    "QueueChanged",
+    "SessionChanged",
+    "SettingsChanged",
+    "StartOperation",
+    "StepOperation",
+]
 
 # ---------------------------------------------------------------- commands: cluster
 
@@ -36,6 +98,7 @@ class Barrier(msgspec.Struct, array_like=True, frozen=True, tag=3):
 
 class PutSettings(msgspec.Struct, array_like=True, frozen=True, tag=4):
     settings: Settings
+    was: Settings | None = None  # refused unless they are these
 
 
 class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
@@ -51,6 +114,7 @@ class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
     handlers: tuple[str, ...] = ()
     http: str = ""
     version: str = ""
+    limits_whole_runs: bool = False
 
 
 class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
@@ -58,6 +122,40 @@ class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
     session: int
     epoch: int
+
+
+class PauseCluster(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """While paused nothing is fired and nothing assigned; what runs goes on."""
+
+    paused: bool
+
+
+class PutQueue(msgspec.Struct, array_like=True, frozen=True, tag=8):
+    """Creates the queue or sets its limits anew."""
+
+    name: str
+    max_running: int | None = None
+    rate_count: int | None = None
+    rate_period_ms: int = 0
+    paused: bool = False
+    was: QueueLimits | None = None  # refused unless the queue is there, with these
+    if_none: bool = False  # create only: refused when it has limits, whatever they are
+
+
+class DeleteQueue(msgspec.Struct, array_like=True, frozen=True, tag=9):
+    """Its limits go; what waits in it goes on without."""
+
+    name: str
+
+
+class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
+    """What holds for a member from now on. None: as the node itself says."""
+
+    node: str
+    drained: bool = False
+    slots: int | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+    was: NodeRule | None = None  # refused unless the rule is this one (none is one of defaults)
 
 
 # ---------------------------------------------------------------- commands: jobs
@@ -116,6 +214,24 @@ class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14):
     digest: bytes = b""
 
 
+class SkipNext(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """The next fire, which must be at this nominal time, is left out. A repeat changes nothing."""
+
+    job_id: int
+    nominal_at_ms: int
+
+
+class Backfill(msgspec.Struct, array_like=True, frozen=True, tag=16):
+    """Runs for those of the times (ascending) that are past and were not run. Refused unless `revision` fits: the times
+    are those of its trigger."""
+
+    job_id: int
+    revision: int
+    times: tuple[int, ...]
+    key: bytes = b""  # as in RunNow
+    digest: bytes = b""
+
+
 # ---------------------------------------------------------------- commands: the leader's
 
 
@@ -145,10 +261,12 @@ class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21):
 
 
 class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22):
-    """A waiting instance goes to a session. Refused unless it waits and the session is open."""
+    """A waiting instance goes to a session. Refused unless it waits and the session is open, while the cluster is
+    paused or the node drained, and beyond the limits of its queue."""
 
     instance: bytes
     session: int
+    placement: Placement | None = None
 
 
 class Wake(msgspec.Struct, array_like=True, frozen=True, tag=23):
@@ -164,6 +282,26 @@ class Prune(msgspec.Struct, array_like=True, frozen=True, tag=24):
 
     until_ms: int
     limit: int
+
+
+class NoteUnplaceable(msgspec.Struct, array_like=True, frozen=True, tag=25):
+    """No node there is could take it, busy or not: the instance says so while it waits. Refused when one could."""
+
+    instance: bytes
+    detail: str
+
+
+class SortReady(msgspec.Struct, array_like=True, frozen=True, tag=27):
+    """Each of these goes to the lane of READY that is its own now: its queue was given limits, or made anew, since it
+    became ready, or a node came that could take it."""
+
+    instances: tuple[bytes, ...]
+
+
+class Recheck(msgspec.Struct, array_like=True, frozen=True, tag=26):
+    """The node that saw what the instance needs is gone: its conditions are looked at again."""
+
+    instance: bytes
 
 
 # ---------------------------------------------------------------- commands: the workers'
@@ -189,6 +327,24 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31):
     output: OutputRef | None = None
 
 
+class ReportConditions(msgspec.Struct, array_like=True, frozen=True, tag=32):
+    """What a worker found when it looked at the conditions that only a machine can see."""
+
+    instance: bytes
+    until_ms: int  # when the wait ends during which it looked: tells it from an earlier one
+    node: str
+    met: bool
+    detail: str | None = None  # what is missing
+
+
+class CloseSession(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """The worker itself ends its session, as its node stops: nothing of it runs any more, and nothing will. What it had
+    is handed back: it is run elsewhere and does not count as lost."""
+
+    session: int
+    ran: tuple[int, ...]  # tokens of the attempts that were begun
+
+
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=40):
     """Ends what has not started at once; asks what runs to end."""
 
@@ -197,6 +353,20 @@ class Kill(msgspec.Struct, array_like=True, frozen=True, tag=40):
 
 class Rerun(msgspec.Struct, array_like=True, frozen=True, tag=41):
     """A final instance waits again, for a further attempt."""
+
+    instance: bytes
+    key: bytes = b""  # as in RunNow
+    digest: bytes = b""
+
+
+class Requeue(msgspec.Struct, array_like=True, frozen=True, tag=42):
+    """A dead letter waits again, for further attempts; its history stays."""
+
+    instance: bytes
+
+
+class Discard(msgspec.Struct, array_like=True, frozen=True, tag=43):
+    """A dead letter is one no longer; the instance stays as long as others that failed."""
 
     instance: bytes
 
@@ -220,8 +390,24 @@ Command = (
     | Prune
     | Started
     | Ended
+    | CloseSession
     | Kill
     | Rerun
+    | PauseCluster
+    | PutQueue
+    | DeleteQueue
+    | PutNodeRule
+    | SkipNext
+    | Backfill
+    | NoteUnplaceable
+    | SortReady
+    | Recheck
+    | ReportConditions
+    | Requeue
+    | Discard
+    | StartOperation
+    | StepOperation
+    | CancelOperation
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -255,88 +441,9 @@ class Accepted(msgspec.Struct, frozen=True):
     instance: bytes | None = None  # instance key
     created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat. Under a
     # key that is known: as the first time
-    number: int | None = None  # OpenSession: the session; Prune: rows deleted
+    number: int | None = None  # OpenSession: the session; Prune: rows deleted; Backfill: runs made
     row: Instance | None = None
+    operation: Operation | None = None
 
 
 Answer = Accepted | Rejected
-
-
-# ---------------------------------------------------------------- actions: what follows a commit
-
-
-class JobDue(msgspec.Struct, frozen=True):
-    """A job got a (new) fire time."""
-
-    job_id: int
-    revision: int
-    fire_at_ms: int
-
-
-class JobUnscheduled(msgspec.Struct, frozen=True):
-    """A calendar job waits for its next time: the leader proposes ScheduleJob."""
-
-    job_id: int
-
-
-class InstanceReady(msgspec.Struct, frozen=True):
-    instance: bytes
-    priority: int
-    ready_at_ms: int
-
-
-class InstanceTimer(msgspec.Struct, frozen=True):
-    instance: bytes
-    at_ms: int
-
-
-class AttemptAssigned(msgspec.Struct, frozen=True):
-    node: str
-    session: int
-    token: int
-    instance: bytes
-
-
-class AttemptEnded(msgspec.Struct, frozen=True):
-    node: str
-    session: int
-    token: int
-    instance: bytes
-
-
-class KillAsked(msgspec.Struct, frozen=True):
-    node: str
-    session: int
-    token: int
-
-
-class SessionChanged(msgspec.Struct, frozen=True):
-    """A session was opened or ended."""
-
-    session: int
-    node: str
-    open: bool
-    epoch: int
-
-
-class LeadershipOpened(msgspec.Struct, frozen=True):
-    epoch: int
-    leader: str
-
-
-class ClusterFormed(msgspec.Struct, frozen=True):
-    cluster_id: bytes
-
-
-Action = (
-    JobDue
-    | JobUnscheduled
-    | InstanceReady
-    | InstanceTimer
-    | AttemptAssigned
-    | AttemptEnded
-    | KillAsked
-    | SessionChanged
-    | LeadershipOpened
-    | ClusterFormed
-)

@@ -16,6 +16,8 @@ _VALUES = {c: i for i, c in enumerate(_ALPHABET)}
 _MAX = 2**64 - 1
 _KEY = struct.Struct(">QQQ")
 
+BACKFILL = int.from_bytes(b"backfill", "big")  # the number of the request of every backfilled run
+
 InstanceKey = bytes  # 24 bytes: nominal_at_ms, job id, request
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from raftsched.core.ids import instance_key
-from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.core.model import EveryMode, Retry, Trigger, TriggerKind
 
 
 def first_nominal(trigger: Trigger, now_ms: int, anchor_at_ms: int) -> int | None:
@@ -61,3 +61,12 @@ def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int) -> int:
     if bound <= 0:
         return 0
     return crc32(instance_key(nominal_at_ms, job_id)) % (bound + 1)
+
+
+def retry_delay_ms(retry: Retry, key: bytes, level: int) -> int:
+    """How long before the retry of this level (from 1 on): its delay, lengthened by a part of at most `jitter_percent`
+    that is spread evenly over instances and levels, and always the same for one of them. Runs that failed together do
+    not come back together."""
+    delay = retry.delays_ms[level - 1]
+    most = delay * retry.jitter_percent // 100
+    return delay + crc32(key + level.to_bytes(4, "big")) % (most + 1)

@@ -5,7 +5,22 @@ The API refuses earlier and says it better; here nothing may slip through, becau
 
 from __future__ import annotations
 
-from raftsched.core.model import DAY_MS, MINUTE_MS, Policy, Settings, Trigger, TriggerKind
+from typing import TYPE_CHECKING
+
+from raftsched.core.model import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    ConditionKind,
+    NodeRule,
+    Policy,
+    Settings,
+    Trigger,
+    TriggerKind,
+)
+
+if TYPE_CHECKING:
+    from raftsched.core.commands import PutQueue
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
 TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
@@ -16,12 +31,26 @@ EXPRESSION_MAX = 4_096  # characters
 ERROR_MAX = 4_096  # characters of an attempt's error
 RESULT_MAX = 64 * 1024  # bytes of an attempt's result
 U64_MAX = 2**64 - 1
+REVISIONS_MAX = 100  # of one job, that its active runs were made from
+HANDED_BACK_MAX = 10  # times that one instance may be handed back; then it counts as lost each time
+PRIORITY_MAX = 9
+CONDITIONS_MAX = 8  # of one job
+CONDITION_MAX = 2_048  # characters of a path or an address
+AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key
+QUEUE_NAME_MAX = 128  # bytes
+RATE_COUNT_MAX = 1_000_000
+RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
+SLOTS_MAX = 10_000  # of a node
+LABELS_MAX = 32
+LABEL_KEY_MAX = 128  # characters
+LABEL_VALUE_MAX = 256  # characters
 KEY_SIZE = 24  # bytes of an instance key
+SORT_MAX = 1_000  # instances of one SortReady
+HISTORY_MAX = 20  # earlier contents kept of one job
 
 _COUNT_MAX = 1_000_000_000
 _MOMENT = "{} must lie between 1970 and 9999."
-# name -> (least, most)
-_SETTINGS = {
+SETTINGS = {  # field -> (least, most)
     "session_ttl_ms": (1_000, 10 * MINUTE_MS),  # keepers need half a second of it to kill
     "timeout_ceiling_ms": (1, DURATION_MAX_MS),
     "body_max_bytes": (0, 16 * 2**20),
@@ -35,12 +64,21 @@ _SETTINGS = {
     "attempts_kept": (1, 1_000),
     "idempotency_keep_ms": (0, 30 * DAY_MS),
     "idempotency_max": (0, 100_000_000),
+    "ageing_ms": (1, DURATION_MAX_MS),
+    "dead_letter_keep_ms": (0, DURATION_MAX_MS),
+    "clock_limit_ms": (50, HOUR_MS),
+    "condition_check_ms": (1_000, DAY_MS),
+    "backfill_max": (1, 10_000),
+    "queues_max": (0, 10_000),
+    "steps_kept": (4, 1_000),
+    "events_max": (0, 100_000_000),
+    "events_keep_ms": (1_000, 30 * DAY_MS),
 }
 
 
 def wrong_in_settings(settings: Settings) -> str | None:
     """What is wrong and what would be right; None: nothing."""
-    for name, (least, most) in _SETTINGS.items():
+    for name, (least, most) in SETTINGS.items():
         value = getattr(settings, name)
         if not least <= value <= most:
             return f"{name} is {value}; use {least} to {most}."
@@ -57,12 +95,16 @@ def wrong_in_policy(policy: Policy) -> str | None:
     retry, retention, misfire = policy.retry, policy.retention, policy.misfire
     if not 1 <= policy.timeout_ms <= DURATION_MAX_MS:
         return _duration("timeout", policy.timeout_ms)
-    if not 0 <= policy.max_lost <= _COUNT_MAX or not 1 <= policy.max_concurrency <= _COUNT_MAX:
-        return "max_lost must be 0 or more, max_concurrency 1 or more."
+    if not 0 <= policy.max_lost <= _COUNT_MAX or not 0 <= policy.max_concurrency <= _COUNT_MAX:
+        return "max_lost must be 0 or more, max_concurrency 1 or more (0: as overlap has it)."
+    if len(policy.queue.encode()) > QUEUE_NAME_MAX:
+        return f"queue takes {len(policy.queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
     if len(retry.delays_ms) > RETRY_LEVELS_MAX:
         return f"retry has {len(retry.delays_ms)} delays; at most {RETRY_LEVELS_MAX} are allowed."
+    if not 0 <= retry.jitter_percent <= 100:
+        return f"retry jitter_percent is {retry.jitter_percent}; use 0 to 100."
     for delay in retry.delays_ms:
         if not 0 <= delay <= DURATION_MAX_MS:
             return _duration("a retry delay", delay)
@@ -72,6 +114,56 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return _duration("retention max_age", retention.max_age_ms)
     if not (0 <= retention.succeeded <= KEPT_MAX and 0 <= retention.failed <= KEPT_MAX):
         return f"retention keeps 0 to {KEPT_MAX} instances of an outcome."
+    return _wrong_in_conditions(policy)
+
+
+def _wrong_in_conditions(policy: Policy) -> str | None:
+    if not 1 <= policy.conditions_timeout_ms <= DURATION_MAX_MS:
+        return _duration("conditions_timeout", policy.conditions_timeout_ms)
+    if len(policy.conditions) > CONDITIONS_MAX:
+        return f"there are {len(policy.conditions)} conditions; at most {CONDITIONS_MAX} are allowed."
+    for condition in policy.conditions:
+        target = condition.target
+        if not 1 <= len(target) <= CONDITION_MAX or "\0" in target:
+            return f"what a condition looks at has 1 to {CONDITION_MAX} characters, and no NUL among them."
+        if condition.kind is ConditionKind.JOB:
+            namespace, slash, name = target.partition("/")
+            if not (namespace and slash and name) or len(target.encode()) > AWAITED_NAME_MAX:
+                return f"a job is named as namespace/name, in at most {AWAITED_NAME_MAX} bytes."
+            if not 1 <= condition.within_ms <= DURATION_MAX_MS:
+                return _duration("within", condition.within_ms)
+        elif condition.kind is ConditionKind.HTTP and condition.status and not 100 <= condition.status <= 599:
+            return f"the status {condition.status} is none of HTTP; use 100 to 599."
+    return None
+
+
+def wrong_in_queue(queue: PutQueue) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
+        return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
+    if queue.max_running is not None and not 1 <= queue.max_running <= _COUNT_MAX:
+        return f"max_running is {queue.max_running}; use 1 or more, or pause the queue."
+    if queue.rate_count is None:
+        return None
+    if not 1 <= queue.rate_count <= RATE_COUNT_MAX:
+        return f"a rate of {queue.rate_count} starts is out of bounds; use 1 to {RATE_COUNT_MAX}."
+    least, most = RATE_PERIOD_MS
+    if not least <= queue.rate_period_ms <= most:
+        return f"the period of the rate is {queue.rate_period_ms} ms; use {least} to {most}."
+    return None
+
+
+def wrong_in_node_rule(rule: NodeRule) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if rule.slots is not None and not 1 <= rule.slots <= SLOTS_MAX:
+        return f"slots is {rule.slots}; use 1 to {SLOTS_MAX}, or drain the node."
+    labels = rule.labels or ()
+    if len(labels) > LABELS_MAX:
+        return f"there are {len(labels)} labels; at most {LABELS_MAX} are allowed."
+    if len({key for key, _ in labels}) < len(labels):
+        return "a label has one value; give each key once."
+    if any(not 1 <= len(key) <= LABEL_KEY_MAX or len(value) > LABEL_VALUE_MAX for key, value in labels):
+        return f"a label has a key of 1 to {LABEL_KEY_MAX} characters and a value of at most {LABEL_VALUE_MAX}."
     return None
 
 

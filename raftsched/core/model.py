@@ -86,6 +86,35 @@ class MisfirePolicy(IntEnum):
     ALL = 3
 
 
+class ConditionKind(IntEnum):
+    PATH = 1  # a file that matches the glob exists on the node that is to run it
+    HTTP = 2  # a GET answers with the status
+    JOB = 3  # another job succeeded lately
+
+
+class StepKind(IntEnum):
+    """What happened to an instance, for whoever asks why."""
+
+    CREATED = 1
+    HELD = 2  # waits for another run of its job
+    RELEASED = 3
+    CONDITIONS = 4  # waits for its conditions
+    CONDITIONS_MET = 5
+    UNPLACEABLE = 6  # no node there is could take it, busy or not
+    ASSIGNED = 7
+    STARTED = 8
+    ENDED = 9  # an attempt, by its worker's report
+    LOST = 10  # an attempt, by its session's end
+    RETRY = 11  # waits for the delay of its retry level
+    READY = 12  # may run (again)
+    KILL_ASKED = 13
+    RERUN = 14
+    FINAL = 15
+
+
+ASKED_FOR = frozenset({"manual", "backfill"})  # details of CREATED; else its time came (None, or "missed")
+
+
 class Delivery(IntEnum):
     AT_LEAST_ONCE = 1
     AT_MOST_ONCE = 2
@@ -120,6 +149,16 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 class Retry(msgspec.Struct, array_like=True, frozen=True):
     delays_ms: tuple[int, ...] = ()  # one level each; empty: no retry
     on: tuple[Outcome, ...] = (Outcome.FAILED, Outcome.TIMED_OUT)
+    jitter_percent: int = 0  # each delay is lengthened by a fixed pseudo-random part of it, up to so much
+
+
+class Condition(msgspec.Struct, array_like=True, frozen=True):
+    """What has to be true, beside the time, before a run may start."""
+
+    kind: ConditionKind
+    target: str  # PATH: a glob; HTTP: a URL; JOB: namespace/name
+    within_ms: int = 0  # JOB: how long ago its last success may be
+    status: int = 0  # HTTP: the status that is wanted; 0: any of 200 to 299
 
 
 class Misfire(msgspec.Struct, array_like=True, frozen=True):
@@ -148,10 +187,12 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     retry: Retry = Retry()
     overlap: Overlap = Overlap.FORBID
     misfire: Misfire = Misfire()
-    max_concurrency: int = 1
+    max_concurrency: int = 0  # runs active at one time; 0: as overlap has it, one, or any number where it allows them
     handler_need: str = ""  # what a node must announce to be eligible: "exec", "shell", "python", "http", "call:name"
     node_labels: tuple[tuple[str, str], ...] = ()  # placement: labels a node must carry
     retention: Retention = Retention()
+    conditions: tuple[Condition, ...] = ()
+    conditions_timeout_ms: int = HOUR_MS  # from when they are first looked at
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True):
@@ -183,6 +224,18 @@ class Job(msgspec.Struct, array_like=True, kw_only=True):
     gap: bytes | None = None  # the SKIPPED record that the next skipped fire extends
     purge_at_ms: int | None = None  # the key of its PURGE row (one-shots that are done, deleted jobs)
     others: int = 0  # instances kept that were killed or skipped
+    last_success_at_ms: int | None = None
+    skipped_until_ms: int | None = None  # nominal times up to here are left out: somebody asked for that
+    counted: int = 0  # the state in which Meta.jobs counts it; 0: not yet
+    tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
+
+
+class PastRevision(msgspec.Struct, array_like=True, frozen=True):
+    """What a job was before an edit."""
+
+    name: str | None
+    body: bytes
+    until_ms: int  # when the edit took place
 
 
 class OutputRef(msgspec.Struct, array_like=True, frozen=True):
@@ -194,6 +247,27 @@ class OutputRef(msgspec.Struct, array_like=True, frozen=True):
     size: int  # bytes of the text
     sha256: bytes  # of the text
     truncated: int = 0  # bytes taken out of the middle
+
+
+class Placement(msgspec.Struct, array_like=True, frozen=True):
+    """Why there: what the dispatcher saw when it chose the node."""
+
+    running: int  # on the chosen node, before this one
+    slots: int
+    eligible: int  # nodes with its handler and labels that were given runs
+    nodes: int  # nodes that were given runs
+    avoided: str = ""  # the node of the attempt before, which was free too
+
+
+class Step(msgspec.Struct, array_like=True, frozen=True):
+    """One transition of an instance. The end of its last attempt is not noted beside its own end."""
+
+    kind: StepKind
+    index: int  # of the log entry
+    term: int
+    after_ms: int  # since the instance was created
+    detail: str | None = None  # a stable code, or the words of who reported it
+    token: int = 0  # of the attempt that it concerns; 0: none
 
 
 class Attempt(msgspec.Struct, array_like=True, kw_only=True):
@@ -209,6 +283,8 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True):
     error: str | None = None
     output: OutputRef | None = None
     result: bytes | None = None  # JSON
+    queue: str = ""  # the limited queue in which it counts as running
+    placement: Placement | None = None
 
 
 class Instance(msgspec.Struct, array_like=True, kw_only=True):
@@ -237,6 +313,15 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True):
     ended_at_ms: int | None = None
     purge_at_ms: int | None = None  # the key of its PURGE row
     held: bool = False  # waits for another run of its job to end (its row is in HELD, not in READY)
+    lane: int = 0  # with the score the key of its READY row
+    score_ms: int = 0
+    checking: bool = False  # waits for its conditions (no row in READY; its TIMERS row says when to look again)
+    checks_end_at_ms: int | None = None  # when it is given up with conditions that are not met
+    only_on: str = ""  # the node that saw the paths of its conditions: it runs there
+    dead_at_ms: int | None = None  # the key of its DEAD row
+    steps: list[Step] = msgspec.field(default_factory=list)
+    jitter_ms: int = 0  # by which its fire was put off after the nominal time
+    handed_back: int = 0  # by nodes that stopped
 
     @property
     def key(self) -> bytes:
@@ -251,11 +336,12 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class Member(msgspec.Struct, array_like=True, frozen=True):
-    """A voting member. `store_id` names its disk: the same node id with another disk is not this member."""
+    """A member. `store_id` names its disk: the same node id with another disk is not this member."""
 
     node: str
     raft: str  # host:port
     store_id: bytes
+    voter: bool = True  # False: catching up; gets everything, counts for nothing
 
 
 class Session(msgspec.Struct, array_like=True, kw_only=True):
@@ -273,6 +359,39 @@ class Session(msgspec.Struct, array_like=True, kw_only=True):
     http: str = ""  # advertised host:port of the node's API
     version: str = ""
     open: bool = True
+    limits_whole_runs: bool = False  # of memory; else each process of a run for itself
+
+
+class Queue(msgspec.Struct, array_like=True, kw_only=True):
+    """A queue with limits. Jobs may name any queue; one that is not here has none."""
+
+    name: str
+    lane: int  # the part of READY that its instances wait in; numbers are never reused
+    max_running: int | None = None  # attempts at one time
+    rate_count: int | None = None  # starts in each
+    rate_period_ms: int = 0
+    running: int = 0  # live attempts counted
+    arrival_ns: int = 0  # rate: the theoretical arrival time of the generic cell rate algorithm (ITU-T I.371), UTC
+    paused: bool = False
+    created_at_ms: int = 0
+    modified_at_ms: int = 0
+
+
+class QueueLimits(msgspec.Struct, array_like=True, frozen=True):
+    """What was said about a queue."""
+
+    max_running: int | None = None
+    rate_count: int | None = None
+    rate_period_ms: int = 0
+    paused: bool = False
+
+
+class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """What was said about a node through the API; None: as the node itself says."""
+
+    drained: bool = False  # finishes what it has, takes nothing new
+    slots: int | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
 
 
 class KeyUse(msgspec.Struct, array_like=True, frozen=True):
@@ -283,6 +402,8 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True):
     job_id: int
     instance: bytes | None = None  # instance key, of a manual run
     created: bool = True
+    number: int | None = None  # of a backfill: runs made
+    operation: int = 0  # its id; then there is neither job nor instance
 
 
 class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -301,6 +422,15 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     active_max: int = 10_000  # instances of one job not at their end: a bound on what deleting it has to end
     idempotency_keep_ms: int = HOUR_MS  # how long an Idempotency-Key is remembered
     idempotency_max: int = 2_000_000  # keys remembered; beyond that the oldest go early
+    ageing_ms: int = MINUTE_MS  # a waiting instance gains a level of priority in each
+    dead_letter_keep_ms: int = 14 * DAY_MS
+    clock_limit_ms: int = 500  # a leader further from the majority's clocks gives leadership away
+    condition_check_ms: int = 10_000  # between two looks at the conditions of one instance
+    backfill_max: int = 1_000  # times of one request
+    queues_max: int = 1_000
+    steps_kept: int = 40
+    events_max: int = 1_000_000  # events kept to be read later; 0: none are recorded
+    events_keep_ms: int = HOUR_MS
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True):
@@ -316,3 +446,15 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True):
     members: tuple[Member, ...] = ()
     settings: Settings = Settings()
     keys: int = 0  # rows of KEYS
+    members_at: int = 0  # index of the entry that made them the members; 0: the formation
+    paused: bool = False  # nothing is fired, nothing assigned
+    last_lane: int = 0
+    queues: int = 0  # rows of QUEUES
+    unplaceable: int = 0  # READY rows in the lane of what no node there is could take
+    awaited: int = 0  # rows of AWAITED
+    dead_letters: int = 0  # rows of DEAD
+    jobs: list[int] = msgspec.field(default_factory=lambda: [0] * (len(JobState) + 1))  # by the number of their state
+    operations: int = 0  # rows of OPERATIONS
+    operations_running: int = 0
+    changes: int = 0  # events in CHANGES
+    changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none

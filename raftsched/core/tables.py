@@ -11,6 +11,8 @@ from enum import IntEnum
 from typing import Protocol
 
 KEY_MAX = 511
+LANE_FREE = 0  # of queues without limits
+LANE_NOBODY = 2**32 - 1  # what no node there is could take, busy or not: out of the way of the others
 
 
 class Table(IntEnum):
@@ -18,10 +20,10 @@ class Table(IntEnum):
     JOBS = 2  # job id (8) -> Job
     NAMES = 3  # namespace \0 name -> job id (8)
     DUE = 4  # fire_at_ms (8) job id (8) -> b""
-    UNSCHEDULED = 5  # job id (8) -> b"": a calendar trigger whose next time the leader owes
+    UNSCHEDULED = 5  # job id (8) -> since when (8): a calendar trigger whose next time the leader owes
     INSTANCES = 6  # instance key (24) -> Instance
     BY_JOB = 7  # job id (8) nominal_at_ms (8) request (8) -> state (1): recurring and manual instances
-    READY = 8  # 9 - priority (1) ready_at_ms (8) instance key (24) -> b"": waits for a worker
+    READY = 8  # lane (4) score_ms (8) instance key (24) -> b"": waits for a worker
     ASSIGNED = 9  # session (8) token (8) -> instance key: live attempts
     TIMERS = 10  # at_ms (8) instance key (24) -> b"": retry due, start deadline
     PURGE = 11  # at_ms (8) job id (8) [instance key (24)] -> b"": retention
@@ -32,6 +34,15 @@ class Table(IntEnum):
     HELD = 16  # job id (8) ready_at_ms (8) instance key (24) -> b"": waits for a run of its own job to end
     KEYS = 17  # sha256 of the kind of request and its Idempotency-Key (32) -> KeyUse
     KEY_TIMES = 18  # at_ms (8) the same hash (32) -> b"": the order in which they are forgotten
+    DEAD = 19  # ended_at_ms (8) instance key (24) -> b"": dead letters
+    QUEUES = 20  # name -> Queue: those with limits
+    NODE_RULES = 21  # node id -> NodeRule
+    AWAITED = 22  # namespace \0 name \0 instance key (24) -> b"": waits for a success of that job
+    OPERATIONS = 24  # operation (8) -> Operation
+    OPERATIONS_RUNNING = 25  # operation (8) -> b"": those that are to go on
+    TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels and rare states of jobs (core.selection)
+    HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
+    CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
 
 
 class ReadView(Protocol):
@@ -56,6 +67,8 @@ class View(ReadView, Protocol):
 
 _U64 = struct.Struct(">Q")
 _2U64 = struct.Struct(">QQ")
+_U32 = struct.Struct(">L")
+_U32_U64 = struct.Struct(">LQ")
 
 
 def u64(value: int) -> bytes:
@@ -75,8 +88,24 @@ def name_key(namespace: str, name: str) -> bytes:
     return namespace.encode() + b"\0" + name.encode()
 
 
-def ready_key(priority: int, ready_at_ms: int, instance: bytes) -> bytes:
-    return bytes((9 - priority,)) + _U64.pack(ready_at_ms) + instance
+def ready_key(lane: int, score_ms: int, instance: bytes) -> bytes:
+    return _U32_U64.pack(lane, score_ms) + instance
+
+
+def from_ready(key: bytes) -> bytes:
+    """The instance key of a READY key."""
+    return key[12:]
+
+
+def lane_key(lane: int) -> bytes:
+    """What the READY keys of a lane start with; lanes follow one another in order of their numbers."""
+    return _U32.pack(lane)
+
+
+def from_lane(key: bytes) -> int:
+    """The lane of a READY key."""
+    lane: int = _U32.unpack_from(key)[0]
+    return lane
 
 
 def by_job_key(instance: bytes) -> bytes:
@@ -94,6 +123,25 @@ def timer_key(at_ms: int, instance: bytes) -> bytes:
 
 def held_key(job_id: int, ready_at_ms: int, instance: bytes) -> bytes:
     return _2U64.pack(job_id, ready_at_ms) + instance
+
+
+def dead_key(at_ms: int, instance: bytes) -> bytes:
+    return _U64.pack(at_ms) + instance
+
+
+def from_dead(key: bytes) -> bytes:
+    """The instance key of a DEAD key."""
+    return key[8:]
+
+
+def awaited_key(name: bytes, instance: bytes) -> bytes:
+    """`name` is the key of the job in NAMES."""
+    return name + b"\0" + instance
+
+
+def from_awaited(key: bytes) -> bytes:
+    """The instance key of an AWAITED key."""
+    return key[-24:]
 
 
 def assigned_key(session: int, token: int) -> bytes:

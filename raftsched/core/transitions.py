@@ -34,6 +34,7 @@ JOB: dict[tuple[J, str], J] = {
 INSTANCE: dict[tuple[I, str], I] = {
     (I.WAITING, "assign"): I.LAUNCHED,
     (I.WAITING, "kill"): I.KILLED,
+    (I.WAITING, "give_up"): I.TIMED_OUT,  # its conditions were not met in time
     (I.WAITING, "miss_start"): I.SKIPPED,  # nobody could take it within the start deadline
     (I.LAUNCHED, "start"): I.RUNNING,
     (I.LAUNCHED, "succeed"): I.SUCCEEDED,

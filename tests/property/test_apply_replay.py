@@ -14,18 +14,21 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.apply import Applier, apply_entry
+from raftsched.core.apply import Applier, apply_entry, attempts, jobs, operations
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import (
     DAY_MS,
+    Condition,
+    ConditionKind,
     Delivery,
     EveryMode,
     JobState,
     Member,
     Misfire,
     MisfirePolicy,
+    NodeRule,
     Outcome,
     Overlap,
     Policy,
@@ -35,12 +38,15 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.operations import BulkAction, decode_operation
+from raftsched.core.selection import JobFilter
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.store import LogEntry, Store, Turn
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
 
 SEEDS = st.integers(0, 2**32)
+QUEUES = ("q", "r", "s")
 
 
 class Author:
@@ -56,9 +62,22 @@ class Author:
 
     def write(self, entries: int) -> list[bytes]:
         members = tuple(Member(n, "h:1", n.encode()) for n in NODES)
-        small = Settings(queue_all_max=3, catch_up_max=4, attempts_kept=3, active_max=6, start_deadline_ms=5_000)
+        small = Settings(
+            queue_all_max=3,
+            catch_up_max=4,
+            attempts_kept=3,
+            active_max=6,
+            start_deadline_ms=5_000,
+            queues_max=2,
+            backfill_max=5,
+        )
         small = msgspec.structs.replace(
-            small, idempotency_max=3, idempotency_keep_ms=self.random.choice([0, 999, DAY_MS])
+            small,
+            steps_kept=self.random.choice([4, 40]),
+            idempotency_max=3,
+            idempotency_keep_ms=self.random.choice([0, 999, DAY_MS]),
+            events_max=self.random.choice([0, 5, 50, 1_000_000]),
+            events_keep_ms=self.random.choice([1_000, DAY_MS]),
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
@@ -114,14 +133,28 @@ class Author:
         return Policy(
             trigger=self._trigger(),
             priority=r.choice([0, 5, 5, 9]),
+            queue=r.choice(["default", *QUEUES, "x" * 129]),
             delivery=r.choice([Delivery.AT_LEAST_ONCE, Delivery.AT_LEAST_ONCE, Delivery.AT_MOST_ONCE]),
             max_lost=r.choice([0, 1, 3]),
             suspend_after=r.choice([None, None, 1, 2]),
             retry=r.choice([Retry(), Retry((0,)), Retry((1_000, 5_000)), Retry((1,), (Outcome.TIMED_OUT,))]),
             overlap=r.choice(list(Overlap)),
+            max_concurrency=r.choice([0, 0, 0, 1, 2, 3, -1]),
             misfire=Misfire(r.choice(list(MisfirePolicy)), r.choice([0, 1_000, 900_000])),
+            conditions=r.choice([(), (), (), self._conditions()]),
+            conditions_timeout_ms=r.choice([1, 5_000, DAY_MS]),
             retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
         )
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        r = self.random
+        known = (
+            Condition(ConditionKind.PATH, "/data/*.csv"),
+            Condition(ConditionKind.HTTP, "http://h/", status=204),
+            Condition(ConditionKind.JOB, "d/a", within_ms=r.choice([1, 60_000, DAY_MS])),
+            Condition(ConditionKind.JOB, "d/b", within_ms=60_000),
+        )
+        return tuple(r.sample(known, r.randint(1, 3)))
 
     def _command(self) -> Command:
         r = self.random
@@ -140,8 +173,18 @@ class Author:
             self._end_session: 3,
             self._kill: 3,
             self._rerun: 4,
+            self._dead: 4,
+            self._skip: 2,
+            self._backfill: 2,
+            self._report: 5,
+            self._recheck: 2,
             self._prune: 4,
             self._delete: 1,
+            self._queue: 3,
+            self._sort: 3,
+            self._node_rule: 2,
+            self._bulk: 2,
+            self._step: 4,
             self._other: 1,
         }
         return r.choices(list(weights), list(weights.values()))[0]()
@@ -150,14 +193,28 @@ class Author:
         r = self.random
         name = r.choice([None, "a", "b", "c", "x" * 600])
         return c.CreateJob(
-            "d",
+            r.choice(["d", "d", "default"]),
             name,
             self._policy(),
-            r.choice([b"", b"{}"]),
+            self._body(),
             r.random() < 0.2,
             r.random() < 0.5,
             r.random() < 0.2,
             *self._named(),
+        )
+
+    def _body(self) -> bytes:
+        r = self.random
+        return r.choice(
+            [
+                b"",
+                b"{}",
+                b"{}",
+                b'{"owner":"ana"}',
+                b'{"labels":{"a":"1","b":"2"}}',
+                b'{"owner":"bo","labels":{"a":"2"}}',
+                b'{"owner":7}',
+            ]
         )
 
     def _edit(self) -> Command:
@@ -167,7 +224,7 @@ class Author:
         policy = self._policy()
         if raw is not None and r.random() < 0.5:
             policy = msgspec.structs.replace(decode_job(raw).policy, overlap=policy.overlap, retention=policy.retention)
-        return c.EditJob(job_id, policy, b"{}", r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
+        return c.EditJob(job_id, policy, self._body(), r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
 
     def _state(self) -> Command:
         r = self.random
@@ -207,6 +264,24 @@ class Author:
             self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]), *self._named()
         )
 
+    def _skip(self) -> Command:
+        job_id = from_u64(self._key(Table.DUE)[8:16])
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        nominal = None if raw is None else decode_job(raw).nominal_at_ms
+        r = self.random
+        return c.SkipNext(job_id, self._number() if nominal is None or r.random() < 0.1 else nominal)
+
+    def _backfill(self) -> Command:
+        r = self.random
+        job_id = self._job()
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        first = self.now + r.choice([-DAY_MS, -5_000, -1_000, 0, 1_000])
+        times = tuple(first + k * 1_000 for k in range(r.choice([0, 1, 2, 4, 9])))
+        if r.random() < 0.1:
+            times = (self._number(), self._number())
+        revision = 1 if raw is None or r.random() < 0.1 else decode_job(raw).revision
+        return c.Backfill(job_id, revision, times, *self._named())
+
     def _named(self) -> tuple[bytes, bytes]:
         """An Idempotency-Key, mostly none, and what goes with it."""
         r = self.random
@@ -243,11 +318,44 @@ class Author:
         return c.Kill(self._key(Table.INSTANCES))
 
     def _rerun(self) -> Command:
-        return c.Rerun(self._key(Table.INSTANCES))
+        return c.Rerun(self._key(Table.INSTANCES), *self._named())
+
+    def _dead(self) -> Command:
+        r = self.random
+        key = self._key(r.choice([Table.DEAD, Table.DEAD, Table.INSTANCES]))[-24:]
+        return r.choice([c.Requeue, c.Requeue, c.Discard])(key)
+
+    def _report(self) -> Command:
+        r = self.random
+        checking = [i for _, raw in self.view.scan(Table.INSTANCES) if (i := decode_instance(raw)).checking]
+        if not checking or r.random() < 0.1:
+            return c.ReportConditions(self._key(Table.INSTANCES), self._number(), "n2", True)
+        row = r.choice(checking)
+        until = r.choice([row.checks_end_at_ms, row.checks_end_at_ms, row.checks_end_at_ms, self._number()]) or 0
+        detail = r.choice([None, "no file", "x" * 5_000])
+        return c.ReportConditions(row.key, until, r.choice([*NODES, *NODES, ""]), r.random() < 0.8, detail)
+
+    def _recheck(self) -> Command:
+        return c.Recheck(self._key(Table.READY)[-24:])
 
     def _prune(self) -> Command:
         r = self.random
         return c.Prune(self.now + r.choice([0, 0, DAY_MS, -1]), r.choice([1, 3, 100, 1_000]))
+
+    def _queue(self) -> Command:
+        r = self.random
+        name = r.choice([*QUEUES, *QUEUES, "", "x" * 600])
+        if r.random() < 0.3:
+            return c.DeleteQueue(name)
+        rate = r.choice([None, None, 1, 3, 0, 2_000_000])
+        return c.PutQueue(name, r.choice([None, 1, 2, 0]), rate, r.choice([1_000, 60_000, 5]), r.random() < 0.1)
+
+    def _sort(self) -> Command:
+        r = self.random
+        table = Table.READY if r.random() < 0.9 else Table.INSTANCES
+        if r.random() < 0.5:
+            return c.NoteUnplaceable(self._key(table)[-24:], r.choice(["label disk=ssd", "label disk=hdd"]))
+        return c.SortReady(tuple(self._key(table)[-24:] for _ in range(r.randint(0, 5))))
 
     def _open(self) -> Command:
         r = self.random
@@ -257,7 +365,48 @@ class Author:
         return c.OpenSession(node, newest if r.random() < 0.9 else newest + 1, r.choice("AAB"), b"", 4)
 
     def _end_session(self) -> Command:
-        return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
+        if self.random.random() < 0.5:
+            return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
+        session, token = self._live()
+        return c.CloseSession(session, self.random.choice([(), (token,), (token, -1)]))
+
+    def _bulk(self) -> Command:
+        r = self.random
+        action = r.choice([BulkAction.DELETE, *[a for a in BulkAction if a is not BulkAction.DELETE] * 3])
+        kill = r.random() < 0.2
+        if r.random() < 0.3:
+            ids = tuple(r.choice([self._job(), self._job(), self._number()]) for _ in range(r.randint(0, 4)))
+            return c.StartOperation(action, None, ids, kill, *self._named())
+        wanted = JobFilter(
+            namespace=r.choice([None, None, "d", "default", "x" * 5_000]),
+            name_prefix=r.choice([None, None, "a", "", "x" * 600]),
+            states=r.choice([(), (), (JobState.SUSPENDED,), (JobState.SCHEDULED, JobState.NEW)]),
+            owner=r.choice([None, None, None, "ana"]),
+            labels=r.choice([(), (), (), (("a", "1"),)]),
+            queue=r.choice([None, None, None, "q"]),
+            created_from_ms=r.choice([None, None, T0, self.now, -1]),
+            next_to_ms=r.choice([None, None, None, max(0, self.now)]),
+        )
+        return c.StartOperation(action, wanted, (), kill, *self._named())
+
+    def _step(self) -> Command:
+        r = self.random
+        key = self._key(r.choice([Table.OPERATIONS_RUNNING, Table.OPERATIONS_RUNNING, Table.OPERATIONS]))
+        if r.random() < 0.1:
+            return c.CancelOperation(r.choice([from_u64(key[:8]), self._number()]))
+        raw = self.view.get(Table.OPERATIONS, key[:8])
+        step = 0 if raw is None else decode_operation(raw).steps
+        return c.StepOperation(
+            from_u64(key[:8]), step + r.choice([0, 0, 0, 1]), r.choice([-1, 1, 2, 50]), r.choice([1, 3])
+        )
+
+    def _node_rule(self) -> Command:
+        r = self.random
+        if r.random() < 0.2:
+            return c.PauseCluster(r.random() < 0.2)  # seldom: little happens while it is paused
+        labels = r.choice([None, (), (("zone", "b"), ("disk", "ssd")), (("disk", "a"), ("disk", "b")), (("", "x"),)])
+        was = r.choice([None, None, NodeRule(), NodeRule(drained=True)])
+        return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, r.choice([None, None, 1, 0]), labels, was)
 
     def _other(self) -> Command:
         return self.random.choice(
@@ -266,6 +415,7 @@ class Author:
                 c.Form(b"y", ()),
                 c.OpenLeadership(1, "n2"),
                 c.PutSettings(Settings(catch_up_max=0)),
+                c.PutSettings(Settings(), Settings()),
             ]
         )
 
@@ -298,6 +448,19 @@ def test_invariants_hold_and_the_log_replays(seed: int) -> None:
     assert again.dump() == author.view.dump()
 
 
+@settings(max_examples=15)
+@given(SEEDS)
+def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
+    note(f"seed {seed}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "REVISIONS_MAX", 2)
+        patch.setattr(attempts, "HANDED_BACK_MAX", 1)
+        patch.setattr(operations, "KEPT_MAX", 2)
+        patch.setattr(operations, "RUNNING_MAX", 1)
+        patch.setattr(operations, "REFUSALS_MAX", 1)
+        Author(seed).write(150)
+
+
 @settings(max_examples=8)
 @given(SEEDS)
 def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
@@ -322,7 +485,7 @@ def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
         meta = cut.copy(directory / "snapshot")
         fresh = Store.open(directory / "fresh", sync=False)
         stores.append(fresh)
-        fresh.install(directory / "snapshot", meta)
+        fresh.swap(fresh.prepare(directory / "snapshot", meta))
         assert stored(fresh) == stored(cut)
         rest = entries[half:]
         for store in (cut, fresh):

@@ -1,8 +1,8 @@
 """apply: one committed entry into the tables. Pure, deterministic, total.
 
 It returns `Rejected` for what cannot be done and never raises for it; anything raised here is a bug, and the node
-stops rather than diverge from the others. Commands are handled by family: cluster, jobs, firing, attempts,
-instances, retention.
+stops rather than diverge from the others. Commands are handled by family: cluster, nodes, queues, jobs,
+firing, attempts, instances, retention.
 """
 
 from __future__ import annotations
@@ -11,9 +11,22 @@ from collections.abc import Callable
 from typing import Any
 
 from raftsched.core import commands as c
-from raftsched.core.apply import attempts, cluster, firing, instances, jobs, retention
+from raftsched.core.actions import Action
+from raftsched.core.apply import (
+    attempts,
+    checks,
+    cluster,
+    firing,
+    instances,
+    jobs,
+    manual,
+    nodes,
+    operations,
+    queues,
+    retention,
+)
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Action, Answer
+from raftsched.core.commands import Answer
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.origins import claim
 from raftsched.core.tables import View
@@ -23,13 +36,18 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.OpenLeadership: cluster.open_leadership,
     c.Barrier: cluster.barrier,
     c.PutSettings: cluster.put_settings,
+    c.PauseCluster: nodes.pause_cluster,
+    c.PutNodeRule: nodes.put_node_rule,
     c.OpenSession: cluster.open_session,
     c.EndSession: cluster.end_session,
+    c.CloseSession: cluster.close_session,
     c.CreateJob: jobs.create_job,
     c.EditJob: jobs.edit_job,
     c.SetJobState: jobs.set_job_state,
     c.DeleteJob: jobs.delete_job,
-    c.RunNow: firing.run_now,
+    c.RunNow: manual.run_now,
+    c.SkipNext: manual.skip_next,
+    c.Backfill: manual.backfill,
     c.ScheduleJob: firing.schedule_job,
     c.Fire: firing.fire,
     c.Assign: attempts.assign,
@@ -39,6 +57,17 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.Ended: attempts.ended,
     c.Kill: instances.kill,
     c.Rerun: instances.rerun,
+    c.Requeue: instances.requeue,
+    c.Discard: instances.discard,
+    c.ReportConditions: checks.report_conditions,
+    c.Recheck: checks.recheck,
+    c.PutQueue: queues.put_queue,
+    c.DeleteQueue: queues.delete_queue,
+    c.NoteUnplaceable: queues.note_unplaceable,
+    c.SortReady: queues.sort_ready,
+    c.StartOperation: operations.start_operation,
+    c.StepOperation: operations.step_operation,
+    c.CancelOperation: operations.cancel_operation,
 }
 
 
@@ -57,16 +86,20 @@ class Applier:
         if data:
             entry = decode_entry(data)
             tx.advance(entry.now_ms)
+            tx.index, tx.term = index, term
+            if entry.members is not None:
+                cluster.configure(tx, index, entry.members)
             for batch in entry.batches:
                 if claim(tx.view, batch.origin, batch.seq, tx.now):
                     answers = [_HANDLERS[type(command)](tx, command) for command in batch.commands]
                     results.append(BatchResult(batch.origin, batch.seq, answers))
                 else:
                     results.append(BatchResult(batch.origin, batch.seq, None))
+            tx.events.close(index, actions)
         return EntryResult(index, term, results, actions)
 
     def close(self) -> None:
-        self._tx.save_meta()
+        self._tx.save()
 
 
 def apply_entry(view: View, index: int, term: int, data: bytes) -> EntryResult:

@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
+from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
+from raftsched.core.admission import shut
+from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
+from raftsched.core.apply.queues import UNPLACEABLE, enter, leave, placeable, waits_in_ready
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import (
-    Accepted,
-    Answer,
-    Assign,
-    AttemptAssigned,
-    AttemptEnded,
-    Ended,
-    Rejected,
-    Started,
-    Wake,
-)
-from raftsched.core.limits import ERROR_MAX, RESULT_MAX, U64_MAX
-from raftsched.core.model import Attempt, Delivery, Instance, InstanceState, Job, Outcome
+from raftsched.core.commands import Accepted, Answer, Assign, Ended, Rejected, Started, Wake
+from raftsched.core.intervals import retry_delay_ms
+from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
+from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind
 from raftsched.core.tables import Table, assigned_key, u64
-from raftsched.core.transitions import instance_after, instance_next
+from raftsched.core.transitions import instance_after
 
 STALE = Rejected("stale")
 
 
 def assign(tx: Tx, c: Assign) -> Answer:
     instance = tx.instance(c.instance)
-    if instance is None or instance.held or instance_next(instance.state, "assign") is None:
+    if instance is None or not waits_in_ready(instance):
         return STALE
     session = tx.session(c.session)
-    if session is None or not session.open:
+    if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
-    if tx.view.get(Table.JOBS, u64(instance.job_id)) is None:
+    job_raw = tx.view.get(Table.JOBS, u64(instance.job_id))
+    if job_raw is None:
         return STALE
+    refused = _not_now(tx, session.node)
+    queue = enter(tx, job_raw, instance) if refused is None else refused
+    if isinstance(queue, Rejected):
+        return queue
+    placeable(instance)
     tx.clear_ready(instance)
     tx.set_wake(instance, None)
     tx.meta.last_token += 1
     token = tx.meta.last_token
     number = (instance.attempts[-1].number if instance.attempts else 0) + 1
     instance.attempts.append(
-        Attempt(number=number, node=session.node, session=session.id, token=token, assigned_at_ms=tx.now)
+        Attempt(
+            number=number,
+            node=session.node,
+            session=session.id,
+            token=token,
+            assigned_at_ms=tx.now,
+            queue=queue,
+            placement=c.placement,
+        )
     )
     del instance.attempts[: -tx.meta.settings.attempts_kept]
     instance.state = instance_after(instance.state, "assign")
     instance.reason = None
+    tx.step(instance, StepKind.ASSIGNED, token=token)
     tx.put_instance(instance)
     tx.view.put(Table.ASSIGNED, assigned_key(session.id, token), c.instance)
-    tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance))
+    tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue))
     return Accepted(number=token)
+
+
+def _not_now(tx: Tx, node: str) -> Rejected | None:
+    """The leader knows and does not ask; what it had proposed before it knew is refused here."""
+    if tx.meta.paused:
+        return Rejected("cluster-paused")
+    rule = tx.node_rule(node)
+    return Rejected("drained") if rule is not None and rule.drained else None
 
 
 def _live(tx: Tx, session: int, token: int) -> tuple[Instance, Attempt] | None:
@@ -69,7 +87,9 @@ def started(tx: Tx, c: Started) -> Answer:
     if instance.state is InstanceState.RUNNING:
         return Accepted()
     attempt.started_at_ms = c.started_at_ms
+    _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
+    tx.step(instance, StepKind.STARTED, token=attempt.token)
     tx.put_instance(instance)
     job = tx.job(instance.job_id)
     if job is not None:
@@ -79,12 +99,26 @@ def started(tx: Tx, c: Started) -> Answer:
     return Accepted()
 
 
+def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
+    """How late the first attempt at a due time is. What somebody asked for was not due, nor what waited for its
+    conditions."""
+    if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
+        return
+    if any(step.kind in (StepKind.RERUN, StepKind.CONDITIONS) for step in instance.steps):
+        return
+    tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.nominal_at_ms - instance.jitter_ms))
+
+
 def ended(tx: Tx, c: Ended) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None or c.outcome is Outcome.LOST:
         return STALE
     instance, attempt = found
-    attempt.started_at_ms = c.started_at_ms if c.started_at_ms is not None else attempt.started_at_ms
+    if c.started_at_ms is not None:
+        first_heard = attempt.started_at_ms is None
+        attempt.started_at_ms = c.started_at_ms
+        if first_heard:
+            _note_start(tx, instance, attempt)
     attempt.ended_at_ms = c.ended_at_ms
     attempt.exit_code = c.exit_code
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
@@ -104,10 +138,22 @@ def lose(tx: Tx, key: bytes, session: int) -> None:
     _close(tx, instance, attempt, Outcome.LOST)
 
 
-def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome) -> None:
+def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
+    """The worker of the instance's live attempt stopped, after it had ended what ran."""
+    instance = tx.instance(key)
+    if instance is None or instance.live is None or instance.live.session != session:
+        return
+    attempt = instance.live
+    attempt.ended_at_ms = tx.now
+    attempt.error = "Its node stopped."
+    _close(tx, instance, attempt, Outcome.KILLED, ran=ran)
+
+
+def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True) -> None:
     attempt.outcome = outcome
     tx.view.delete(Table.ASSIGNED, assigned_key(attempt.session, attempt.token))
-    tx.actions.append(AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key))
+    tx.actions.append(AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue))
+    leave(tx, attempt.queue)
     job = tx.job(instance.job_id)
     if job is None:
         return
@@ -122,14 +168,34 @@ def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome) -> No
     elif instance.kill_asked:
         instance.reason = instance.reason or "killed"
         finish(tx, job, instance, "kill")
-    elif outcome in (Outcome.LOST, Outcome.KILLED):
-        # Killed, and nobody had asked: its worker ended it for reasons of its own, and the run is still owed.
+    elif outcome is Outcome.LOST:
+        tx.step(instance, StepKind.LOST, token=attempt.token)
         _lost(tx, job, instance)
+    elif outcome is Outcome.KILLED:
+        # Nobody had asked: its worker ended it for reasons of its own, and it is still owed.
+        tx.step(instance, StepKind.ENDED, "handed_back", attempt.token)
+        _handed_back(tx, job, instance, ran or attempt.started_at_ms is not None)
     else:
         _failed(tx, job, instance, outcome)
     settle(tx, job)
     tx.put_job(job)
     tx.put_instance(instance)
+
+
+def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
+    """No fault of the job's, unless it happens again and again: what stops its nodes must not tour the cluster."""
+    instance.handed_back += 1
+    once = tx.policy_of(job, instance).delivery is Delivery.AT_MOST_ONCE
+    if ran and once:
+        instance.reason = "handed_back"
+        instance.error = "Its node stopped while it ran, and the job is to run at most once."
+        finish(tx, job, instance, "fail")
+    elif instance.handed_back > HANDED_BACK_MAX:
+        _lost(tx, job, instance)
+    else:  # where it was in the queue
+        instance.state = instance_after(instance.state, "requeue")
+        instance.reason = "handed_back"
+        tx.set_ready(job, instance)
 
 
 def _lost(tx: Tx, job: Job, instance: Instance) -> None:
@@ -147,7 +213,7 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
         instance.state = instance_after(instance.state, "requeue")
         instance.reason = "worker_lost"
         instance.ready_at_ms = tx.now
-        tx.set_ready(instance)
+        tx.set_ready(job, instance)
 
 
 def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
@@ -156,10 +222,26 @@ def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
     if outcome in retry.on and instance.tried <= len(retry.delays_ms):
         instance.state = instance_after(instance.state, "retry")
         instance.reason = "retry"
-        tx.set_wake(instance, tx.now + retry.delays_ms[instance.tried - 1])
+        tx.step(instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
+        tx.step(instance, StepKind.RETRY, f"level {instance.tried}")
+        tx.set_wake(instance, tx.now + retry_delay_ms(retry, instance.key, instance.tried))
         return
     instance.reason = "retries_exhausted" if instance.tried > 1 else None
     finish(tx, job, instance, "time_out" if outcome is Outcome.TIMED_OUT else "fail")
+
+
+def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
+    text = "No node could take it before its start deadline"
+    if instance.reason == UNPLACEABLE:
+        return f"{text}: {instance.error}"
+    if tx.meta.paused:
+        return f"{text}: the cluster was paused."
+    queue = tx.queue(tx.policy_of(job, instance).queue)
+    why = None if queue is None else shut(queue, tx.now)
+    if queue is None or why is None:
+        return f"{text}."
+    held_up = {"paused": "was paused", "full": "was full", "rate": "had started as many as its rate allows"}
+    return f"{text}: its queue {queue.name} {held_up[why]}."
 
 
 def wake(tx: Tx, c: Wake) -> Answer:
@@ -173,10 +255,14 @@ def wake(tx: Tx, c: Wake) -> Answer:
     if instance.state is InstanceState.RETRYING:
         instance.state = instance_after(instance.state, "wake")
         instance.ready_at_ms = tx.now
-        tx.set_ready(instance)
+        tx.step(instance, StepKind.READY)
+        tx.set_ready(job, instance)
+    elif instance.checking:
+        wake_checking(tx, job, instance, c.at_ms)
+        tx.put_job(job)
     elif instance.state is InstanceState.WAITING:
+        instance.error = _why_not_started(tx, job, instance)
         instance.reason = "start_deadline"
-        instance.error = "No node could take it before its start deadline."
         finish(tx, job, instance, "miss_start")
         settle(tx, job)
         tx.put_job(job)

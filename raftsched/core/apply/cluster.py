@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.attempts import lose
+from raftsched.core.actions import ClusterFormed, LeadershipOpened, MembersChanged, SessionChanged, SettingsChanged
+from raftsched.core.apply.attempts import hand_back, lose
+from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import (
     Accepted,
     Answer,
     Barrier,
-    ClusterFormed,
+    CloseSession,
     EndSession,
     Form,
-    LeadershipOpened,
     OpenLeadership,
     OpenSession,
     PutSettings,
     Rejected,
-    SessionChanged,
 )
 from raftsched.core.limits import wrong_in_settings
-from raftsched.core.model import Session
-from raftsched.core.tables import Table, after, u64
+from raftsched.core.model import Member, Session
+from raftsched.core.tables import Table, after, from_u64, u64
 
 
 def form(tx: Tx, c: Form) -> Answer:
@@ -30,6 +30,20 @@ def form(tx: Tx, c: Form) -> Answer:
     tx.meta.members = c.members
     tx.actions.append(ClusterFormed(c.cluster_id))
     return Accepted()
+
+
+def configure(tx: Tx, index: int, members: tuple[Member, ...]) -> None:
+    """A configuration entry was committed. The leader has checked it; consensus obeys it since it was appended. An open
+    session of who is out now ends as every other: when its lease has run out for certain."""
+    gone = {m.node for m in tx.meta.members} - {m.node for m in members}
+    forget_rules(tx, tx.meta.members, members)
+    tx.meta.members = members
+    tx.meta.members_at = index
+    for node in sorted(gone):
+        session = tx.session(tx.node_session(node))
+        if session is not None and not session.open:
+            _forget(tx, session)
+    tx.actions.append(MembersChanged(members))
 
 
 def open_leadership(tx: Tx, c: OpenLeadership) -> Answer:
@@ -49,7 +63,10 @@ def put_settings(tx: Tx, c: PutSettings) -> Answer:
     wrong = wrong_in_settings(c.settings)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
+    if c.was is not None and c.was != tx.meta.settings:
+        return Rejected("stale", "The settings were changed meanwhile; read them again.")
     tx.meta.settings = c.settings
+    tx.actions.append(SettingsChanged(c.settings))
     return Accepted()
 
 
@@ -82,6 +99,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             handlers=c.handlers,
             http=c.http,
             version=c.version,
+            limits_whole_runs=c.limits_whole_runs,
         )
     )
     tx.view.put(Table.NODES, c.node.encode(), u64(number))
@@ -100,12 +118,33 @@ def end_session(tx: Tx, c: EndSession) -> Answer:
     return Accepted()
 
 
-def _end(tx: Tx, session: Session) -> None:
-    """Only now are its attempts lost: until here they may be running."""
+def close_session(tx: Tx, c: CloseSession) -> Answer:
+    session = tx.session(c.session)
+    if session is None or not session.open:
+        return Rejected("stale", "The session is over already.")
+    _end(tx, session, frozenset(c.ran))
+    return Accepted()
+
+
+def _forget(tx: Tx, session: Session) -> None:
+    """The newest session of a node that is no member: else nodes that come and go would leave rows for ever."""
+    tx.view.delete(Table.SESSIONS, u64(session.id))
+    tx.view.delete(Table.NODES, session.node.encode())
+
+
+def _end(tx: Tx, session: Session, closed: frozenset[int] | None = None) -> None:
+    """Only now are its attempts lost: until here they may be running. `closed`: its own worker ended it, after these of
+    them were begun."""
     session.open = False
-    tx.put_session(session)
+    if any(m.node == session.node for m in tx.meta.members):
+        tx.put_session(session)
+    else:
+        _forget(tx, session)
     prefix = u64(session.id)
     live = list(tx.view.scan(Table.ASSIGNED, prefix, after(prefix)))
-    for _, key in live:
-        lose(tx, key, session.id)
+    for row, key in live:
+        if closed is None:
+            lose(tx, key, session.id)
+        else:
+            hand_back(tx, key, session.id, from_u64(row[8:]) in closed)
     tx.actions.append(SessionChanged(session.id, session.node, False, tx.meta.epoch))

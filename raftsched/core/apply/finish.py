@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import islice
 
+from raftsched.core.apply.conditions import become_ready, stop, succeeded
 from raftsched.core.apply.tx import Tx, listed_by_job
-from raftsched.core.intervals import next_every
-from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, TriggerKind
+from raftsched.core.changes import InstanceEvent
+from raftsched.core.concurrency import has_room
+from raftsched.core.ids import BACKFILL, instance_key
+from raftsched.core.intervals import grid_due, jitter_ms, next_every
+from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, StepKind, TriggerKind
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
 
@@ -14,7 +18,9 @@ GOOD = (InstanceState.SUCCEEDED,)
 BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
 OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
 LOOK_MAX = 5_000  # rows that one end looks at for them
+_BACKFILLED = u64(BACKFILL)
 DROP_MAX = 8  # instances that one end drops at most
+RENEWALS = 16  # of the time that a growing record of skips is kept, in that time
 
 
 def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
@@ -22,25 +28,35 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     stores job and instance afterwards, and settles the job when nothing more is to happen to it."""
     if instance.held:
         tx.clear_held(job, instance)
+    elif instance.checking:
+        stop(tx, job, instance)
     elif instance.state is InstanceState.WAITING:
         tx.clear_ready(instance)
     tx.set_wake(instance, None)
+    ran = instance.state in (InstanceState.LAUNCHED, InstanceState.RUNNING)
     instance.state = instance_after(instance.state, event)
+    tx.step(instance, StepKind.FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
     instance.ended_at_ms = tx.now
     job.active -= 1
-    count(job, instance.state, 1)
+    count(job, instance, 1)
     if instance.state in BAD:
-        instance.dead_letter = True
+        tx.set_dead(instance, tx.now)
         job.failures_in_a_row += 1
         _suspend_if_failing(tx, job, instance)
     elif instance.state is InstanceState.SUCCEEDED:
         job.failures_in_a_row = 0
+        job.last_success_at_ms = tx.now
+        succeeded(tx, job)
     keep(tx, job, instance)
     release(tx, job)
 
 
-def count(job: Job, state: InstanceState, change: int) -> None:
-    """One instance more or less is kept in this final state."""
+def count(job: Job, instance: Instance, change: int) -> None:
+    """One instance more or less is kept in its final state. What was backfilled is not counted, and goes by age: it is
+    old already when it ends, and would be the first that retention drops, or push out all the others."""
+    state = instance.state
+    if instance.request == BACKFILL:
+        return
     if state is InstanceState.SUCCEEDED:
         job.succeeded += change
     elif state in BAD:
@@ -55,7 +71,7 @@ def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
         return
     if job.policy.trigger.once:
         return  # there is nothing left to suspend
-    stop_schedule(tx, job)
+    stop_schedule(tx, job, "suspended")
     job.state = job_after(job.state, "pause")
     job.modified_at_ms = tx.now
     job.error = f"Suspended after {job.failures_in_a_row} failures in a row: {instance.error or instance.reason}"
@@ -67,13 +83,21 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
         return
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
     retention = job.policy.retention
-    tx.set_instance_purge(instance, tx.now + retention.max_age_ms)
+    tx.set_instance_purge(instance, keep_until(tx, job, instance))
     if job.succeeded > retention.succeeded:
         _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
     if job.failed > retention.failed:
         _drop_oldest(tx, job, BAD, instance, job.failed - retention.failed)
     if job.others > retention.failed:
         _drop_oldest(tx, job, OTHER, instance, job.others - retention.failed)
+
+
+def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
+    """When a final instance has been kept long enough. A dead letter has its own time: somebody is to look at it."""
+    age_ms = job.policy.retention.max_age_ms
+    if instance.dead_letter:
+        age_ms = max(age_ms, tx.meta.settings.dead_letter_keep_ms)
+    return (tx.now if instance.ended_at_ms is None else instance.ended_at_ms) + age_ms
 
 
 def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
@@ -83,15 +107,15 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
     surplus = min(surplus, DROP_MAX)
     oldest: list[bytes] = []
     for key, state in islice(tx.view.scan(Table.BY_JOB, prefix, after(prefix)), LOOK_MAX):
-        if state[0] in states:
+        if state[0] in states and key[16:] != _BACKFILLED:
             oldest.append(from_by_job(key))
             if len(oldest) >= surplus:
                 break
-    for instance_key in oldest:
-        if instance_key == current.key:
+    for old in oldest:
+        if old == current.key:
             tx.set_instance_purge(current, tx.now)  # the caller stores it; the next pruning takes it
             continue
-        row = tx.instance(instance_key)
+        row = tx.instance(old)
         if row is not None:
             drop_instance(tx, job, row)
 
@@ -99,43 +123,103 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
     """Deletes a final instance and its index rows."""
     tx.set_instance_purge(instance, None)
+    tx.set_dead(instance, None)
     tx.view.delete(Table.BY_JOB, by_job_key(instance.key))
     tx.view.delete(Table.INSTANCES, instance.key)
     if job is not None:
         if job.gap == instance.key:
             job.gap = None
-        count(job, instance.state, -1)
+        count(job, instance, -1)
+
+
+def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
+    """One SKIPPED record per gap: a further skip for the same reason extends the newest record."""
+    record = tx.instance(job.gap) if job.gap is not None else None
+    if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
+        record.gap_count += count_of_fires
+        record.gap_until_ms = max(last_ms, record.gap_until_ms or 0)
+        record.ended_at_ms = tx.now
+        _keep_longer(tx, job, record)
+        del record.steps[1:]  # the first skip and the latest are enough
+        tx.step(record, StepKind.FINAL, reason)
+        tx.events.instance(record, InstanceEvent.EXTENDED)
+        tx.put_instance(record)
+        return
+    record = Instance(
+        job_id=job.id,
+        nominal_at_ms=first_ms,
+        request=unused_request(tx, job, first_ms),
+        state=InstanceState.SKIPPED,
+        job_revision=job.revision,
+        priority=job.policy.priority,
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        ready_at_ms=tx.now,
+        reason=reason,
+        gap_count=count_of_fires,
+        gap_until_ms=last_ms,
+        ended_at_ms=tx.now,
+    )
+    tx.step(record, StepKind.FINAL, reason)
+    job.gap = record.key
+    count(job, record, 1)
+    keep(tx, job, record)
+    tx.put_instance(record)
+
+
+def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:
+    """Its age counts from the latest skip. Moved now and then only: one that grows each second shall stay cheap."""
+    until_ms = keep_until(tx, job, record)
+    if record.purge_at_ms is not None and (until_ms - record.purge_at_ms) * RENEWALS >= job.policy.retention.max_age_ms:
+        tx.set_instance_purge(record, until_ms)
+
+
+def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
+    """0, unless the trigger came back to a time that it had run or skipped before."""
+    request = 0
+    while tx.view.get(Table.INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
+        request += 1
+    return request
 
 
 def release(tx: Tx, job: Job) -> None:
-    """Lets the first held instance of the job go, when nothing else of it is active."""
-    if not job.held or job.active > job.held:
-        return
+    """Lets the first held instances of the job go, as many as there is room for."""
     prefix = u64(job.id)
-    for key, _ in tx.view.scan(Table.HELD, prefix, after(prefix)):
-        instance = tx.instance(key[16:])
-        break
-    else:
+    while job.held and has_room(job):
+        row = next(tx.view.scan(Table.HELD, prefix, after(prefix)), None)
+        instance = None if row is None else tx.instance(row[0][16:])
+        if instance is None:
+            return
+        tx.clear_held(job, instance)
+        instance.ready_at_ms = tx.now
+        instance.reason = None
+        tx.step(instance, StepKind.RELEASED)
+        become_ready(tx, job, instance)
+        tx.put_instance(instance)
+
+
+def note_owed(tx: Tx, job: Job, reason: str) -> None:
+    """What is due by now and was not fired will not be: nothing was there that could (no leader, a paused cluster), and
+    now it may not any more. Of a calendar only the first such time is known here."""
+    trigger, first = job.policy.trigger, job.nominal_at_ms
+    if trigger.once or first is None or job.fire_at_ms is None or job.fire_at_ms > tx.now:
         return
-    if instance is None:
-        return
-    tx.clear_held(job, instance)
-    instance.ready_at_ms = tx.now
-    instance.reason = None
-    become_ready(tx, job, instance)
-    tx.put_instance(instance)
+    last, number = first, 1
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+        times, number = grid_due(trigger, first, tx.now, 1)
+        if times[-1] + jitter_ms(trigger, job.id, times[-1]) > tx.now:
+            number -= 1  # its jitter, less than the period, is not over yet
+        if trigger.max_runs is not None:
+            number = min(number, trigger.max_runs - job.runs)
+        last = first + (number - 1) * trigger.period_ms
+    note_gap(tx, job, reason, first, last, number)
 
 
-def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
-    """In the queue for a worker. What became due by itself and recurs waits no longer than the start deadline; what
-    somebody asked for, and a one-shot, wait as long as it takes."""
-    tx.set_ready(instance)
-    if not instance.request and not job.policy.trigger.once and not instance.attempts:
-        tx.set_wake(instance, tx.now + tx.meta.settings.start_deadline_ms)
-
-
-def stop_schedule(tx: Tx, job: Job) -> None:
-    """No more fires by themselves. A one-shot keeps its time, so that resuming finds it again."""
+def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
+    """No more fires by themselves; `reason`: why what is owed is left out, None where no history is kept. A one-shot
+    keeps its time, so that resuming finds it again."""
+    if reason is not None:
+        note_owed(tx, job, reason)
     nominal = job.nominal_at_ms if job.policy.trigger.once else None
     tx.set_due(job, None)
     tx.set_unscheduled(job, False)
@@ -162,8 +246,10 @@ def settle(tx: Tx, job: Job) -> None:
                 tx.set_due(job, upcoming)
     if job.state is JobState.EXPIRED and trigger.once:
         settings = tx.meta.settings
-        bad = job.failures_in_a_row > 0
-        tx.set_job_purge(job, tx.now + (settings.once_failed_keep_ms if bad else settings.once_succeeded_keep_ms))
+        keep_ms = settings.once_succeeded_keep_ms
+        if job.failed:  # it takes its dead letters along
+            keep_ms = max(settings.once_failed_keep_ms, settings.dead_letter_keep_ms)
+        tx.set_job_purge(job, tx.now + keep_ms)
 
 
 def exhausted(tx: Tx, job: Job) -> bool:
@@ -183,6 +269,15 @@ def exhausted(tx: Tx, job: Job) -> bool:
 def exhaust(tx: Tx, job: Job) -> None:
     job.state = job_after(job.state, "exhaust")
     job.modified_at_ms = tx.now
+
+
+def drop_history(tx: Tx, job: Job) -> None:
+    """Earlier contents go with the job."""
+    if job.revision == 1:
+        return
+    prefix = u64(job.id)
+    for key, _ in list(tx.view.scan(Table.HISTORY, prefix, after(prefix))):
+        tx.view.delete(Table.HISTORY, key)
 
 
 def drop_revisions(tx: Tx, job: Job) -> None:

@@ -1,26 +1,23 @@
-"""Schedule, fire, run now: how due times become instances. Misfire and overlap are decided here, in the log's order."""
+"""Schedule, fire: how due times become instances. Misfire and overlap are decided here, in the log's order."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import groupby, pairwise
 
-from raftsched.core.apply.finish import become_ready, count, finish, keep, settle
-from raftsched.core.apply.keys import once
-from raftsched.core.apply.tx import Tx, listed_by_job, no_job, scheduled_instance
-from raftsched.core.commands import (
-    Accepted,
-    Answer,
-    Fire,
-    KillAsked,
-    Rejected,
-    RunNow,
-    ScheduleJob,
-)
-from raftsched.core.ids import instance_key
+from raftsched.core.actions import InstanceFired, KillAsked
+from raftsched.core.apply.conditions import become_ready
+from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
+from raftsched.core.apply.queues import waits_in_ready
+from raftsched.core.apply.tx import Tx, listed_by_job, scheduled_instance
+from raftsched.core.changes import InstanceEvent
+from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
+from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import TIME_MAX_MS, U64_MAX
+from raftsched.core.limits import TIME_MAX_MS
 from raftsched.core.model import (
+    ASKED_FOR,
     FINAL,
     EveryMode,
     Instance,
@@ -29,6 +26,7 @@ from raftsched.core.model import (
     JobState,
     MisfirePolicy,
     Overlap,
+    StepKind,
     TriggerKind,
 )
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
@@ -43,6 +41,8 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
     if tx.view.get(Table.UNSCHEDULED, u64(job.id)) is None:
         return STALE
     if c.nominal_at_ms is not None and not 0 <= c.nominal_at_ms <= TIME_MAX_MS:
+        return STALE
+    if c.nominal_at_ms is not None and job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
         return STALE
     tx.set_unscheduled(job, False)
     tx.set_due(job, c.nominal_at_ms)
@@ -65,10 +65,12 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return STALE
     if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not _plausible(c):
         return STALE
+    if tx.meta.paused:
+        return Rejected("cluster-paused")
     due = _due_times(tx, job, c)
     tx.set_due(job, None)
     if due.more:
-        _gap(tx, job, "misfire", c.nominal_at_ms, due.more_until_ms, due.more)
+        note_gap(tx, job, "misfire", c.nominal_at_ms, due.more_until_ms, due.more)
     _run_times(tx, job, due.times)
     limit = job.policy.trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
@@ -92,54 +94,88 @@ def _plausible(c: Fire) -> bool:
 
 
 def _due_times(tx: Tx, job: Job, c: Fire) -> _Due:
+    trigger, most = job.policy.trigger, tx.meta.settings.catch_up_max
+    times, total, upcoming = _by_now(tx, job, c, most + 2)
+    for position in range(max(1, bisect_left(times, tx.now - trigger.jitter_ms)), len(times)):
+        if times[position] + jitter_ms(trigger, job.id, times[position]) > tx.now:
+            upcoming = times[position]  # its jitter is not over yet: it fires by itself, and those after it then
+            total -= len(times) - position
+            del times[position:]
+            break
+    if total > len(times) > 1 and len(times) <= most:
+        most = len(times) - 1  # the oldest that is known ends the gap of those before it
+    until = times[-most - 1] if len(times) > most else c.nominal_at_ms
+    times = times[-most:]
+    return _Due(times, total - len(times), until, upcoming)
+
+
+def _by_now(tx: Tx, job: Job, c: Fire, keep: int) -> tuple[list[int], int, int | None]:
+    """The newest nominal times up to now, `keep` of them or a few more, how many there are, and the one after them."""
     trigger = job.policy.trigger
-    most = tx.meta.settings.catch_up_max
     if trigger.needs_calendar:
         times = [c.nominal_at_ms, *c.missed]
-        more = max(0, 1 + c.missed_count - most) if c.missed else 0
-        until = times[-most - 1] if len(times) > most else c.nominal_at_ms
-        return _Due(times[-most:], more, until, c.next_nominal_at_ms)
+        total = 1 + c.missed_count if c.missed else 1
+        if total > len(times):
+            del times[0]  # there are others between it and those that are listed: all of them are one gap
+        return times, total, c.next_nominal_at_ms
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
-        times, total = grid_due(trigger, c.nominal_at_ms, tx.now, most)
-        upcoming = next_every(trigger, max(tx.now, c.nominal_at_ms), job.anchor_at_ms)
-        return _Due(times, total - len(times), times[0] - trigger.period_ms, upcoming)
-    return _Due([c.nominal_at_ms], 0, 0, None)
+        times, total = grid_due(trigger, c.nominal_at_ms, tx.now, keep)
+        return times, total, next_every(trigger, max(tx.now, c.nominal_at_ms), job.anchor_at_ms)
+    return [c.nominal_at_ms], 1, None
 
 
 def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
-    """A one-shot always runs. Of the others, what is later than the grace was missed, and the policy says what then."""
-    trigger, misfire = job.policy.trigger, job.policy.misfire
-    missed: list[int] = []
-    if not trigger.once:
-        latest = tx.now - misfire.grace_ms  # jitter is no lateness: it was asked for
-        missed = list(takewhile(lambda t: t + jitter_ms(trigger, job.id, t) < latest, times))
-    run = times[len(missed) :]
-    if missed:
-        if misfire.policy is MisfirePolicy.ALL:
-            run = times
-        else:
-            kept = 1 if misfire.policy is MisfirePolicy.ONCE else 0
-            skipped = missed[: len(missed) - kept]
-            if skipped:
-                _gap(tx, job, "misfire", skipped[0], skipped[-1], len(skipped))
-            run = missed[len(skipped) :] + run
-    for nominal in run:
-        if trigger.max_runs is not None and job.runs >= trigger.max_runs:
-            break
-        _start(tx, job, nominal)
+    """A one-shot always runs. Of the others, what is later than the grace was missed, and the policy says what then.
+    What is not run is recorded, a record for those that are next to each other."""
+    trigger = job.policy.trigger
+    late = _missed(tx, job, times)
+    left_out = _left_out(job, times, late)
+    for reason, group in groupby(times, left_out.get):
+        part = list(group)
+        if reason is not None:
+            note_gap(tx, job, reason, part[0], part[-1], len(part))
+            continue
+        for nominal in part:
+            if trigger.max_runs is not None and job.runs >= trigger.max_runs:
+                return
+            if not trigger.once and (crowded(tx, job) or overlapping(tx, job)):
+                # Nothing ends within one command: what is refused now is refused to all the later ones too.
+                rest = [t for t in times if t >= nominal]
+                note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
+                return
+            _start(tx, job, nominal, nominal in late)
 
 
-def _start(tx: Tx, job: Job, nominal_at_ms: int) -> None:
-    """A due time becomes an instance, unless overlap says otherwise. A one-shot's always does: it waits its turn."""
-    if not job.policy.trigger.once and (crowded(tx, job) or overlapping(tx, job)):
-        _gap(tx, job, "overlap", nominal_at_ms, nominal_at_ms, 1)
-        return
-    replace_active(tx, job)
+def _missed(tx: Tx, job: Job, times: list[int]) -> frozenset[int]:
+    trigger, grace_ms = job.policy.trigger, job.policy.misfire.grace_ms
+    if trigger.once or times[0] >= tx.now - grace_ms:
+        return frozenset()
+    # jitter is no lateness: it was asked for
+    return frozenset(t for t in times if t + jitter_ms(trigger, job.id, t) < tx.now - grace_ms)
+
+
+def _left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str]:
+    """Which of the times do not run, and why."""
+    policy = job.policy
+    reasons: dict[int, str] = {}
+    if policy.misfire.policy is not MisfirePolicy.ALL:
+        kept = max(late, default=None) if policy.misfire.policy is MisfirePolicy.ONCE else None
+        reasons = {t: "misfire" for t in late if t != kept}
+    most = going_max(policy)
+    if policy.overlap is Overlap.REPLACE and most is not None and not policy.trigger.once:
+        run = [t for t in times if t not in reasons]
+        reasons.update((t, "replaced") for t in run[:-most])  # by the later ones, in the same moment
+    return reasons
+
+
+def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
+    """A due time becomes an instance."""
+    since_ms = replace_active(tx, job)
     job.runs += 1
-    request = 0
-    while tx.view.get(Table.INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
-        request += 1  # the trigger came back to a time that it had run before
-    add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority)
+    request = unused_request(tx, job, nominal_at_ms)
+    why = "missed" if missed else None
+    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms)
+    tx.actions.append(InstanceFired(tx.now - nominal_at_ms - made.jitter_ms))
 
 
 def crowded(tx: Tx, job: Job) -> Rejected | None:
@@ -153,26 +189,42 @@ def crowded(tx: Tx, job: Job) -> Rejected | None:
 def overlapping(tx: Tx, job: Job) -> Rejected | None:
     """Whether the overlap policy forbids one more active instance. One between attempts counts as active."""
     policy = job.policy.overlap
-    if not job.active or policy in (Overlap.ALLOW, Overlap.REPLACE):
+    if has_room(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
         return None
     limit = 0
     if policy is not Overlap.FORBID:
         limit = 1 if policy is Overlap.QUEUE_ONE else tx.meta.settings.queue_all_max
     if job.held < limit:
         return None
+    going = "A run is" if job.active == 1 else f"{job.active} runs are"
     return Rejected(
         "illegal-transition",
-        "A run of this job is active and its overlap policy allows no other; wait for it or kill it first.",
+        f"{going} active and the job's overlap policy allows no other; wait for an end or kill one first.",
     )
 
 
-def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> None:
-    """Under the policy "replace", ends what is active, all but one."""
-    if job.active and job.policy.overlap is Overlap.REPLACE:
-        kill_active(tx, job, "replaced", but)
+def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> int | None:
+    """Under the policy "replace", makes room for one more (`but`, when it is there already): the oldest end. Returns
+    since when the first of those waited for a worker, None: none did. Whoever replaces it has waited as long: where
+    workers are scarce no run of the job would ever have its turn else."""
+    most = going_max(job.policy)
+    if job.policy.overlap is not Overlap.REPLACE or most is None or job.active < most:
+        return None
+    return kill_active(tx, job, "replaced", but, spare=most - 1)
 
 
-def add_instance(tx: Tx, job: Job, nominal_at_ms: int, request: int, params: bytes | None, priority: int) -> Instance:
+def add_instance(
+    tx: Tx,
+    job: Job,
+    nominal_at_ms: int,
+    request: int,
+    params: bytes | None,
+    priority: int,
+    why: str | None,
+    since_ms: int | None = None,
+) -> Instance:
+    """`why`: None, its time came; else a code: "missed" (it is made up for), "manual", "backfill". `since_ms`: when it
+    counts as waiting from, if not from now."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -182,9 +234,11 @@ def add_instance(tx: Tx, job: Job, nominal_at_ms: int, request: int, params: byt
         priority=priority,
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
-        ready_at_ms=tx.now,
+        ready_at_ms=tx.now if since_ms is None else min(since_ms, tx.now),
         params=params,
+        jitter_ms=0 if why in ASKED_FOR else jitter_ms(job.policy.trigger, job.id, nominal_at_ms),
     )
+    tx.step(instance, StepKind.CREATED, why)
     key = instance.key
     job.gap = None
     job.last_instance = key
@@ -197,21 +251,28 @@ def add_instance(tx: Tx, job: Job, nominal_at_ms: int, request: int, params: byt
 
 def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
     """Makes a WAITING instance active: held behind others of its job, or ready for a worker."""
-    waits = job.active > 0 and job.policy.overlap is not Overlap.ALLOW
+    waits = not has_room(job)
     job.active += 1
     if waits:
         instance.reason = "overlap"
+        tx.step(instance, StepKind.HELD)
         tx.set_held(job, instance)
     else:
         become_ready(tx, job, instance)
 
 
-def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None) -> None:
-    """Ends what has not started; asks what runs to end. Oldest first."""
-    for key in _active_instances(tx, job, but):
+def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None, spare: int = 0) -> int | None:
+    """Ends what has not started; asks what runs to end. Oldest first, all but the `spare` newest. Returns since when
+    the first of them waited for a worker; None: none did."""
+    keys = active_instances(tx, job, but)
+    since_ms = None
+    for key in keys[: len(keys) - spare]:
         instance = tx.instance(key)
         if instance is not None:
+            if waits_in_ready(instance) and (since_ms is None or instance.ready_at_ms < since_ms):
+                since_ms = instance.ready_at_ms
             end_or_ask(tx, job, instance, reason)
+    return since_ms
 
 
 def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
@@ -227,11 +288,13 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
         if not instance.kill_asked:
             instance.kill_asked = True
             instance.reason = reason
+            tx.step(instance, StepKind.KILL_ASKED, reason, attempt.token)
+            tx.events.instance(instance, InstanceEvent.KILL_ASKED)
         tx.actions.append(KillAsked(attempt.node, attempt.session, attempt.token))
     tx.put_instance(instance)
 
 
-def _active_instances(tx: Tx, job: Job, but: bytes | None) -> list[bytes]:
+def active_instances(tx: Tx, job: Job, but: bytes | None = None) -> list[bytes]:
     """Keys of the job's instances that are not final, all but one, oldest first. They are looked for from the newest
     on, as many as are counted: what is kept of the past may be much more."""
     keys: list[bytes] = []
@@ -250,73 +313,3 @@ def _active_instances(tx: Tx, job: Job, but: bytes | None) -> list[bytes]:
                     break
     keys.sort()
     return keys
-
-
-def _gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
-    """One SKIPPED record per gap: a further skip for the same reason extends the newest record."""
-    record = tx.instance(job.gap) if job.gap is not None else None
-    if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
-        record.gap_count += count_of_fires
-        record.gap_until_ms = max(last_ms, record.gap_until_ms or 0)
-        tx.put_instance(record)
-        return
-    key = instance_key(first_ms, job.id)
-    if tx.view.get(Table.INSTANCES, key) is not None:
-        return  # a time that was run before: that record stands
-    record = Instance(
-        job_id=job.id,
-        nominal_at_ms=first_ms,
-        request=0,
-        state=InstanceState.SKIPPED,
-        job_revision=job.revision,
-        priority=job.policy.priority,
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        ready_at_ms=tx.now,
-        reason=reason,
-        gap_count=count_of_fires,
-        gap_until_ms=last_ms,
-        ended_at_ms=tx.now,
-    )
-    job.gap = key
-    count(job, record.state, 1)
-    keep(tx, job, record)
-    tx.put_instance(record)
-
-
-def run_now(tx: Tx, c: RunNow) -> Answer:
-    return once(tx, c.key, c.digest, lambda: _run_now(tx, c))
-
-
-def _run_now(tx: Tx, c: RunNow) -> Answer:
-    job = tx.job(c.job_id)
-    if job is None or job.state is JobState.DELETED:
-        return no_job(c.job_id)
-    refused = _wrong_request(tx, c)
-    if refused is not None:
-        return refused
-    key = instance_key(tx.now, job.id, c.request)
-    if tx.view.get(Table.INSTANCES, key) is not None:
-        return Accepted(job=job, instance=key, created=False)
-    if job.state is JobState.EXPIRED:
-        return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
-    refused = crowded(tx, job) or overlapping(tx, job)
-    if refused is not None:
-        return refused
-    replace_active(tx, job)
-    job.modified_at_ms = tx.now
-    priority = job.policy.priority if c.priority is None else c.priority
-    add_instance(tx, job, tx.now, c.request, c.params, priority)
-    tx.put_job(job)
-    return Accepted(job=job, instance=key, created=True)
-
-
-def _wrong_request(tx: Tx, c: RunNow) -> Rejected | None:
-    if not 1 <= c.request <= U64_MAX:
-        return Rejected("invalid-parameter", "The number of a request is a positive one of 64 bits.")
-    if c.priority is not None and not 0 <= c.priority <= 9:
-        return Rejected("invalid-parameter", f"priority is {c.priority}; use 0 to 9.")
-    most = tx.meta.settings.params_max_bytes
-    if c.params is not None and len(c.params) > most:
-        return Rejected("too-large", f"params take {len(c.params)} bytes; {most} is the limit.")
-    return None

@@ -1,12 +1,14 @@
-"""Kill and rerun."""
+"""Kill, rerun; dead letters: requeue, discard."""
 
 from __future__ import annotations
 
-from raftsched.core.apply.finish import count, settle
+from raftsched.core.apply.finish import count, keep_until, settle
 from raftsched.core.apply.firing import crowded, end_or_ask, enqueue, overlapping, replace_active
+from raftsched.core.apply.keys import once
 from raftsched.core.apply.tx import Tx, listed_by_job, no_instance
-from raftsched.core.commands import Accepted, Answer, Kill, Rejected, Rerun
-from raftsched.core.model import FINAL, JobState
+from raftsched.core.changes import InstanceEvent
+from raftsched.core.commands import Accepted, Answer, Discard, Kill, Rejected, Requeue, Rerun
+from raftsched.core.model import FINAL, Instance, Job, JobState, StepKind
 from raftsched.core.tables import Table, by_job_key
 from raftsched.core.transitions import instance_after
 
@@ -25,38 +27,101 @@ def kill(tx: Tx, c: Kill) -> Answer:
 
 
 def rerun(tx: Tx, c: Rerun) -> Answer:
-    instance = tx.instance(c.instance)
-    job = None if instance is None else tx.job(instance.job_id)
-    if instance is None or job is None or job.state is JobState.DELETED:
-        return no_instance(c.instance)
-    if instance.state not in FINAL:
-        return Rejected("illegal-transition", f"The instance is {instance.state.name}, not yet at its end.")
+    return once(tx, c.key, c.digest, lambda: _rerun(tx, c))
+
+
+def _rerun(tx: Tx, c: Rerun) -> Answer:
+    found = _at_its_end(tx, c.instance)
+    if isinstance(found, Rejected):
+        return found
+    job, instance = found
     refused = crowded(tx, job) or overlapping(tx, job)
     if refused is not None:
         return refused
-    # Taken out of what is kept before others are ended: their end looks for the oldest to drop.
-    count(job, instance.state, -1)
+    _take_up(tx, job, instance)
+    replace_active(tx, job, but=instance.key)
+    return _wait_again(tx, job, instance, None)
+
+
+def requeue(tx: Tx, c: Requeue) -> Answer:
+    """Unless runs of the job may overlap it waits its turn behind what is active, whatever the policy: it is owed, and
+    whoever requeues a hundred of one job does not mean one of them."""
+    found = _at_its_end(tx, c.instance)
+    if isinstance(found, Rejected):
+        return found
+    job, instance = found
+    if not instance.dead_letter:
+        return _no_dead_letter(instance)
+    refused = crowded(tx, job)
+    if refused is not None:
+        return refused
+    _take_up(tx, job, instance)
+    return _wait_again(tx, job, instance, "dead_letter")
+
+
+def discard(tx: Tx, c: Discard) -> Answer:
+    found = _at_its_end(tx, c.instance)
+    if isinstance(found, Rejected):
+        return found
+    job, instance = found
+    if not instance.dead_letter:
+        return _no_dead_letter(instance)
+    tx.set_dead(instance, None)
+    tx.events.instance(instance, InstanceEvent.DISCARDED)
+    if listed_by_job(job, instance):
+        tx.set_instance_purge(instance, keep_until(tx, job, instance))
+    elif job.purge_at_ms is not None and job.failed == 1:  # of a one-shot, and the only one
+        failed_keep_ms = tx.meta.settings.once_failed_keep_ms
+        tx.set_job_purge(job, min(job.purge_at_ms, (instance.ended_at_ms or tx.now) + failed_keep_ms))
+    tx.put_instance(instance)
+    tx.put_job(job)
+    return Accepted(job=job, instance=c.instance, row=instance)
+
+
+def _at_its_end(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
+    instance = tx.instance(key)
+    job = None if instance is None else tx.job(instance.job_id)
+    if instance is None or job is None or job.state is JobState.DELETED:
+        return no_instance(key)
+    if instance.state not in FINAL:
+        return Rejected("illegal-transition", f"The instance is {instance.state.name}, not yet at its end.")
+    return job, instance
+
+
+def _no_dead_letter(instance: Instance) -> Rejected:
+    return Rejected(
+        "illegal-transition", f"The instance is {instance.state.name}, and no dead letter; use rerun to run it again."
+    )
+
+
+def _take_up(tx: Tx, job: Job, instance: Instance) -> None:
+    """Out of what is kept, before others of the job are ended: their end looks for the oldest to drop."""
+    count(job, instance, -1)
     if job.gap == instance.key:
         job.gap = None
     tx.set_job_purge(job, None)
     tx.set_instance_purge(instance, None)
+    tx.set_dead(instance, None)
     instance.state = instance_after(instance.state, "rerun")
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
-    replace_active(tx, job, but=instance.key)
+
+
+def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer:
+    """With the present content of the job, and all its retries; the attempts there were stay. So does what a SKIPPED
+    record says of the fires that it stands for."""
     instance.job_revision = job.revision
     instance.kill_asked = False
-    instance.dead_letter = False
     instance.tried = 0
     instance.lost = 0
+    instance.handed_back = 0
     instance.reason = None
     instance.error = None
     instance.ended_at_ms = None
-    instance.gap_count = 0
-    instance.gap_until_ms = None
     instance.ready_at_ms = tx.now
+    tx.step(instance, StepKind.RERUN, why)
     job.last_instance = instance.key
     enqueue(tx, job, instance)
     tx.put_instance(instance)
     tx.put_job(job)
-    return Accepted(job=job, instance=c.instance, row=instance)
+    return Accepted(job=job, instance=instance.key, row=instance)

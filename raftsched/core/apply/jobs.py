@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.finish import exhaust, settle, stop_schedule
-from raftsched.core.apply.firing import kill_active
+import msgspec
+
+from raftsched.core.apply.conditions import succeeded
+from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
+from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
 from raftsched.core.commands import (
@@ -16,9 +19,9 @@ from raftsched.core.commands import (
     SetJobState,
 )
 from raftsched.core.intervals import first_nominal
-from raftsched.core.limits import wrong_in_policy
-from raftsched.core.model import FINAL, EveryMode, Job, JobState, Policy, TriggerKind
-from raftsched.core.tables import KEY_MAX, Table, by_job_key, from_u64, name_key, u64
+from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, wrong_in_policy
+from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind
+from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, u64
 from raftsched.core.transitions import job_after, job_next
 
 _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.EXPIRED: "expire"}
@@ -56,6 +59,7 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     if key:
         tx.view.put(Table.NAMES, key, u64(job.id))
     start_schedule(tx, job)
+    tx.tag_job(job)
     tx.put_job(job)
     return Accepted(job=job, created=True)
 
@@ -80,7 +84,7 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
     if c.replace:
         answer = edit(tx, job, c.policy, c.body)
         if isinstance(answer, Accepted) and c.suspended and job.state is JobState.SCHEDULED:
-            stop_schedule(tx, job)
+            stop_schedule(tx, job, "suspended")
             job.state = job_after(job.state, "pause")
             job.modified_at_ms = tx.now
             tx.put_job(job)
@@ -132,7 +136,10 @@ def start_schedule(tx: Tx, job: Job) -> None:
     elif job.active and trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
         tx.set_due(job, None)  # what is active ends first; the delay counts from there
     else:
-        tx.set_due(job, first_nominal(trigger, tx.now, job.anchor_at_ms))
+        upcoming = first_nominal(trigger, tx.now, job.anchor_at_ms)
+        if upcoming is not None and job.skipped_until_ms is not None and upcoming <= job.skipped_until_ms:
+            upcoming = first_nominal(trigger, job.skipped_until_ms, job.anchor_at_ms)
+        tx.set_due(job, upcoming)
         settle(tx, job)
 
 
@@ -145,10 +152,6 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     refused = _check(tx, c.policy, c.body)
     if refused is not None:
         return refused
-    if c.name != job.name:
-        renamed = _rename(tx, job, c.name)
-        if renamed is not None:
-            return renamed
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
 
 
@@ -170,11 +173,19 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     """The new content applies from the next fire on; instances there are keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
         return Accepted(job=job)
-    if job.active and _may_be_run(tx, job):
+    keep = job.active > 0 and _may_be_run(tx, job)
+    refused = _room_for_revision(tx, job) if keep else None
+    if refused is None and renamed:
+        refused = _rename(tx, job, name)
+    if refused is not None:
+        return refused
+    if keep:
         tx.view.put(Table.REVISIONS, tx.kept_revision(job.id, job.revision), tx.encoded(job))
+    _note_past(tx, job)
     own = scheduled_instance(job)
     moved = policy.trigger != job.policy.trigger
     if moved:
+        note_owed(tx, job, "edited")
         tx.set_due(job, None)
         tx.set_unscheduled(job, False)
         tx.set_job_purge(job, None)
@@ -184,8 +195,10 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     job.modified_at_ms = tx.now
     if renamed:
         job.name = name
+        succeeded(tx, job)  # under this name it may be what others wait for
     if moved:
         job.runs = 0
+        job.skipped_until_ms = None
         job.anchor_at_ms = _anchor(tx, policy)
         if job.state is JobState.EXPIRED:
             job.state = job_after(job.state, "reschedule")
@@ -196,14 +209,45 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         tx.set_due(job, job.nominal_at_ms)
     elif job.state is JobState.SCHEDULED and tx.view.get(Table.UNSCHEDULED, u64(job.id)) is not None:
         tx.set_unscheduled(job, True)
+    release(tx, job)  # more of it may be allowed at one time now
+    tx.tag_job(job)
+    tx.events.job_edited(job)
     tx.put_job(job)
     return Accepted(job=job)
+
+
+def _note_past(tx: Tx, job: Job) -> None:
+    """What the job is until now, for whoever asks what was changed; of too many the oldest goes."""
+    past = PastRevision(job.name, job.body, tx.now)
+    tx.view.put(Table.HISTORY, tx.kept_revision(job.id, job.revision), msgspec.msgpack.encode(past))
+    if job.revision > HISTORY_MAX:
+        tx.view.delete(Table.HISTORY, tx.kept_revision(job.id, job.revision - HISTORY_MAX))
 
 
 def _may_be_run(tx: Tx, job: Job) -> bool:
     """Whether an active instance may be of the job's present revision: if there is one, the newest run is of it too."""
     newest = None if job.last_instance is None else tx.instance(job.last_instance)
     return newest is None or newest.job_revision == job.revision
+
+
+def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
+    """Of a job of which something is always active, revisions that nobody runs any more are taken out once in a
+    while: they go by themselves only when nothing is."""
+    prefix = u64(job.id)
+    oldest = next(iter(tx.view.scan(Table.REVISIONS, prefix, after(prefix))), None)
+    if oldest is None or job.revision - from_u64(oldest[0][8:]) < REVISIONS_MAX:
+        return None
+    rows = [tx.instance(key) for key in active_instances(tx, job)]
+    used = {row.job_revision for row in rows if row is not None}
+    kept = 0
+    for key, _ in list(tx.view.scan(Table.REVISIONS, prefix, after(prefix))):
+        if from_u64(key[8:]) in used:
+            kept += 1
+        else:
+            tx.view.delete(Table.REVISIONS, key)
+    if kept < REVISIONS_MAX:
+        return None
+    return Rejected("overloaded", f"Runs of {kept} revisions of this job are active; wait until some of them end.")
 
 
 def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
@@ -216,7 +260,7 @@ def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
     if instance is not None:
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
         if instance.state in FINAL:
-            tx.set_instance_purge(instance, tx.now + job.policy.retention.max_age_ms)
+            tx.set_instance_purge(instance, keep_until(tx, job, instance))
         tx.put_instance(instance)
     instance = None if named is None else tx.instance(named)
     if instance is not None:
@@ -243,7 +287,7 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
             job.failures_in_a_row = 0
             start_schedule(tx, job)
         else:
-            stop_schedule(tx, job)
+            stop_schedule(tx, job, state.name.lower())
             if state is JobState.SUSPENDED:
                 job.error = c.error
     if state is JobState.EXPIRED and c.kill:
@@ -261,7 +305,7 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
         return _stale(job)
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
-    stop_schedule(tx, job)
+    stop_schedule(tx, job, None)
     tx.set_job_purge(job, None)
     job.state = job_after(job.state, "delete")
     job.modified_at_ms = tx.now

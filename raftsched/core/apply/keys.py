@@ -17,6 +17,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.model import JobState, KeyUse, Meta
+from raftsched.core.operations import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 HASH_SIZE = 32  # bytes of a key, and of a digest
@@ -52,19 +53,30 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
     if use is not None:
         return mismatch() if use.digest != digest else _again(tx, use)
     answer = act()
-    if isinstance(answer, Accepted) and answer.job is not None:
-        _remember(tx, key, KeyUse(digest, tx.now, answer.job.id, answer.instance, answer.created))
+    if isinstance(answer, Accepted) and answer.operation is not None:
+        _remember(tx, key, KeyUse(digest, tx.now, 0, operation=answer.operation.id))
+    elif isinstance(answer, Accepted) and answer.job is not None:
+        _remember(tx, key, KeyUse(digest, tx.now, answer.job.id, answer.instance, answer.created, answer.number))
     return answer
 
 
 def _again(tx: Tx, use: KeyUse) -> Answer:
+    if use.operation:
+        raw = tx.view.get(Table.OPERATIONS, u64(use.operation))
+        return gone(use) if raw is None else Accepted(operation=decode_operation(raw), created=True)
     job = tx.job(use.job_id)
     if use.instance is None and (job is None or job.state is JobState.DELETED):
         return gone(use)
-    return Accepted(job=job, instance=use.instance, created=use.created)
+    return Accepted(job=job, instance=use.instance, created=use.created, number=use.number)
 
 
 def gone(use: KeyUse) -> Rejected:
+    if use.operation:
+        return Rejected(
+            "not-found",
+            f"The request with this Idempotency-Key was done before; the operation {job_text(use.operation)} is not "
+            "kept any more.",
+        )
     return Rejected(
         "not-found",
         f"The request with this Idempotency-Key was done before; the job {job_text(use.job_id)} was deleted since.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.finish import drop_instance, drop_revisions
+from raftsched.core.apply.finish import drop_history, drop_instance, drop_revisions
 from raftsched.core.apply.keys import prune_keys
 from raftsched.core.apply.tx import Tx, scheduled_instance
 from raftsched.core.commands import Accepted, Answer, Prune
@@ -68,11 +68,13 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
         tx.put_job(job)
         return dropped
     own = scheduled_instance(job)
-    if own is not None:
-        tx.view.delete(Table.INSTANCES, own)
+    instance = None if own is None else tx.instance(own)
+    if instance is not None:
+        drop_instance(tx, None, instance)
     drop_revisions(tx, job)
     if job.name is not None and job.state is not JobState.DELETED:
         tx.view.delete(Table.NAMES, job.namespace.encode() + b"\0" + job.name.encode())
-    tx.view.delete(Table.JOBS, u64(job.id))
+    drop_history(tx, job)
+    tx.drop_job(job)
     tx.view.delete(Table.PURGE, key)
     return dropped + 1

@@ -6,14 +6,32 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.commands import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled, Rejected
+from raftsched.core.actions import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled
+from raftsched.core.apply.events import Events
+from raftsched.core.commands import Rejected
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.intervals import jitter_ms
-from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, U64_MAX
-from raftsched.core.model import Instance, Job, Meta, Policy, Session, TriggerKind
+from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, PRIORITY_MAX, QUEUE_NAME_MAX, U64_MAX
+from raftsched.core.model import (
+    Instance,
+    Job,
+    JobState,
+    Meta,
+    NodeRule,
+    Policy,
+    Queue,
+    Session,
+    Step,
+    StepKind,
+    TriggerKind,
+)
+from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
+    LANE_FREE,
+    LANE_NOBODY,
     Table,
     View,
+    dead_key,
     due_key,
     from_u64,
     held_key,
@@ -30,6 +48,8 @@ _meta: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Meta)
 _job: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Job)
 _instance: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Instance)
 _session: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Session)
+_queue: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Queue)
+_node_rule: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(NodeRule)
 
 
 def decode_job(raw: bytes) -> Job:
@@ -47,6 +67,16 @@ def decode_session(raw: bytes) -> Session:
     return session
 
 
+def decode_queue(raw: bytes) -> Queue:
+    queue: Queue = _queue.decode(raw)
+    return queue
+
+
+def decode_node_rule(raw: bytes) -> NodeRule:
+    rule: NodeRule = _node_rule.decode(raw)
+    return rule
+
+
 def decode_meta(raw: bytes | None) -> Meta:
     meta: Meta = _meta.decode(raw) if raw is not None else Meta()
     return meta
@@ -60,6 +90,13 @@ class Tx:
         self.meta = decode_meta(view.get(Table.META, META_KEY))
         self._meta_raw = _encode(self.meta)
         self.actions: list[Action] = []
+        self.events = Events(view, self.meta)
+        self.index = 0  # of the entry that is applied
+        self.term = 0
+        # queues and node rules as of now: read once in a turn, and counts of queues written once
+        self._queues: dict[str, Queue | None] = {}
+        self._queues_changed: set[str] = set()
+        self._node_rules: dict[str, NodeRule | None] = {}
 
     @property
     def now(self) -> int:
@@ -69,7 +106,11 @@ class Tx:
         """Time of the next entry; it may go back with another leader: a clock that was wrong must not last."""
         self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
 
-    def save_meta(self) -> None:
+    def save(self) -> None:
+        """Writes the counters."""
+        for name in sorted(self._queues_changed):
+            self.view.put(Table.QUEUES, name.encode(), _encode(self._queues[name]))
+        self._queues_changed.clear()
         raw = _encode(self.meta)
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)
@@ -86,23 +127,75 @@ class Tx:
         if not 0 <= job_id <= U64_MAX:
             return None
         raw = self.view.get(Table.JOBS, u64(job_id))
-        return None if raw is None else decode_job(raw)
+        if raw is None:
+            return None
+        job = decode_job(raw)
+        self.events.job_read(job)
+        return job
 
     def encoded(self, job: Job) -> bytes:
         return _encode(job)
 
     def put_job(self, job: Job) -> None:
+        if job.counted != job.state:
+            self.events.job_stored(job)
+            self._count_job(job)
         self.view.put(Table.JOBS, u64(job.id), _encode(job))
+
+    def _count_job(self, job: Job) -> None:
+        """It has come into another state since it was stored: the counts, and the tag of a state that is looked for."""
+        counts = self.meta.jobs
+        if job.counted:
+            counts[job.counted] -= 1
+            if job.counted in TAGGED_STATES:
+                self.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
+        counts[job.state] += 1
+        if job.state in TAGGED_STATES:
+            self.view.put(Table.TAGS, state_tag(job.state) + u64(job.id), b"")
+        elif job.state is JobState.DELETED:
+            self._put_tags(job, b"")
+        job.counted = job.state
+
+    def tag_job(self, job: Job) -> None:
+        """Its content is new: its TAGS rows follow. The caller stores it."""
+        tags = tags_of(job.namespace, job.body)
+        if tags != job.tags:
+            self._put_tags(job, tags)
+
+    def _put_tags(self, job: Job, tags: bytes) -> None:
+        before, now = split_tags(job.tags), split_tags(tags)
+        for tag in before:
+            if tag not in now:
+                self.view.delete(Table.TAGS, tag + u64(job.id))
+        for tag in now:
+            if tag not in before:
+                self.view.put(Table.TAGS, tag + u64(job.id), b"")
+        job.tags = tags
+
+    def drop_job(self, job: Job) -> None:
+        """Its row goes, and what is counted and found by it."""
+        self._put_tags(job, b"")
+        if job.counted:
+            self.meta.jobs[job.counted] -= 1
+            if job.counted in TAGGED_STATES:
+                self.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
+        self.view.delete(Table.JOBS, u64(job.id))
 
     def instance(self, key: bytes) -> Instance | None:
         if len(key) != KEY_SIZE:
             return None
         raw = self.view.get(Table.INSTANCES, key)
-        return None if raw is None else decode_instance(raw)
+        if raw is None:
+            return None
+        instance = decode_instance(raw)
+        self.events.instance_read(key, instance)
+        return instance
 
     def put_instance(self, instance: Instance) -> None:
         instance.modified_at_ms = self.now
-        self.view.put(Table.INSTANCES, instance.key, _encode(instance))
+        key = instance.key
+        self.view.put(Table.INSTANCES, key, _encode(instance))
+        self.events.instance_stored(key, instance)
 
     def session(self, number: int) -> Session | None:
         if not 0 <= number <= U64_MAX:
@@ -129,6 +222,39 @@ class Tx:
                 return decode_job(raw).policy
         return job.policy
 
+    def queue(self, name: str) -> Queue | None:
+        """None: it has no limits. What is changed in it has to be put."""
+        if not self.meta.queues:
+            return None
+        if name not in self._queues:
+            key = name.encode()
+            raw = self.view.get(Table.QUEUES, key) if 0 < len(key) <= QUEUE_NAME_MAX else None
+            self._queues[name] = None if raw is None else decode_queue(raw)
+        return self._queues[name]
+
+    def put_queue(self, queue: Queue) -> None:
+        self._queues[queue.name] = queue
+        self._queues_changed.add(queue.name)
+
+    def delete_queue(self, name: str) -> None:
+        self._queues[name] = None
+        self._queues_changed.discard(name)
+        self.view.delete(Table.QUEUES, name.encode())
+
+    def node_rule(self, node: str) -> NodeRule | None:
+        if node not in self._node_rules:
+            raw = self.view.get(Table.NODE_RULES, node.encode())
+            self._node_rules[node] = None if raw is None else decode_node_rule(raw)
+        return self._node_rules[node]
+
+    def put_node_rule(self, node: str, rule: NodeRule | None) -> None:
+        """None: nothing is said about the node any more."""
+        self._node_rules[node] = rule
+        if rule is None:
+            self.view.delete(Table.NODE_RULES, node.encode())
+        else:
+            self.view.put(Table.NODE_RULES, node.encode(), _encode(rule))
+
     # ------------------------------------------------------------ due, timers, retention: a row each, key in the owner
 
     def set_due(self, job: Job, nominal_at_ms: int | None) -> None:
@@ -142,13 +268,15 @@ class Tx:
             self.view.put(Table.DUE, due_key(job.fire_at_ms, job.id), b"")
             self.actions.append(JobDue(job.id, job.revision, job.fire_at_ms))
 
-    def set_unscheduled(self, job: Job, waits: bool) -> None:
-        """A calendar job waits (or no longer waits) for the leader to say its next time."""
-        if waits:
-            self.view.put(Table.UNSCHEDULED, u64(job.id), b"")
-            self.actions.append(JobUnscheduled(job.id))
-        else:
+    def set_unscheduled(self, job: Job, waits: bool, since_ms: int | None = None) -> None:
+        """A calendar job waits (or no longer waits) for the leader to say its next time. That is counted from now, or
+        from `since_ms`, and not from when a leader comes to it: what is due in between is not missed."""
+        if not waits:
             self.view.delete(Table.UNSCHEDULED, u64(job.id))
+            return
+        if self.view.get(Table.UNSCHEDULED, u64(job.id)) is None:
+            self.view.put(Table.UNSCHEDULED, u64(job.id), u64(self.now if since_ms is None else since_ms))
+        self.actions.append(JobUnscheduled(job.id))
 
     def set_wake(self, instance: Instance, at_ms: int | None) -> None:
         if instance.wake_at_ms is not None:
@@ -166,6 +294,17 @@ class Tx:
         if at_ms is not None:
             self.view.put(Table.PURGE, purge_key(at_ms, instance.job_id, instance.key), b"")
 
+    def set_dead(self, instance: Instance, at_ms: int | None) -> None:
+        """It is a dead letter since then; None: no longer."""
+        if instance.dead_at_ms is not None:
+            self.view.delete(Table.DEAD, dead_key(instance.dead_at_ms, instance.key))
+            self.meta.dead_letters -= 1
+        instance.dead_at_ms = at_ms
+        instance.dead_letter = at_ms is not None
+        if at_ms is not None:
+            self.view.put(Table.DEAD, dead_key(at_ms, instance.key), b"")
+            self.meta.dead_letters += 1
+
     def set_job_purge(self, job: Job, at_ms: int | None) -> None:
         if job.purge_at_ms is not None:
             self.view.delete(Table.PURGE, purge_key(job.purge_at_ms, job.id))
@@ -173,13 +312,46 @@ class Tx:
         if at_ms is not None:
             self.view.put(Table.PURGE, purge_key(at_ms, job.id), b"")
 
-    def set_ready(self, instance: Instance) -> None:
+    def step(self, instance: Instance, kind: StepKind, detail: str | None = None, token: int = 0) -> None:
+        """Notes what happened, for whoever asks why; of too many the oldest but the first go."""
+        steps = instance.steps
+        steps.append(Step(kind, self.index, self.term, self.now - instance.created_at_ms, detail, token))
+        surplus = len(steps) - self.meta.settings.steps_kept
+        if surplus > 0:
+            del steps[1 : 1 + surplus]
+
+    def lane_of(self, job: Job, instance: Instance) -> int:
+        """The part of READY in which the instance has to wait."""
+        if not self.meta.queues:
+            return LANE_FREE
+        queue = self.queue(self.policy_of(job, instance).queue)
+        return LANE_FREE if queue is None else queue.lane
+
+    def set_ready(self, job: Job, instance: Instance) -> None:
+        """Waits for a worker, behind what is more urgent: a level of priority is worth `ageing_ms` of waiting."""
+        ageing_ms = self.meta.settings.ageing_ms
+        instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
+        instance.lane = self.lane_of(job, instance)
+        self._put_ready(instance)
+
+    def _put_ready(self, instance: Instance) -> None:
         key = instance.key
-        self.view.put(Table.READY, ready_key(instance.priority, instance.ready_at_ms, key), b"")
-        self.actions.append(InstanceReady(key, instance.priority, instance.ready_at_ms))
+        self.view.put(Table.READY, ready_key(instance.lane, instance.score_ms, key), b"")
+        if instance.lane == LANE_NOBODY:
+            self.meta.unplaceable += 1
+        else:
+            self.actions.append(InstanceReady(key, instance.lane, instance.score_ms))
+
+    def move_ready(self, instance: Instance, lane: int) -> None:
+        """Goes on waiting in another lane, as long as it has waited."""
+        self.clear_ready(instance)
+        instance.lane = lane
+        self._put_ready(instance)
 
     def clear_ready(self, instance: Instance) -> None:
-        self.view.delete(Table.READY, ready_key(instance.priority, instance.ready_at_ms, instance.key))
+        if instance.lane == LANE_NOBODY:
+            self.meta.unplaceable -= 1
+        self.view.delete(Table.READY, ready_key(instance.lane, instance.score_ms, instance.key))
 
     def set_held(self, job: Job, instance: Instance) -> None:
         instance.held = True

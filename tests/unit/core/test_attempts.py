@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.commands import AttemptAssigned, AttemptEnded, InstanceReady, KillAsked
+from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceReady, KillAsked
+from raftsched.core.limits import HANDED_BACK_MAX
 from raftsched.core.model import Delivery, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
-from tests.support.memory_view import World, every
+from tests.support.memory_view import T0, World, every
 
 
 def ready(world: World, **fields: object) -> bytes:
@@ -117,11 +118,26 @@ class TestRetry:
             assert world.refused(c.Wake(key, world.now)) == "stale"
             world.forward(delay)
             world.ok(c.Wake(key, row.wake_at_ms))
-            assert InstanceReady(key, 5, world.now) in world.actions
+            assert any(isinstance(a, InstanceReady) and a.instance == key for a in world.actions)
             assert world.refused(c.Wake(key, row.wake_at_ms)) == "stale"
         row = world.run_once(key, session, Outcome.FAILED)
         assert row is not None
         assert (row.state, row.reason, row.dead_letter) == (I.FAILED, "retries_exhausted", True)
+
+    def test_jitter_lengthens_a_delay_and_is_the_same_everywhere(self) -> None:
+        delays = set()
+        for request in range(1, 30):
+            worlds = World(), World()
+            for world in worlds:
+                session = world.session()
+                job = world.create(retry=Retry((10_000,), jitter_percent=50))
+                world.run_once(world.run_now(job, request), session, Outcome.FAILED)
+            rows = [world.instances()[0].wake_at_ms for world in worlds]
+            assert rows[0] == rows[1]
+            delays.add((rows[0] or 0) - T0)
+        assert min(delays) >= 10_000
+        assert max(delays) <= 15_000
+        assert len(delays) > 15  # spread
 
     def test_only_on_what_it_is_for(self) -> None:
         world = World()
@@ -182,13 +198,67 @@ class TestLost:
         row = world.instance(key)
         assert (row.state, row.reason, row.dead_letter) == (I.FAILED, "lost", True)
 
-    def test_killed_by_nobody_is_lost(self) -> None:
+    def test_killed_by_nobody_is_handed_back(self) -> None:
         """Its worker ended it for reasons of its own: that is no word on the run."""
         world = World()
         row = world.run_once(ready(world), world.session(), Outcome.KILLED)
         assert row is not None
-        assert (row.state, row.lost) == (I.WAITING, 1)
+        assert (row.state, row.reason, row.lost, row.handed_back) == (I.WAITING, "handed_back", 0, 1)
         assert row.attempts[0].outcome is Outcome.KILLED
+
+
+class TestHandedBack:
+    """A node that stops in an orderly way ends its session by itself."""
+
+    def test_it_runs_elsewhere_and_is_not_lost(self) -> None:
+        world = World()
+        session = world.session()
+        keys = [ready(world, max_lost=0) for _ in range(2)]
+        since = [world.instance(key).ready_at_ms for key in keys]
+        tokens = [world.assign(key, session) for key in keys]
+        world.forward(10)
+        world.ok(c.CloseSession(session, (tokens[0],)))
+        for key, at_ms in zip(keys, since, strict=True):
+            row = world.instance(key)
+            assert (row.state, row.reason, row.lost, row.ready_at_ms) == (I.WAITING, "handed_back", 0, at_ms)
+            assert (row.attempts[0].outcome, row.attempts[0].error) == (Outcome.KILLED, "Its node stopped.")
+        assert not world.sessions()[0].open
+        assert world.refused(c.Assign(keys[0], session)) == "stale"
+        assert world.refused(c.CloseSession(session, ())) == "stale"
+        assert world.refused(c.CloseSession(-1, ())) == "stale"
+        again = world.session()  # the node comes back
+        assert world.assign(keys[0], again) > tokens[1]
+
+    def test_at_most_once_only_what_was_not_begun(self) -> None:
+        world = World()
+        session = world.session()
+        keys = [ready(world, delivery=Delivery.AT_MOST_ONCE) for _ in range(3)]
+        tokens = [world.assign(key, session) for key in keys]
+        world.ok(c.Started(session, tokens[1], world.now))
+        world.ok(c.CloseSession(session, (tokens[0],)))
+        assert [world.instance(key).state for key in keys] == [I.FAILED, I.FAILED, I.WAITING]
+        row = world.instance(keys[0])
+        assert (row.reason, row.dead_letter) == ("handed_back", True)
+
+    def test_what_was_asked_to_end_is_killed(self) -> None:
+        world = World()
+        session = world.session()
+        key = ready(world)
+        token = world.assign(key, session)
+        world.ok(c.Kill(key))
+        world.ok(c.CloseSession(session, (token,)))
+        assert world.instance(key).state is I.KILLED
+
+    def test_a_run_that_stops_its_nodes_does_not_go_round_for_ever(self) -> None:
+        world = World()
+        key = ready(world, max_lost=1)
+        for _ in range(HANDED_BACK_MAX + 1):
+            session = world.session()
+            world.ok(c.CloseSession(session, (world.assign(key, session),)))
+        assert (world.instance(key).state, world.instance(key).lost) == (I.WAITING, 1)
+        session = world.session()
+        world.ok(c.CloseSession(session, (world.assign(key, session),)))
+        assert (world.instance(key).state, world.instance(key).reason) == (I.FAILED, "max_lost")
 
 
 class TestKill:
@@ -302,7 +372,7 @@ class TestRerun:
         gap = next(r for r in world.instances(job.id) if r.state is I.SKIPPED)
         assert gap.gap_count == 3
         world.ok(c.Rerun(gap.key))
-        assert world.instance(gap.key).gap_count == 0
+        assert world.instance(gap.key).gap_count == 3  # one run does not make the others unmissed
         world.run_once(gap.key, session)
         world.fire(job)
         assert world.job(job.id).succeeded == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.commands import JobDue, JobUnscheduled
+from raftsched.core.actions import JobDue, JobUnscheduled
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.model import EveryMode, JobState, Misfire, MisfirePolicy, Overlap
 from raftsched.core.tables import Table

@@ -50,7 +50,7 @@ BAD_FIELDS: list[dict[str, Any]] = [
     {"timeout_ms": -1},
     {"max_lost": -1},
     {"suspend_after": 0},
-    {"max_concurrency": 0},
+    {"max_concurrency": -1},
     {"retry": Retry((-1,))},
     {"retry": Retry((HUGE,))},
     {"retry": Retry((1,) * 1001)},

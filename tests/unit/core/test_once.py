@@ -28,7 +28,7 @@ def test_a_time_already_past_runs_now() -> None:
     assert len(world.waiting(job.id)) == 1  # however late: a one-shot always runs
 
 
-@pytest.mark.parametrize(("outcome", "keep_ms"), [(Outcome.SUCCEEDED, HOUR_MS), (Outcome.FAILED, 7 * 24 * HOUR_MS)])
+@pytest.mark.parametrize(("outcome", "keep_ms"), [(Outcome.SUCCEEDED, HOUR_MS), (Outcome.FAILED, 14 * 24 * HOUR_MS)])
 def test_expired_after_its_run_and_gone_later(outcome: Outcome, keep_ms: int) -> None:
     world = World()
     session = world.session()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.commands import KillAsked
+from raftsched.core.actions import KillAsked
+from raftsched.core.limits import REVISIONS_MAX
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import JobState, Outcome, Overlap, Retry
-from raftsched.core.tables import Table
+from raftsched.core.tables import Table, u64
 from tests.support.memory_view import T0, World, after, every
 
 SECOND = 1000
@@ -97,6 +99,28 @@ def test_replace_of_what_has_not_started(state: I) -> None:
         assert fired.state is JobState.SCHEDULED
         assert fired.nominal_at_ms == world.now + SECOND
     assert states(world, job.id) == ["KILLED", "KILLED", "KILLED", "WAITING"]
+
+
+def test_who_replaces_what_waits_has_its_place() -> None:
+    """Else a job that is due more often than a busy cluster comes to it would never run at all."""
+    world = World()
+    job = world.create(every(1_000), overlap=Overlap.REPLACE)
+    world.fire(job)
+    since = world.now
+    (first,) = world.waiting(job.id)
+    for _ in range(5):
+        world.fire(job)
+    (row,) = world.waiting(job.id)
+    assert (row.nominal_at_ms, row.ready_at_ms) == (world.now, since)
+    assert row.score_ms == first.score_ms
+    assert row.wake_at_ms == world.now + world.meta.settings.start_deadline_ms
+    world.assign(row.key, world.session())
+    world.fire(job)
+    (held,) = world.waiting(job.id)
+    assert held.ready_at_ms == world.now  # what ran had its turn
+    world.forward(10)
+    world.end(row.key, Outcome.KILLED)
+    assert world.instance(held.key).ready_at_ms == world.now
 
 
 def test_between_attempts_counts_as_running() -> None:
@@ -189,14 +213,14 @@ class TestEditWhileActive:
         world.fire(job_id)
         assert world.job(job_id).active == 1
 
-    def test_from_queue_to_allow_the_held_still_go_one_by_one(self) -> None:
-        world, job_id, first, session = fire_thrice(Overlap.QUEUE_ALL)
+    def test_from_queue_to_allow_lets_the_held_go(self) -> None:
+        """Else those that come now and need not wait would hold them up for ever."""
+        world, job_id, _, session = fire_thrice(Overlap.QUEUE_ALL)
+        assert [r.held for r in world.waiting(job_id)] == [True, True]
         world.edit(world.job(job_id), overlap=Overlap.ALLOW)
-        world.end(first)
-        assert [r.held for r in world.waiting(job_id)] == [False, True]
-        for _ in range(2):
-            world.run_once(next(r.key for r in world.waiting(job_id) if not r.held), session)
-        assert world.job(job_id).active == 0
+        assert [r.held for r in world.waiting(job_id)] == [False, False]
+        for row in world.waiting(job_id):
+            world.assign(row.key, session)
 
     def test_what_was_made_keeps_its_retries(self) -> None:
         world = World()
@@ -211,6 +235,37 @@ class TestEditWhileActive:
         assert world.instance(key).wake_at_ms == world.now + 7_000
         world.ok(c.Kill(key))
         assert world.count(Table.REVISIONS) == 0
+
+
+class TestRevisions:
+    """Of a job of which something is always active."""
+
+    def test_those_that_nobody_runs_any_more_go(self) -> None:
+        world = World()
+        session = world.session()
+        job = world.create(overlap=Overlap.ALLOW)
+        first = oldest = world.run_now(job, 1)
+        for request in range(2, 3 * REVISIONS_MAX):
+            world.edit(job, timeout_ms=request * 1_000)
+            newest = world.run_now(job, request)
+            if oldest != first:
+                world.run_once(oldest, session)
+            oldest = newest
+            assert world.count(Table.REVISIONS) <= REVISIONS_MAX
+        assert world.view.get(Table.REVISIONS, u64(job.id) + u64(1)) is not None  # one run still is of it
+
+    def test_no_more_of_them_than_the_limit(self) -> None:
+        world = World()
+        job = world.create(overlap=Overlap.ALLOW, name=None)
+        for request in range(1, REVISIONS_MAX + 1):
+            world.run_now(job, request)
+            world.edit(job, timeout_ms=request * 1_000)
+        world.run_now(job, REVISIONS_MAX + 1)
+        row = world.job(job.id)
+        changed = msgspec.structs.replace(row.policy, priority=1)
+        assert world.refused(c.EditJob(job.id, changed, row.body, name="renamed")) == "overloaded"
+        world.ok(c.Kill(world.waiting(job.id)[0].key))
+        world.ok(c.EditJob(job.id, changed, row.body, name="renamed"))
 
 
 def test_release_gives_a_start_deadline_to_what_was_due_by_itself() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.commands import ClusterFormed, LeadershipOpened, SessionChanged
+from raftsched.core.actions import ClusterFormed, LeadershipOpened, SessionChanged
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Settings
 from raftsched.core.tables import Table
@@ -164,3 +164,51 @@ class TestEnd:
         assert world.instance(keys[0]).live is None
         assert world.instance(keys[1]).live is not None
         assert world.count(Table.ASSIGNED) == 1
+
+
+class TestMembers:
+    def test_who_catches_up_has_a_session(self) -> None:
+        world = World()
+        world.members("n1 n2 n3", "n4")
+        assert world.ok(opening(node="n4")).number == 1
+
+    def test_a_removed_node_s_runs_are_its_own_until_its_session_ends(self) -> None:
+        world = World()
+        session = world.session("n2")
+        job = world.create(every(1000))
+        world.fire(job)
+        key = world.waiting(job.id)[0].key
+        world.assign(key, session)
+        world.members("n1 n3")
+        assert world.instance(key).live is not None, "it may be running"
+        world.ok(c.EndSession(session, 1))
+        assert world.instance(key).state is I.WAITING
+        assert world.refused(opening(session)) == "illegal-transition"
+
+    @pytest.mark.parametrize("removed_first", [True, False])
+    def test_nodes_that_come_and_go_leave_nothing(self, removed_first: bool) -> None:
+        world = World()
+        before = (world.count(Table.SESSIONS), world.count(Table.NODES))
+        world.members("n1 n2 n3", "n4")
+        session = world.ok(opening(node="n4")).number
+        assert session is not None
+        if removed_first:
+            world.members("n1 n2 n3")
+            assert world.sessions()[0].open, "its lease has not run out"
+            world.ok(c.EndSession(session, 1))
+        else:
+            world.ok(c.EndSession(session, 1))
+            world.members("n1 n2 n3")
+        assert (world.count(Table.SESSIONS), world.count(Table.NODES)) == before
+        world.members("n1 n2 n3", "n4")
+        assert world.ok(opening(node="n4")).number == session + 1, "numbers are never used again"
+
+    def test_taken_in_again_before_its_session_ended(self) -> None:
+        world = World()
+        session = world.session("n2")
+        world.members("n1 n3")
+        world.members("n1 n3", "n2")
+        assert world.refused(opening(0, boot="another disk")) == "stale"
+        assert world.refused(opening(session, boot="another disk")) == "illegal-transition"
+        world.ok(c.EndSession(session, 1))
+        assert world.ok(opening(session, boot="another disk")).number == session + 1

@@ -6,7 +6,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.model import FINAL, Job, JobState, Outcome, Retry
+from raftsched.core.model import FINAL, Condition, ConditionKind, Job, JobState, Outcome, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
 from raftsched.core.transitions import INSTANCE, JOB
@@ -17,10 +17,14 @@ INSTANCE_EVENTS = sorted({event for _, event in INSTANCE})
 JOB_EVENTS = sorted({event for _, event in JOB})
 
 
-def instance_in(world: World, state: I, *, retries: bool) -> tuple[bytes, int]:
-    """An instance in this state, and the session that ran it (open)."""
+NEVER = Condition(ConditionKind.JOB, "default/nobody", within_ms=1)
+
+
+def instance_in(world: World, state: I, *, retries: bool, waits: bool = False) -> tuple[bytes, int]:
+    """An instance in this state, and the session that ran it (open). `waits`: for its conditions."""
     session = world.session()
-    job = world.create(every(3_600_000), retry=Retry((1000, 1000, 1000) if retries else ()))
+    delays = (1000, 1000, 1000) if retries else ()
+    job = world.create(every(3_600_000), retry=Retry(delays), conditions=(NEVER,) if waits else ())
     world.fire(job)
     key = world.instances(job.id)[0].key
     if state is I.WAITING:
@@ -57,6 +61,8 @@ def happen(world: World, key: bytes, session: int, event: str) -> Answer:
             if isinstance(answer, Accepted) and world.instance(key).live is not None:
                 answer = world.do(c.Ended(session, token, Outcome.KILLED, None, world.now))
             return answer
+        case "give_up":
+            return world.do(c.Wake(key, row.checks_end_at_ms or -1))
         case "miss_start" | "wake":
             return world.do(c.Wake(key, row.wake_at_ms or 0))
         case "start":
@@ -79,7 +85,7 @@ def happen(world: World, key: bytes, session: int, event: str) -> Answer:
 def test_instance(state: I, event: str) -> None:
     world = World()
     retries = state is I.RETRYING or (event not in ("fail", "time_out") and state not in FINAL)
-    key, session = instance_in(world, state, retries=retries)
+    key, session = instance_in(world, state, retries=retries, waits=state is I.WAITING and event == "give_up")
     expected = INSTANCE.get((state, event))
     if (state, event) in ((I.WAITING, "wake"), (I.RETRYING, "miss_start")):
         # the same command: the one timer of a waiting instance is its start deadline, of a retrying one its delay

@@ -1,0 +1,141 @@
+"""What follows a commit: apply says what came about, and who it concerns (leader, worker, API) acts on it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.core.model import Member, Settings
+
+
+class JobDue(msgspec.Struct, frozen=True):
+    """A job got a (new) fire time."""
+
+    job_id: int
+    revision: int
+    fire_at_ms: int
+
+
+class JobUnscheduled(msgspec.Struct, frozen=True):
+    """A calendar job waits for its next time: the leader proposes ScheduleJob."""
+
+    job_id: int
+
+
+class InstanceReady(msgspec.Struct, frozen=True):
+    instance: bytes
+    lane: int
+    score_ms: int
+
+
+class InstanceTimer(msgspec.Struct, frozen=True):
+    instance: bytes
+    at_ms: int
+
+
+class InstanceFired(msgspec.Struct, frozen=True):
+    """A due time became an instance."""
+
+    late_ms: int  # after nominal time and jitter
+
+
+class InstanceStarted(msgspec.Struct, frozen=True):
+    """The first attempt at a due time started, as its worker reports."""
+
+    late_ms: int  # after nominal time and jitter, by the worker's clock
+
+
+class AttemptAssigned(msgspec.Struct, frozen=True):
+    node: str
+    session: int
+    token: int
+    instance: bytes
+    queue: str = ""  # the one with limits in which it counts as running
+
+
+class AttemptEnded(msgspec.Struct, frozen=True):
+    node: str
+    session: int
+    token: int
+    instance: bytes
+    queue: str = ""  # the one with limits in which it counted as running
+
+
+class KillAsked(msgspec.Struct, frozen=True):
+    node: str
+    session: int
+    token: int
+
+
+class SessionChanged(msgspec.Struct, frozen=True):
+    """A session was opened or ended."""
+
+    session: int
+    node: str
+    open: bool
+    epoch: int
+
+
+class LeadershipOpened(msgspec.Struct, frozen=True):
+    epoch: int
+    leader: str
+
+
+class ClusterFormed(msgspec.Struct, frozen=True):
+    cluster_id: bytes
+
+
+class MembersChanged(msgspec.Struct, frozen=True):
+    members: tuple[Member, ...]
+
+
+class SettingsChanged(msgspec.Struct, frozen=True):
+    settings: Settings
+
+
+class QueueChanged(msgspec.Struct, frozen=True):
+    """Its limits, or that it is there at all."""
+
+    name: str
+
+
+class NodeRuleChanged(msgspec.Struct, frozen=True):
+    node: str
+
+
+class ClusterPaused(msgspec.Struct, frozen=True):
+    paused: bool
+
+
+class OperationStarted(msgspec.Struct, frozen=True):
+    """The leader is to have it go on."""
+
+    operation: int
+
+
+class ConditionsWanted(msgspec.Struct, frozen=True):
+    """Workers are to look at what only a machine can see."""
+
+    instance: bytes
+
+
+Action = (
+    JobDue
+    | JobUnscheduled
+    | InstanceReady
+    | InstanceTimer
+    | InstanceFired
+    | InstanceStarted
+    | AttemptAssigned
+    | AttemptEnded
+    | KillAsked
+    | SessionChanged
+    | LeadershipOpened
+    | ClusterFormed
+    | MembersChanged
+    | SettingsChanged
+    | QueueChanged
+    | NodeRuleChanged
+    | ClusterPaused
+    | ConditionsWanted
+    | OperationStarted
+)

@@ -1,0 +1,55 @@
+"""May one more run of a queue start now? Exact in apply, and the leader asks the same before it proposes.
+
+A rate of N starts in each period is a bucket of N that fills again evenly: the generic cell rate algorithm (ITU-T
+I.371, virtual scheduling) with the period as its burst. After a quiet period N may start at once; in the long run
+never more than N in a period. The arrival time is kept in nanoseconds, so that high rates lose nothing to rounding.
+"""
+
+from __future__ import annotations
+
+from raftsched.core.model import Queue
+
+CLOCKS_APART_MS = 60_000
+_NS = 1_000_000  # in a millisecond
+
+
+def shut(queue: Queue, now_ms: int, ahead: int = 0) -> str | None:
+    """Why nothing more of the queue may start now: "paused", "full", "rate"; None: it may. `ahead`: starts that the row
+    does not count yet."""
+    if queue.paused:
+        return "paused"
+    if queue.max_running is not None and queue.running + ahead >= queue.max_running:
+        return "full"
+    if queue.rate_count is not None and opens_at_ms(queue, now_ms, ahead) > now_ms:
+        return "rate"
+    return None
+
+
+def opens_at_ms(queue: Queue, now_ms: int, ahead: int = 0) -> int:
+    """The first millisecond at which the rate lets one more start."""
+    if queue.rate_count is None:
+        return now_ms
+    arrival = _arrival_ns(queue, now_ms) + ahead * _spacing_ns(queue)
+    burst = queue.rate_period_ms * _NS - _spacing_ns(queue)
+    return max(now_ms, -(-(arrival - burst) // _NS))
+
+
+def take(queue: Queue, now_ms: int) -> None:
+    """One more starts."""
+    queue.running += 1
+    if queue.rate_count is not None:
+        queue.arrival_ns = _arrival_ns(queue, now_ms) + _spacing_ns(queue)
+
+
+def _spacing_ns(queue: Queue) -> int:
+    """Between two starts in the long run, rounded up."""
+    return -(-queue.rate_period_ms * _NS // (queue.rate_count or 1))
+
+
+def _arrival_ns(queue: Queue, now_ms: int) -> int:
+    """Never before now. No start brings it more than a period ahead: where it is further than leaders' clocks are
+    apart, a clock was wrong, and what that did must not last."""
+    now = now_ms * _NS
+    if queue.arrival_ns > now + (queue.rate_period_ms + CLOCKS_APART_MS) * _NS:
+        return now
+    return max(now, queue.arrival_ns)

@@ -1,0 +1,178 @@
+"""What has to be true, beside the time, before a run may start.
+
+An instance with conditions is WAITING and `checking` once its turn has come: it has no row in READY, and its TIMERS
+row says when to look again, or to give up. A success of another job is seen here, in the tables: where it is awaited,
+its coming lets the instance go at once. What only a machine can see (paths, answers of servers) is asked of workers,
+at each look anew, so that a lost message or a lost leader costs one look.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from raftsched.core.actions import ConditionsWanted
+from raftsched.core.apply.tx import Tx
+from raftsched.core.limits import AWAITED_NAME_MAX, ERROR_MAX
+from raftsched.core.model import Condition, ConditionKind, Instance, Job, Policy, StepKind
+from raftsched.core.tables import Table, after, awaited_key, from_awaited, from_u64, name_key
+
+CONDITIONS = "conditions"  # the reason of an instance that waits for them
+AWAITED_MAX = 100  # instances that one success lets go at once; what awaits it beyond that looks by its timer
+
+
+def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
+    """Its turn has come: it waits for its conditions, or for a worker. The caller stores it."""
+    policy = tx.policy_of(job, instance)
+    if policy.conditions:
+        begin(tx, job, instance, policy)
+    else:
+        _queue(tx, job, instance)
+
+
+def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
+    """Looks at its conditions from the start. The caller stores it."""
+    instance.checking = True
+    instance.checks_end_at_ms = tx.now + policy.conditions_timeout_ms
+    instance.reason = CONDITIONS
+    instance.error = None
+    instance.only_on = ""
+    tx.step(instance, StepKind.CONDITIONS)
+    for key in sorted(_awaited(policy, instance)):
+        prefix = key[: -len(instance.key)]
+        if sum(1 for _ in islice(tx.view.scan(Table.AWAITED, prefix, after(prefix)), AWAITED_MAX)) < AWAITED_MAX:
+            tx.view.put(Table.AWAITED, key, b"")
+            tx.meta.awaited += 1
+    look(tx, job, instance)
+
+
+def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
+    """At what the tables show; what only a machine can see is asked for when the rest is met. `of`: another job that is
+    not stored yet, as `job` may be. The caller stores the instance."""
+    policy = tx.policy_of(job, instance)
+    missing = unmet(tx, policy, job, of)
+    if missing is None and not seen_by_machines(policy):
+        met(tx, job, instance, "")
+        return
+    assert instance.checks_end_at_ms is not None
+    again_at_ms = instance.checks_end_at_ms
+    if missing is None:
+        tx.actions.append(ConditionsWanted(instance.key))
+    else:
+        instance.error = _words(missing)
+        if tx.view.get(Table.AWAITED, _row(missing, instance)) is not None:
+            tx.set_wake(instance, again_at_ms)
+            return
+    tx.set_wake(instance, min(again_at_ms, tx.now + tx.meta.settings.condition_check_ms))
+
+
+def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
+    """The first that the tables show not to be met. `newer`: jobs that are not stored yet."""
+    for condition in policy.conditions:
+        if condition.kind is ConditionKind.JOB:
+            job = _target(tx, condition, newer)
+            at_ms = None if job is None else job.last_success_at_ms
+            if at_ms is None or tx.now - at_ms > condition.within_ms:
+                return condition
+    return None
+
+
+def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
+    """On to a worker: that of the node which saw its paths. The caller stores it."""
+    stop(tx, job, instance)
+    instance.reason = None
+    instance.error = instance.attempts[-1].error if instance.attempts else None
+    instance.only_on = seen_on
+    instance.ready_at_ms = tx.now
+    tx.step(instance, StepKind.CONDITIONS_MET, seen_on or None)
+    _queue(tx, job, instance)
+
+
+def stop(tx: Tx, job: Job, instance: Instance) -> None:
+    """Nothing is looked at any more."""
+    for key in sorted(_awaited(tx.policy_of(job, instance), instance)):
+        if tx.view.delete(Table.AWAITED, key):
+            tx.meta.awaited -= 1
+    instance.checking = False
+    instance.checks_end_at_ms = None
+    tx.set_wake(instance, None)
+
+
+def note(instance: Instance, detail: str | None) -> bool:
+    """What was found missing. True: that is news."""
+    words = (detail or "A condition is not met.")[:ERROR_MAX]
+    if instance.error == words:
+        return False
+    instance.error = words
+    return True
+
+
+def seen_by_machines(policy: Policy) -> bool:
+    """Whether a worker has to look."""
+    return any(condition.kind is not ConditionKind.JOB for condition in policy.conditions)
+
+
+def bound_to_node(policy: Policy) -> bool:
+    """Whether the run has to start where its conditions were seen."""
+    return any(condition.kind is ConditionKind.PATH for condition in policy.conditions)
+
+
+def succeeded(tx: Tx, job: Job) -> None:
+    """A success of this job may be what instances wait for. The caller stores the job."""
+    if not tx.meta.awaited or job.name is None:
+        return
+    name = name_key(job.namespace, job.name)
+    if len(name) > AWAITED_NAME_MAX:
+        return
+    prefix = name + b"\0"
+    for row, _ in list(tx.view.scan(Table.AWAITED, prefix, after(prefix))):
+        instance = tx.instance(from_awaited(row))
+        owner = None if instance is None else job if instance.job_id == job.id else tx.job(instance.job_id)
+        if instance is not None and owner is not None and not _looks_by_timer(tx, owner, instance):
+            look(tx, owner, instance, job)
+            tx.put_instance(instance)
+
+
+def _looks_by_timer(tx: Tx, job: Job, instance: Instance) -> bool:
+    """Whether machines are asked already: a job that succeeds each second must not have them asked each second."""
+    return instance.wake_at_ms != instance.checks_end_at_ms and seen_by_machines(tx.policy_of(job, instance))
+
+
+def span(ms: int) -> str:
+    """In the largest unit that it is a whole number of."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if ms >= size and not ms % size:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"
+
+
+def _queue(tx: Tx, job: Job, instance: Instance) -> None:
+    """In the queue for a worker. What became due by itself and recurs waits no longer than the start deadline; what
+    somebody asked for, and a one-shot, wait as long as it takes."""
+    tx.set_ready(job, instance)
+    if not instance.request and not job.policy.trigger.once and not instance.attempts:
+        tx.set_wake(instance, tx.now + tx.meta.settings.start_deadline_ms)
+
+
+def _target(tx: Tx, condition: Condition, newer: tuple[Job | None, ...]) -> Job | None:
+    raw = tx.view.get(Table.NAMES, _name(condition))
+    if raw is None:
+        return None
+    job_id = from_u64(raw)
+    return next((job for job in newer if job is not None and job.id == job_id), None) or tx.job(job_id)
+
+
+def _awaited(policy: Policy, instance: Instance) -> set[bytes]:
+    return {_row(condition, instance) for condition in policy.conditions if condition.kind is ConditionKind.JOB}
+
+
+def _row(condition: Condition, instance: Instance) -> bytes:
+    return awaited_key(_name(condition), instance.key)
+
+
+def _name(condition: Condition) -> bytes:
+    namespace, _, name = condition.target.partition("/")
+    return name_key(namespace, name)
+
+
+def _words(condition: Condition) -> str:
+    return f"The job {condition.target} has not succeeded within {span(condition.within_ms)}."

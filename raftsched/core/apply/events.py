@@ -1,0 +1,168 @@
+"""Events: what the commands of an entry changed, gathered while it is applied, written to CHANGES at its end.
+
+An event is made where a row of a job or an instance is stored in another state than it was read in, so that no command
+has to think of it. The table is bounded by number and by age; each entry drops at most a bounded number of rows.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from raftsched.core import actions as a
+from raftsched.core.changes import (
+    PER_ROW,
+    POSITION_MAX,
+    Change,
+    ClusterChange,
+    ClusterEvent,
+    InstanceChange,
+    InstanceEvent,
+    JobChange,
+    JobEvent,
+    change_key,
+    encode_row,
+    row_head,
+    split_change,
+)
+from raftsched.core.ids import job_text
+from raftsched.core.model import Instance, InstanceState, Job, Meta
+from raftsched.core.tables import Table, View, u64
+
+DROP_MAX = 64  # rows dropped by one entry, beside as many as it adds
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """The first fields of Job: cheaper than all of it."""
+
+    id: int
+    namespace: str
+
+
+_head: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Head)
+
+
+class Events:
+    """Of the entry that is applied."""
+
+    def __init__(self, view: View, meta: Meta) -> None:
+        self._view = view
+        self._meta = meta
+        self._changes: list[Change] = []
+        self._states: dict[bytes, InstanceState] = {}  # of the instances read or stored
+        self._namespaces: dict[int, str] = {}
+
+    # ------------------------------------------------------------ what was read and stored
+
+    def job_read(self, job: Job) -> None:
+        self._namespaces[job.id] = job.namespace
+
+    def job_stored(self, job: Job) -> None:
+        """In another state than `job.counted`."""
+        self._namespaces[job.id] = job.namespace
+        self._job(job, JobEvent.STATE if job.counted else JobEvent.CREATED)
+
+    def job_edited(self, job: Job) -> None:
+        self._job(job, JobEvent.EDITED)
+
+    def _job(self, job: Job, event: JobEvent) -> None:
+        self._changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
+
+    def instance_read(self, key: bytes, instance: Instance) -> None:
+        self._states[key] = instance.state
+
+    def instance_stored(self, key: bytes, instance: Instance) -> None:
+        if self._states.get(key) is not instance.state:
+            self._states[key] = instance.state
+            self.instance(instance, InstanceEvent.STATE)
+
+    def instance(self, instance: Instance, event: InstanceEvent) -> None:
+        newest = instance.attempts[-1] if instance.attempts else None
+        self._changes.append(
+            InstanceChange(
+                event,
+                instance.state,
+                self._namespace(instance.job_id),
+                instance.nominal_at_ms,
+                instance.job_id,
+                instance.request,
+                0 if newest is None else newest.number,
+                "" if newest is None else newest.node,
+                instance.reason,
+                instance.dead_letter,
+            )
+        )
+
+    def operation_ended(self, operation: int) -> None:
+        self._changes.append(ClusterChange(ClusterEvent.OPERATION_ENDED, job_text(operation)))
+
+    def _namespace(self, job_id: int) -> str:
+        known = self._namespaces.get(job_id)
+        if known is None:
+            raw = self._view.get(Table.JOBS, u64(job_id))
+            known = "" if raw is None else _head.decode(raw).namespace
+            self._namespaces[job_id] = known
+        return known
+
+    # ------------------------------------------------------------ the end of the entry
+
+    def close(self, index: int, actions: list[a.Action]) -> None:
+        """Writes what came about, and drops what need not be kept any longer."""
+        changes, self._changes = self._changes, []
+        self._states.clear()
+        self._namespaces.clear()
+        for action in actions:
+            about = _ABOUT.get(type(action))
+            if about is not None:
+                changes.append(about(action))
+        if not changes:
+            return
+        meta = self._meta
+        if not meta.settings.events_max:
+            meta.changes_gone = change_key(index, POSITION_MAX)
+            self._drop(DROP_MAX)
+            return
+        for first in range(0, len(changes), PER_ROW):
+            row = encode_row(meta.now_ms, changes[first : first + PER_ROW])
+            self._view.put(Table.CHANGES, change_key(index, first), row)
+        meta.changes += len(changes)
+        self._drop(DROP_MAX + len(changes) // PER_ROW)
+
+    def _drop(self, rows: int) -> None:
+        meta = self._meta
+        surplus = meta.changes - meta.settings.events_max
+        since_ms = meta.now_ms - meta.settings.events_keep_ms
+        gone: list[tuple[bytes, int]] = []
+        for key, raw in islice(self._view.scan(Table.CHANGES), rows):
+            at_ms, count = row_head(raw)
+            if surplus <= 0 and at_ms >= since_ms:
+                break
+            gone.append((key, count))
+            surplus -= count
+        for key, count in gone:
+            self._view.delete(Table.CHANGES, key)
+            meta.changes -= count
+            index, position = split_change(key)
+            meta.changes_gone = max(meta.changes_gone, change_key(index, position + count - 1))
+
+
+def _session(action: a.SessionChanged) -> Change:
+    return ClusterChange(ClusterEvent.SESSION_OPENED if action.open else ClusterEvent.SESSION_ENDED, action.node)
+
+
+def _paused(action: a.ClusterPaused) -> Change:
+    return ClusterChange(ClusterEvent.CLUSTER_PAUSED if action.paused else ClusterEvent.CLUSTER_RESUMED)
+
+
+_ABOUT: dict[type, Any] = {
+    a.LeadershipOpened: lambda action: ClusterChange(ClusterEvent.LEADER_CHANGED, action.leader),
+    a.MembersChanged: lambda action: ClusterChange(ClusterEvent.MEMBERS_CHANGED),
+    a.SessionChanged: _session,
+    a.NodeRuleChanged: lambda action: ClusterChange(ClusterEvent.NODE_CHANGED, action.node),
+    a.QueueChanged: lambda action: ClusterChange(ClusterEvent.QUEUE_CHANGED, action.name),
+    a.SettingsChanged: lambda action: ClusterChange(ClusterEvent.SETTINGS_CHANGED),
+    a.ClusterPaused: _paused,
+    a.OperationStarted: lambda action: ClusterChange(ClusterEvent.OPERATION_STARTED, job_text(action.operation)),
+}

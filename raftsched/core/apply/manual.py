@@ -1,0 +1,144 @@
+"""What somebody asks of a job's schedule: a run now, the next one left out, runs for times that are past."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from raftsched.core.apply.finish import exhaust, note_gap, settle
+from raftsched.core.apply.firing import add_instance, crowded, overlapping, replace_active
+from raftsched.core.apply.keys import once
+from raftsched.core.apply.tx import Tx, decode_instance, no_job
+from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
+from raftsched.core.ids import BACKFILL, instance_key
+from raftsched.core.intervals import next_every
+from raftsched.core.limits import U64_MAX
+from raftsched.core.model import InstanceState, Job, JobState
+from raftsched.core.tables import ReadView, Table, from_u64, u64
+
+
+def run_now(tx: Tx, c: RunNow) -> Answer:
+    return once(tx, c.key, c.digest, lambda: _run_now(tx, c))
+
+
+def _run_now(tx: Tx, c: RunNow) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    refused = _wrong_request(tx, c)
+    if refused is not None:
+        return refused
+    key = instance_key(tx.now, job.id, c.request)
+    if tx.view.get(Table.INSTANCES, key) is not None:
+        return Accepted(job=job, instance=key, created=False)
+    if job.state is JobState.EXPIRED:
+        return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
+    refused = crowded(tx, job) or overlapping(tx, job)
+    if refused is not None:
+        return refused
+    since_ms = replace_active(tx, job)
+    job.modified_at_ms = tx.now
+    priority = job.policy.priority if c.priority is None else c.priority
+    add_instance(tx, job, tx.now, c.request, c.params, priority, "manual", since_ms)
+    tx.put_job(job)
+    return Accepted(job=job, instance=key, created=True)
+
+
+def _wrong_request(tx: Tx, c: RunNow) -> Rejected | None:
+    if not 1 <= c.request <= U64_MAX:
+        return Rejected("invalid-parameter", "The number of a request is a positive one of 64 bits.")
+    if c.priority is not None and not 0 <= c.priority <= 9:
+        return Rejected("invalid-parameter", f"priority is {c.priority}; use 0 to 9.")
+    most = tx.meta.settings.params_max_bytes
+    if c.params is not None and len(c.params) > most:
+        return Rejected("too-large", f"params take {len(c.params)} bytes; {most} is the limit.")
+    return None
+
+
+# ---------------------------------------------------------------- skip next
+
+
+def skip_next(tx: Tx, c: SkipNext) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    if job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
+        return Accepted(job=job)  # a repeat
+    trigger = job.policy.trigger
+    if trigger.once:
+        return Rejected("illegal-transition", "The job is due once; to leave that out, expire or delete it.")
+    if job.state is not JobState.SCHEDULED:
+        return Rejected("illegal-transition", f"The job is {job.state.name}; it has no next time.")
+    if job.nominal_at_ms != c.nominal_at_ms:
+        return Rejected("not-next", "That is not the next time of the job; read it again.")
+    tx.set_due(job, None)
+    job.skipped_until_ms = c.nominal_at_ms
+    job.modified_at_ms = tx.now
+    note_gap(tx, job, "skip_next", c.nominal_at_ms, c.nominal_at_ms, 1)
+    if trigger.needs_calendar:
+        tx.set_unscheduled(job, True, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
+    else:
+        upcoming = next_every(trigger, c.nominal_at_ms, job.anchor_at_ms)
+        if upcoming is None:
+            exhaust(tx, job)
+        else:
+            tx.set_due(job, upcoming)
+    settle(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job)
+
+
+# ---------------------------------------------------------------- backfill
+
+
+def backfill(tx: Tx, c: Backfill) -> Answer:
+    return once(tx, c.key, c.digest, lambda: _backfill(tx, c))
+
+
+def _backfill(tx: Tx, c: Backfill) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.state is JobState.DELETED:
+        return no_job(c.job_id)
+    if job.state is JobState.EXPIRED:
+        return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
+    if job.revision != c.revision:
+        return Rejected("stale-revision", "The job was changed meanwhile; its times may be others now.")
+    most = tx.meta.settings.backfill_max
+    if len(c.times) > most:
+        return Rejected("too-large", f"{len(c.times)} times are asked for; {most} is the limit.")
+    if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
+        return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
+    times = not_run(tx.view, job, c.times, tx.now)
+    room = tx.meta.settings.active_max - job.active
+    if len(times) > room:
+        return Rejected(
+            "overloaded", f"{len(times)} runs are asked for; {max(0, room)} more of this job may be active at a time."
+        )
+    for nominal in times:
+        add_instance(tx, job, nominal, BACKFILL, None, job.policy.priority, "backfill")
+    if times:
+        job.modified_at_ms = tx.now
+        tx.put_job(job)
+    return Accepted(job=job, created=True, number=len(times))
+
+
+def not_run(view: ReadView, job: Job, times: tuple[int, ...], now_ms: int) -> list[int]:
+    """Of nominal times those that are past, will not come by themselves any more, and were never run, as far as history
+    reaches."""
+    end_ms = now_ms
+    owed_since = view.get(Table.UNSCHEDULED, u64(job.id))
+    if owed_since is not None:
+        end_ms = min(end_ms, from_u64(owed_since))
+    elif job.fire_at_ms is not None and job.nominal_at_ms is not None:
+        end_ms = min(end_ms, job.nominal_at_ms - 1)
+    return [at_ms for at_ms in times if at_ms <= end_ms and not _ran(view, job.id, at_ms)]
+
+
+def _ran(view: ReadView, job_id: int, nominal_at_ms: int) -> bool:
+    if view.get(Table.INSTANCES, instance_key(nominal_at_ms, job_id, BACKFILL)) is not None:
+        return True
+    request = 0  # higher ones where the trigger came back to a time
+    while (raw := view.get(Table.INSTANCES, instance_key(nominal_at_ms, job_id, request))) is not None:
+        if decode_instance(raw).state is not InstanceState.SKIPPED:
+            return True
+        request += 1
+    return False

@@ -1,0 +1,47 @@
+"""What operators say about nodes (drained, slots, labels), and pausing the whole cluster."""
+
+from __future__ import annotations
+
+from raftsched.core.actions import ClusterPaused, NodeRuleChanged
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Accepted, Answer, PauseCluster, PutNodeRule, Rejected
+from raftsched.core.limits import wrong_in_node_rule
+from raftsched.core.model import Member, NodeRule
+
+NO_RULE = NodeRule()
+
+
+def pause_cluster(tx: Tx, c: PauseCluster) -> Answer:
+    if tx.meta.paused != c.paused:
+        tx.meta.paused = c.paused
+        tx.actions.append(ClusterPaused(c.paused))
+    return Accepted()
+
+
+def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
+    """Only of members: there are few of them, and so there are few rules."""
+    if all(m.node != c.node for m in tx.meta.members):
+        names = ", ".join(m.node for m in tx.meta.members)
+        return Rejected("no-such-member", f"There is no member {c.node[:64]!r}; members are {names}.")
+    labels = None if c.labels is None else tuple(sorted(c.labels))
+    rule = NodeRule(drained=c.drained, slots=c.slots, labels=labels)
+    wrong = wrong_in_node_rule(rule)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    before = tx.node_rule(c.node) or NO_RULE
+    if c.was is not None and c.was != before:
+        return Rejected("stale", f"What is said about {c.node} was changed meanwhile; read it again.")
+    if rule != before:
+        tx.put_node_rule(c.node, None if rule == NO_RULE else rule)
+        tx.actions.append(NodeRuleChanged(c.node))
+    return Accepted()
+
+
+def forget_rules(tx: Tx, before: tuple[Member, ...], now: tuple[Member, ...]) -> None:
+    """Of those that are no members any more: who comes back under the name of one is told anew. A disk that is
+    replaced leaves the member and its rule in place."""
+    stay = {m.node for m in now}
+    for member in before:
+        if member.node not in stay and tx.node_rule(member.node) is not None:
+            tx.put_node_rule(member.node, None)
+            tx.actions.append(NodeRuleChanged(member.node))

@@ -1,0 +1,228 @@
+"""Operations on many jobs: begun, gone on with in bounded steps, cancelled."""
+
+from __future__ import annotations
+
+from raftsched.core.actions import OperationStarted
+from raftsched.core.apply.jobs import delete_job, set_job_state
+from raftsched.core.apply.keys import once
+from raftsched.core.apply.manual import run_now
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import (
+    Accepted,
+    Answer,
+    DeleteJob,
+    Rejected,
+    RunNow,
+    SetJobState,
+)
+from raftsched.core.ids import job_text
+from raftsched.core.limits import U64_MAX
+from raftsched.core.model import Job, JobState, Overlap
+from raftsched.core.operations import (
+    IDS_MAX,
+    JOBS_MAX,
+    KEPT_MAX,
+    REFUSALS_MAX,
+    ROWS_MAX,
+    RUNNING_MAX,
+    BulkAction,
+    CancelOperation,
+    Operation,
+    OperationState,
+    Refusal,
+    StartOperation,
+    StepOperation,
+    decode_operation,
+    encode_operation,
+)
+from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
+from raftsched.core.tables import Table, u64
+
+STALE = Rejected("stale")
+_STATES = {
+    BulkAction.PAUSE: JobState.SUSPENDED,
+    BulkAction.RESUME: JobState.SCHEDULED,
+    BulkAction.EXPIRE: JobState.EXPIRED,
+}
+
+
+def start_operation(tx: Tx, c: StartOperation) -> Answer:
+    return once(tx, c.key, c.digest, lambda: _start(tx, c))
+
+
+def _start(tx: Tx, c: StartOperation) -> Answer:
+    wrong = _wrong(c)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    meta = tx.meta
+    if meta.operations_running >= RUNNING_MAX:
+        return Rejected(
+            "overloaded", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
+        )
+    if meta.operations >= KEPT_MAX:
+        _drop_oldest(tx)
+    last_id = meta.last_id
+    ids = tuple(dict.fromkeys(c.ids))
+    operation = Operation(
+        id=tx.new_id(),
+        action=c.action,
+        state=OperationState.RUNNING,
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        filter=c.filter,
+        ids=ids,
+        kill=c.kill,
+        until_id=last_id,
+        total=_total(tx, c.filter, ids),
+    )
+    meta.operations += 1
+    meta.operations_running += 1
+    tx.view.put(Table.OPERATIONS_RUNNING, u64(operation.id), b"")
+    _put(tx, operation)
+    tx.actions.append(OperationStarted(operation.id))
+    return Accepted(operation=operation, created=True)
+
+
+def _wrong(c: StartOperation) -> str | None:
+    if (c.filter is None) == (not c.ids):
+        return "An operation has either a filter, or ids."
+    if len(c.ids) > IDS_MAX:
+        return f"{len(c.ids)} ids are given; {IDS_MAX} is the limit."
+    if not all(0 <= job_id <= U64_MAX for job_id in c.ids):
+        return "The id of a job is a number of 64 bits."
+    if c.kill and c.action is not BulkAction.EXPIRE:
+        return "Only what is expired can be killed with it."
+    return None if c.filter is None else wrong_in_filter(c.filter)
+
+
+def _total(tx: Tx, wanted: JobFilter | None, ids: tuple[int, ...]) -> int | None:
+    """The rows that will be looked at, where that is known."""
+    if wanted is None:
+        return len(ids)
+    last_id = tx.meta.last_id
+    return sum(tx.meta.jobs) if walk(wanted, last_id) == walk(JobFilter(), last_id) else None
+
+
+def _drop_oldest(tx: Tx) -> None:
+    """The first that has ended; so many run at most that it is found soon."""
+    for key, raw in tx.view.scan(Table.OPERATIONS):
+        if decode_operation(raw).state is not OperationState.RUNNING:
+            tx.view.delete(Table.OPERATIONS, key)
+            tx.meta.operations -= 1
+            return
+
+
+def _put(tx: Tx, operation: Operation) -> None:
+    tx.view.put(Table.OPERATIONS, u64(operation.id), encode_operation(operation))
+
+
+def _find(tx: Tx, number: int) -> Operation | None:
+    if not 0 <= number <= U64_MAX:
+        return None
+    raw = tx.view.get(Table.OPERATIONS, u64(number))
+    return None if raw is None else decode_operation(raw)
+
+
+def _end(tx: Tx, operation: Operation, state: OperationState) -> None:
+    operation.state = state
+    operation.ended_at_ms = tx.now
+    operation.ids = ()
+    operation.after = b""
+    tx.meta.operations_running -= 1
+    tx.view.delete(Table.OPERATIONS_RUNNING, u64(operation.id))
+    tx.events.operation_ended(operation.id)
+
+
+def cancel_operation(tx: Tx, c: CancelOperation) -> Answer:
+    operation = _find(tx, c.operation)
+    if operation is None:
+        return Rejected("not-found", f"There is no operation {job_text(c.operation & U64_MAX)}.")
+    if operation.state is OperationState.DONE:
+        return Rejected("illegal-transition", "The operation is DONE; there is nothing left to cancel.")
+    if operation.state is OperationState.RUNNING:
+        operation.modified_at_ms = tx.now
+        _end(tx, operation, OperationState.CANCELLED)
+        _put(tx, operation)
+    return Accepted(operation=operation)
+
+
+# ---------------------------------------------------------------- a step
+
+
+def step_operation(tx: Tx, c: StepOperation) -> Answer:
+    operation = _find(tx, c.operation)
+    if operation is None or operation.state is not OperationState.RUNNING or operation.steps != c.step:
+        return STALE
+    rows, work = max(1, min(c.rows, ROWS_MAX)), max(1, min(c.jobs, JOBS_MAX))
+    if operation.filter is None:
+        chosen, more = _next_ids(tx, operation, rows, work)
+    else:
+        chosen, more = _next_matches(tx, operation, operation.filter, rows, work)
+    for job_id in chosen:
+        _act(tx, operation, job_id)
+    operation.steps += 1
+    operation.modified_at_ms = tx.now
+    if not more:
+        _end(tx, operation, OperationState.DONE)
+    _put(tx, operation)
+    return Accepted(operation=operation)
+
+
+def _next_ids(tx: Tx, operation: Operation, rows: int, work: int) -> tuple[list[int], bool]:
+    """Ids to act on, and whether there are more after them."""
+    chosen: list[int] = []
+    for job_id in operation.ids[operation.examined : operation.examined + rows]:
+        if work <= 0:
+            break
+        job = tx.job(job_id)
+        work -= 1 if job is None else _work(operation, job)
+        chosen.append(job_id)
+    operation.examined += len(chosen)
+    return chosen, operation.examined < len(operation.ids)
+
+
+def _next_matches(tx: Tx, operation: Operation, wanted: JobFilter, rows: int, work: int) -> tuple[list[int], bool]:
+    """The same by filter. All are found before any is acted on: that changes the rows that are walked."""
+    chosen: list[int] = []
+    way = walk(wanted, operation.until_id)
+    for key, value in way.rows(tx.view, operation.after or None):
+        if rows <= 0 or work <= 0:
+            return chosen, True
+        rows -= 1
+        operation.after = key
+        operation.examined += 1
+        raw = way.job(tx.view, key, value)
+        job = None if raw is None else match(wanted, raw)
+        if job is not None and job.id <= operation.until_id:
+            work -= _work(operation, job)
+            chosen.append(job.id)
+    return chosen, False
+
+
+def _work(operation: Operation, job: Job) -> int:
+    """What it costs to act on it: whatever of it is active may be ended."""
+    ends = operation.action is BulkAction.DELETE or operation.kill
+    if operation.action is BulkAction.RUN:
+        ends = job.policy.overlap is Overlap.REPLACE
+    return 1 + job.active if ends else 1
+
+
+def _act(tx: Tx, operation: Operation, job_id: int) -> None:
+    operation.matched += 1
+    before = tx.job(job_id)
+    answer = _ask(tx, operation, job_id)
+    if isinstance(answer, Rejected):
+        operation.refused += 1
+        if len(operation.refusals) < REFUSALS_MAX:
+            operation.refusals += (Refusal(job_id, answer.code),)
+    elif before is None or answer.job is None or answer.job.state is not before.state or answer.created:
+        operation.changed += 1
+
+
+def _ask(tx: Tx, operation: Operation, job_id: int) -> Answer:
+    action = operation.action
+    if action is BulkAction.RUN:
+        return run_now(tx, RunNow(job_id, operation.id))
+    if action is BulkAction.DELETE:
+        return delete_job(tx, DeleteJob(job_id))
+    return set_job_state(tx, SetJobState(job_id, _STATES[action], operation.kill))

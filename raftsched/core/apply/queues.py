@@ -1,0 +1,153 @@
+"""Queues with limits, and the lanes of READY that their instances wait in."""
+
+from __future__ import annotations
+
+from raftsched.core.actions import QueueChanged
+from raftsched.core.admission import shut, take
+from raftsched.core.apply.tx import Tx, decode_job, decode_session
+from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
+from raftsched.core.eligibility import offer
+from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
+from raftsched.core.model import Instance, InstanceState, NodeRule, Policy, Queue, QueueLimits, StepKind
+from raftsched.core.tables import LANE_NOBODY, Table
+
+STALE = Rejected("stale")
+UNPLACEABLE = "no_eligible_node"
+
+
+def put_queue(tx: Tx, c: PutQueue) -> Answer:
+    wrong = wrong_in_queue(c)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    queue = tx.queue(c.name)
+    created = queue is None
+    if c.if_none and queue is not None:
+        return Rejected("exists", f"The queue {c.name} has limits already.")
+    if c.was is not None and (queue is None or limits_of(queue) != c.was):
+        return Rejected("stale", f"The queue {c.name} was changed meanwhile; read it again.")
+    if queue is None:
+        most = tx.meta.settings.queues_max
+        if tx.meta.queues >= most:
+            return Rejected("not-possible", f"There are {tx.meta.queues} queues with limits; {most} is the limit.")
+        queue = _create(tx, c.name)
+    period = 0 if c.rate_count is None else c.rate_period_ms
+    if (c.rate_count, period) != (queue.rate_count, queue.rate_period_ms):
+        queue.arrival_ns = 0
+    wanted = QueueLimits(c.max_running, c.rate_count, period, c.paused)
+    if created or wanted != limits_of(queue):
+        queue.max_running, queue.paused = c.max_running, c.paused
+        queue.rate_count, queue.rate_period_ms = c.rate_count, period
+        queue.modified_at_ms = tx.now
+        tx.put_queue(queue)
+        tx.actions.append(QueueChanged(c.name))
+    return Accepted(created=created)
+
+
+def limits_of(queue: Queue) -> QueueLimits:
+    return QueueLimits(queue.max_running, queue.rate_count, queue.rate_period_ms, queue.paused)
+
+
+def _create(tx: Tx, name: str) -> Queue:
+    """A lane of its own; what runs already counts. What waits in another lane is sorted into this one by the leader,
+    some at a time: it may be a million."""
+    tx.meta.last_lane += 1
+    tx.meta.queues += 1
+    queue = Queue(name=name, lane=tx.meta.last_lane, created_at_ms=tx.now)
+    for _, key in list(tx.view.scan(Table.ASSIGNED)):
+        instance = tx.instance(key)
+        job = None if instance is None else tx.job(instance.job_id)
+        if instance is None or job is None or instance.live is None:
+            continue
+        if instance.live.queue == name or tx.policy_of(job, instance).queue == name:
+            instance.live.queue = name
+            queue.running += 1
+            tx.put_instance(instance)
+    return queue
+
+
+def delete_queue(tx: Tx, c: DeleteQueue) -> Answer:
+    if tx.queue(c.name) is None:
+        return Rejected("not-found", f"The queue {c.name[:100]} has no limits.")
+    tx.meta.queues -= 1
+    tx.delete_queue(c.name)
+    tx.actions.append(QueueChanged(c.name))
+    return Accepted()
+
+
+def enter(tx: Tx, job_raw: bytes, instance: Instance) -> str | Rejected:
+    """The name of the queue with limits in which the instance counts as running from now on; "": in none. The row of
+    the job is read into only when there are such queues: this is the way of every start."""
+    if not tx.meta.queues:
+        return ""
+    name = tx.policy_of(decode_job(job_raw), instance).queue
+    queue = tx.queue(name)
+    if queue is None:
+        return ""
+    why = shut(queue, tx.now)
+    if why is not None:
+        return Rejected(f"queue-{why}")
+    take(queue, tx.now)
+    tx.put_queue(queue)
+    return name
+
+
+def leave(tx: Tx, name: str) -> None:
+    """A run that counted there has ended. The queue may be gone, or be there anew: then it counted that run too."""
+    queue = tx.queue(name) if name else None
+    if queue is not None and queue.running > 0:
+        queue.running -= 1
+        tx.put_queue(queue)
+
+
+def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
+    instance = tx.instance(c.instance)
+    job = None if instance is None else tx.job(instance.job_id)
+    if instance is None or job is None or not waits_in_ready(instance):
+        return STALE
+    if somebody_can(tx, tx.policy_of(job, instance)):
+        return STALE  # a node came since that was found
+    detail = c.detail[:ERROR_MAX]
+    if instance.lane == LANE_NOBODY and instance.error == detail:
+        return Accepted()
+    if instance.lane != LANE_NOBODY:
+        tx.move_ready(instance, LANE_NOBODY)
+        instance.reason = UNPLACEABLE
+    instance.error = detail
+    tx.step(instance, StepKind.UNPLACEABLE, detail)
+    tx.put_instance(instance)
+    return Accepted()
+
+
+def sort_ready(tx: Tx, c: SortReady) -> Answer:
+    for key in c.instances[:SORT_MAX]:
+        instance = tx.instance(key)
+        job = None if instance is None else tx.job(instance.job_id)
+        if instance is None or job is None or not waits_in_ready(instance):
+            continue
+        lane = tx.lane_of(job, instance)
+        if lane == instance.lane:
+            continue
+        if instance.lane == LANE_NOBODY:
+            placeable(instance)
+            tx.step(instance, StepKind.READY)
+        tx.move_ready(instance, lane)
+        tx.put_instance(instance)
+    return Accepted()
+
+
+def somebody_can(tx: Tx, policy: Policy) -> bool:
+    """Whether a node with an open session could take it, busy, drained or not."""
+    sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
+    return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy) for s in sessions)
+
+
+def placeable(instance: Instance) -> None:
+    """Somebody can take it (again): what was noted about that goes. The error is that of its last attempt."""
+    if instance.reason == UNPLACEABLE:
+        instance.reason = None
+        instance.error = instance.attempts[-1].error if instance.attempts else None
+
+
+def waits_in_ready(instance: Instance) -> bool:
+    """Whether it has a row in READY."""
+    return instance.state is InstanceState.WAITING and not instance.held and not instance.checking

@@ -1,0 +1,59 @@
+"""Which nodes could take a run, busy or not, and what is missing where none could."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from raftsched.core.model import NodeRule, Policy, Session
+
+_SHOWN = 5  # names that one text lists
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node brings along: as it says itself, unless somebody said otherwise."""
+
+    node: str
+    slots: int
+    handlers: frozenset[str]
+    labels: frozenset[tuple[str, str]]
+    drained: bool
+
+    def can(self, policy: Policy) -> bool:
+        """It has the handler and the labels."""
+        if policy.handler_need and policy.handler_need not in self.handlers:
+            return False
+        return self.labels.issuperset(policy.node_labels)
+
+
+def offer(session: Session, rule: NodeRule) -> Offer:
+    return Offer(
+        session.node,
+        session.slots if rule.slots is None else rule.slots,
+        frozenset(session.handlers),
+        frozenset(session.labels if rule.labels is None else rule.labels),
+        rule.drained,
+    )
+
+
+def lacking(offers: Sequence[Offer], policy: Policy) -> str:
+    """Why none of these could take it, busy or not: a sentence."""
+    if not offers:
+        return "No node has an open session: no worker is connected to the leader, or all have only just started."
+    need = policy.handler_need
+    handled = [o for o in offers if not need or need in o.handlers]
+    if not handled:
+        return f'No node has the handler "{need}".'
+    who = f'node with the handler "{need}"' if need else "node"
+    missing = [f"{k}={v}" for k, v in policy.node_labels if all((k, v) not in o.labels for o in handled)]
+    if missing:
+        return f"No {who} carries the label {_some(missing, ' nor ')}."
+    wanted = _some((f"{k}={v}" for k, v in policy.node_labels), " and ")
+    return f"No {who} carries all of the labels {wanted} together."
+
+
+def _some(names: Iterable[str], joint: str) -> str:
+    listed = list(names)
+    more = len(listed) - _SHOWN
+    return joint.join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

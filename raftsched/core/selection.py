@@ -1,0 +1,260 @@
+"""Which jobs are meant: a filter, the rows to walk for it, and whether a job matches.
+
+The API lists with it, and apply goes through jobs with it, so both mean the same. Most jobs need no index row for it:
+one is written for a namespace other than the default one, for the owner, for each label, and while a job is NEW or
+SUSPENDED (TAGS). Names and due times have tables of their own. What is left is walked in the order of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
+from raftsched.core.model import Job, JobState
+from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
+
+FILTER_MAX = 4_096  # bytes of all texts of a filter
+TAG_SIZE = 8  # bytes
+DEFAULT_NAMESPACE = "default"
+TAGGED_STATES = frozenset({JobState.NEW, JobState.SUSPENDED})  # few jobs are, and people look for them
+_ID_TIME_BITS = 20  # an id is a time and these
+
+
+class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """All that is set has to hold. Times: from (inclusive) and to (exclusive). A job's creation is the time in its id,
+    which never goes back, as clocks may."""
+
+    namespace: str | None = None
+    name: str | None = None
+    name_prefix: str | None = None
+    name_contains: str | None = None
+    states: tuple[JobState, ...] = ()  # any of these; none: any
+    owner: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    queue: str | None = None
+    created_from_ms: int | None = None
+    created_to_ms: int | None = None
+    next_from_ms: int | None = None  # of the next fire time, jitter included; jobs without one do not match
+    next_to_ms: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """It says nothing: every job matches."""
+        return self == _ALL
+
+
+_ALL = JobFilter()
+
+
+class Walk(NamedTuple):
+    """The rows that hold every job that can match. They are in the order of ids but for NAMES and DUE."""
+
+    table: Table
+    low: bytes
+    high: bytes | None
+
+    def rows(self, view: ReadView, after_key: bytes | None = None, *, reverse: bool = False) -> Iterator[Any]:
+        """(key, value) of each, from where an earlier walk stopped."""
+        low, high = self.low, self.high
+        if after_key is not None:
+            if reverse:
+                high = after_key if high is None else min(high, after_key)
+            else:
+                low = max(low, after_key + b"\0")
+        if high is not None and low >= high:
+            return iter(())
+        return view.scan(self.table, low, high, reverse=reverse)
+
+    def job(self, view: ReadView, key: bytes, value: bytes) -> bytes | None:
+        """The job's row, encoded."""
+        if self.table is Table.JOBS:
+            return value
+        return view.get(Table.JOBS, value if self.table is Table.NAMES else key[-8:])
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """The first fields of a Job: enough to pass over most rows without decoding them whole."""
+
+    id: int
+    namespace: str
+    name: str | None
+    revision: int
+    state: JobState
+
+
+class _Tagged(msgspec.Struct):
+    """What is looked at in the content of a job."""
+
+    owner: str | None = None
+    labels: dict[str, str] = {}
+
+
+_head = msgspec.msgpack.Decoder(_Head).decode
+_job: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Job)
+_tagged = msgspec.json.Decoder(_Tagged).decode
+_UNTAGGED = _Tagged()
+
+
+def wrong_in_filter(wanted: JobFilter) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
+    given = [text for text in texts if text is not None] + [part for pair in wanted.labels for part in pair]
+    if sum(len(text.encode()) for text in given) > FILTER_MAX:
+        return f"the texts of a filter take at most {FILTER_MAX} bytes together."
+    if len(wanted.labels) > LABELS_MAX:
+        return f"a filter names {len(wanted.labels)} labels; {LABELS_MAX} is the limit."
+    times = (wanted.created_from_ms, wanted.created_to_ms, wanted.next_from_ms, wanted.next_to_ms)
+    if not all(time is None or 0 <= time <= TIME_MAX_MS for time in times):
+        return "the times of a filter lie between 1970 and 9999."
+    return None
+
+
+# ---------------------------------------------------------------- tags
+
+
+def tag(kind: str, name: str, value: str = "") -> bytes:
+    """What stands for a value in TAGS: short, for a label may be longer than a key. Two that fall together cost a look
+    at each other's jobs."""
+    return blake2b(f"{kind}\0{name}\0{value}".encode(), digest_size=TAG_SIZE).digest()
+
+
+_STATE_TAGS = {state: tag("state", state.name) for state in JobState}
+
+
+def state_tag(state: JobState) -> bytes:
+    return _STATE_TAGS[state]
+
+
+def tags_of(namespace: str, body: bytes) -> bytes:
+    """The tags of a job's content, one after the other, each once."""
+    found: list[bytes] = []
+    if namespace != DEFAULT_NAMESPACE:
+        found.append(tag("namespace", namespace))
+    content = _content(body)
+    if content.owner is not None:
+        found.append(tag("owner", content.owner))
+    for key in sorted(content.labels)[:LABELS_MAX]:
+        found.append(tag("label", key, content.labels[key]))
+    return b"".join(dict.fromkeys(found))
+
+
+def split_tags(tags: bytes) -> list[bytes]:
+    return [tags[at : at + TAG_SIZE] for at in range(0, len(tags), TAG_SIZE)]
+
+
+def _content(body: bytes) -> _Tagged:
+    if b'"owner"' not in body and b'"labels"' not in body:
+        return _UNTAGGED
+    try:
+        return _tagged(body)
+    except (ValueError, RecursionError):  # not what the API writes
+        return _UNTAGGED
+
+
+# ---------------------------------------------------------------- walk and match
+
+
+def walk(wanted: JobFilter, until_id: int | None = None) -> Walk:
+    """The shortest range there is for it, as far as that can be told. `until_id`: jobs up to this one are meant, by
+    somebody who goes on for long: not by rows of DUE, which move ahead when jobs fire, nor after jobs that are made
+    meanwhile."""
+    if wanted.namespace is not None and wanted.name is not None:
+        low = name_key(wanted.namespace, wanted.name)
+        return _named(low, low + b"\0")
+    if until_id is None and (wanted.next_from_ms is not None or wanted.next_to_ms is not None):
+        high = None if wanted.next_to_ms is None else u64(wanted.next_to_ms)
+        return Walk(Table.DUE, u64(wanted.next_from_ms or 0), high)
+    if wanted.namespace is not None and wanted.name_prefix:
+        low = name_key(wanted.namespace, wanted.name_prefix)
+        return _named(low, after(low))
+    chosen = _tag_to_walk(wanted)
+    low, high = _ids(wanted)
+    if until_id is not None:
+        last = u64(until_id) + b"\0"
+        high = last if high is None else min(high, last)
+    if chosen is None:
+        return Walk(Table.JOBS, low, high)
+    return Walk(Table.TAGS, chosen + low, after(chosen) if high is None else chosen + high)
+
+
+def _named(low: bytes, high: bytes | None) -> Walk:
+    if len(low) >= KEY_MAX:
+        return Walk(Table.NAMES, b"\1", b"\1")  # no name is that long: no rows
+    return Walk(Table.NAMES, low, high)
+
+
+def _tag_to_walk(wanted: JobFilter) -> bytes | None:
+    """That of what is likely to be true of the fewest jobs."""
+    if wanted.labels:
+        return tag("label", *wanted.labels[0])
+    if wanted.owner is not None:
+        return tag("owner", wanted.owner)
+    if len(wanted.states) == 1 and wanted.states[0] in TAGGED_STATES:
+        return state_tag(wanted.states[0])
+    if wanted.namespace is not None and wanted.namespace != DEFAULT_NAMESPACE:
+        return tag("namespace", wanted.namespace)
+    return None
+
+
+def _ids(wanted: JobFilter) -> tuple[bytes, bytes | None]:
+    low = b"" if wanted.created_from_ms is None else _first_id(wanted.created_from_ms)
+    high = None if wanted.created_to_ms is None else _first_id(wanted.created_to_ms)
+    return low, high
+
+
+def _first_id(at_ms: int) -> bytes:
+    return u64(min(at_ms << _ID_TIME_BITS, 2**64 - 1))
+
+
+def created_at_ms(job_id: int) -> int:
+    """The time in an id."""
+    return job_id >> _ID_TIME_BITS
+
+
+def match(wanted: JobFilter, raw: bytes) -> Job | None:
+    """The job of an encoded row when it matches; deleted ones never do."""
+    head = _head(raw)
+    if head.state is JobState.DELETED or (wanted.states and head.state not in wanted.states):
+        return None
+    if wanted.namespace is not None and head.namespace != wanted.namespace:
+        return None
+    if not _name_matches(wanted, head.name) or not _within(
+        created_at_ms(head.id), wanted.created_from_ms, wanted.created_to_ms
+    ):
+        return None
+    job: Job = _job.decode(raw)
+    if wanted.queue is not None and job.policy.queue != wanted.queue:
+        return None
+    if (wanted.next_from_ms is not None or wanted.next_to_ms is not None) and (
+        job.fire_at_ms is None or not _within(job.fire_at_ms, wanted.next_from_ms, wanted.next_to_ms)
+    ):
+        return None
+    if wanted.owner is not None or wanted.labels:
+        content = _content(job.body)
+        if wanted.owner is not None and content.owner != wanted.owner:
+            return None
+        if any(content.labels.get(key) != value for key, value in wanted.labels):
+            return None
+    return job
+
+
+def _name_matches(wanted: JobFilter, name: str | None) -> bool:
+    if wanted.name is not None and name != wanted.name:
+        return False
+    text = name or ""
+    if wanted.name_prefix is not None and not text.startswith(wanted.name_prefix):
+        return False
+    return wanted.name_contains is None or wanted.name_contains in text
+
+
+def _within(at_ms: int, from_ms: int | None, to_ms: int | None) -> bool:
+    return (from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms)
+
+
+def id_of_row(table: Table, key: bytes, value: bytes) -> int:
+    """The job id of a row that a walk gave."""
+    return from_u64(key[:8] if table is Table.JOBS else value if table is Table.NAMES else key[-8:])
