@@ -9,37 +9,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LIMIT_MS = 500  # how far two clocks may be apart and still agree
 PATIENCE_MS = 1_000  # how long to wait for the others' clocks to be measured
 
 
 class ClockGuard:
     """One leadership's watch over its own clock. `boot_ms` is the boot clock, `wall_ms` the wall clock, `offsets` the
-    other members' wall clocks minus ours, None where not measured yet."""
+    other voters' wall clocks minus ours, one for each, None where not measured yet."""
 
-    def __init__(self, members: int, wall_ms: int, boot_ms: int, limit_ms: int = LIMIT_MS) -> None:
-        self._majority = members // 2 + 1
-        self._limit_ms = limit_ms
+    def __init__(self, wall_ms: int, boot_ms: int, limit_ms: int) -> None:
+        """`limit_ms`: how far two clocks may be apart and still agree (Settings.clock_limit_ms)."""
+        self.limit_ms = limit_ms
         self._difference_ms = wall_ms - boot_ms
         self._since_ms = boot_ms
+        self._moved_ms = 0  # by which it was set since a majority last agreed with it
 
     def jumped(self, wall_ms: int, boot_ms: int) -> bool:
         """True once after the wall clock was set: the others have to be measured again."""
         difference = wall_ms - boot_ms
-        moved = abs(difference - self._difference_ms) > self._limit_ms
+        by_ms = difference - self._difference_ms
         self._difference_ms = difference
-        if moved:
-            self._since_ms = boot_ms
-        return moved
+        if abs(by_ms) <= self.limit_ms:
+            return False
+        self._since_ms = boot_ms
+        self._moved_ms += by_ms
+        return True
 
     def measured(self, boot_ms: int, offsets: Sequence[int | None]) -> bool:
         """Whether a majority is known to agree with us, or has been waited for long enough. Where it stays open who is
         right (one of three is down, and the other disagrees) the leader goes on."""
-        agreeing = sum(1 for offset in offsets if offset is not None and abs(offset) <= self._limit_ms)
-        return agreeing >= self._majority - 1 or boot_ms - self._since_ms >= PATIENCE_MS
+        agreeing = sum(1 for offset in offsets if offset is not None and abs(offset) <= self.limit_ms)
+        if agreeing >= _majority(offsets) - 1:
+            self._moved_ms = 0
+            return True
+        return boot_ms - self._since_ms >= PATIENCE_MS
 
     def off(self, offsets: Sequence[int | None]) -> bool:
-        """Whether a majority of the members agree on a time that is not ours."""
-        away = sorted(o for o in offsets if o is not None and abs(o) > self._limit_ms)
-        size = self._majority
-        return any(away[i + size - 1] - away[i] <= self._limit_ms for i in range(len(away) - size + 1))
+        """Whether a majority of the members agree on a time that is not ours. After it was set, and while nobody agrees
+        with that, our clock of before counts as one of them: it and the only other one left know better."""
+        known = [o for o in offsets if o is not None]
+        away = [o for o in known if abs(o) > self.limit_ms]
+        if known and len(away) == len(known) and abs(self._moved_ms) > self.limit_ms:
+            away.append(-self._moved_ms)
+        away.sort()
+        size = _majority(offsets)
+        return any(away[i + size - 1] - away[i] <= self.limit_ms for i in range(len(away) - size + 1))
+
+
+def _majority(others: Sequence[int | None]) -> int:
+    """Of all voters, this node included."""
+    return (len(others) + 1) // 2 + 1

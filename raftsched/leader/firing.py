@@ -13,11 +13,14 @@ from contextlib import AbstractContextManager
 from raftsched import schedule
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import Fire, ScheduleJob, SetJobState, Wake
+from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import instance_key, job_text
-from raftsched.core.model import Job, JobState, Overlap
-from raftsched.core.tables import ReadView, Table, u64
+from raftsched.core.model import EveryMode, Job, JobState, Overlap, TriggerKind
+from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 Read = Callable[[], AbstractContextManager[ReadView]]
+
+NOT_YET_MAX = 100  # times of one fire that are listed though their jitter is not over yet
 
 
 log = logging.getLogger("raftsched.leader")
@@ -45,8 +48,12 @@ def _fire(job: Job, now_ms: int, catch_up_max: int) -> Fire:
     upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, job_id=job.id)
     if upcoming is None or upcoming > now_ms:
         return Fire(job.id, job.revision, job.nominal_at_ms, upcoming)
-    # one more than may run: the last of those that may not ends their gap
-    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=catch_up_max + 1, job_id=job.id)
+    # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over yet.
+    keep = catch_up_max + 1
+    if trigger.jitter_ms:
+        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, job_id=job.id)
+        keep += min(recent.count, NOT_YET_MAX)
+    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, job_id=job.id)
     return Fire(
         job.id,
         job.revision,
@@ -72,17 +79,35 @@ def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[Job]:
     return jobs
 
 
+def times_due(job: Job, command: Fire, now_ms: int) -> int:
+    """How many nominal times the fire is about: more than one after an outage."""
+    trigger = job.policy.trigger
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+        return 1 + max(0, now_ms - command.nominal_at_ms) // trigger.period_ms
+    return 1 + command.missed_count
+
+
+def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
+    """How many instances a fire for so many times may make: what is caught up with is made at once."""
+    if due > 1 and job.policy.overlap in (Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.REPLACE):
+        due = min(due, (going_max(job.policy) or due) + 1)
+    return min(due, catch_up_max)
+
+
 def startable(job: Job) -> bytes | None:
-    """The key of the instance that this fire will make ready at once, when that can be said beforehand."""
-    if job.nominal_at_ms is None or (job.active and job.policy.overlap is not Overlap.ALLOW):
+    """The key of the instance that a fire for one time will make ready at once, when that can be said beforehand."""
+    if job.nominal_at_ms is None or not has_room(job) or job.policy.conditions:
         return None
     return instance_key(job.nominal_at_ms, job.id)
 
 
-def schedule_command(job: Job, now_ms: int) -> ScheduleJob | SetJobState:
-    """The first time of a calendar trigger from now on: taking a schedule up never catches up."""
+def schedule_command(job: Job, since_ms: int, now_ms: int) -> ScheduleJob | SetJobState:
+    """The first time of a calendar trigger from when its schedule was taken up (`since_ms`), which may be past: there
+    may have been no leader since. Taking up never catches up with what was before. A clock that was set back counts
+    from now."""
     try:
-        nominal = schedule.next_nominal(job.policy.trigger, now_ms, job_id=job.id)
+        after_ms = max(min(since_ms, now_ms), job.skipped_until_ms or 0)
+        nominal = schedule.next_nominal(job.policy.trigger, after_ms, job_id=job.id)
     except Exception as error:
         return _suspend(job, error)
     return ScheduleJob(job.id, job.revision, nominal)
@@ -94,12 +119,14 @@ def owed(read: Read) -> list[int]:
         return [int.from_bytes(key, "big") for key, _ in view.scan(Table.UNSCHEDULED)]
 
 
-def waiting_job(read: Read, job_id: int) -> Job | None:
+def waiting_job(read: Read, job_id: int) -> tuple[Job, int] | None:
+    """A calendar job that waits for its next time, and since when."""
     with read() as view:
         raw = view.get(Table.JOBS, u64(job_id))
-        if raw is None or view.get(Table.UNSCHEDULED, u64(job_id)) is None:
+        since = view.get(Table.UNSCHEDULED, u64(job_id))
+        if raw is None or since is None:
             return None
-    return decode_job(raw)
+    return decode_job(raw), from_u64(since)
 
 
 def wake_command(at_ms: int, key: bytes) -> Wake:

@@ -65,7 +65,7 @@ class Leader:
         """node id -> (running, slots), as this leadership counts; empty on followers."""
         if self._term is None:
             return {}
-        return {k: (n.running, n.session.slots) for k, n in self._term.dispatcher.loads().items()}
+        return {k: (n.running, n.slots) for k, n in self._term.dispatcher.loads().items()}
 
     # ------------------------------------------------------------ events from the raft room
 
@@ -101,7 +101,7 @@ class Leader:
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
         """A worker's heartbeat: core.leasing.Heartbeat. Answers with what is granted."""
         term = self._term
-        if term is None or not term.is_current:
+        if term is None or not term.is_current or peer not in term.members:
             return
         try:
             beat = decode_heartbeat(payload)

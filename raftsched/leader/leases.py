@@ -9,6 +9,7 @@ The margin covers clocks slewed by up to 10 %: 2 rho TTL / (1 - rho) < TTL / 4.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from raftsched.core.model import Session
@@ -69,9 +70,14 @@ class Leases:
             return False
         return now_ms - lease.heard_at_ms < lease.ttl_ms // 2
 
-    def any_assignable(self, now_ms: int, *, but: int) -> bool:
-        """Whether a session other than `but` is."""
-        return any(s != but and self.assignable(s, now_ms) for s in self._leases)
+    def any_assignable(self, now_ms: int, nodes: Set[str]) -> bool:
+        """Whether a session of one of these nodes is."""
+        return any(lease.node in nodes and self.assignable(s, now_ms) for s, lease in self._leases.items())
+
+    def node(self, session: int) -> str | None:
+        """Whose it is; None: it is not open."""
+        lease = self._leases.get(session)
+        return None if lease is None else lease.node
 
     def over(self, now_ms: int) -> list[int]:
         """Sessions to declare over now. From here on nothing is granted to them."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from raftsched.core.model import Policy, Session
+from raftsched.core.eligibility import Offer, offer
+from raftsched.core.model import NodeRule, Policy, Session
+
+NO_RULE = NodeRule()
 
 
 @dataclass(slots=True)
@@ -16,36 +19,49 @@ class NodeLoad:
     running: int = 0  # live attempts, those proposed included
     scheduled: int = 0  # assignments ever, for ties
     leader: bool = False
-    labels: frozenset[tuple[str, str]] = field(init=False)
-    handlers: frozenset[str] = field(init=False)
+    rule: NodeRule = NO_RULE
+    offer: Offer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.labels = frozenset(self.session.labels)
-        self.handlers = frozenset(self.session.handlers)
+        self.follow(self.rule)
+
+    def follow(self, rule: NodeRule) -> None:
+        """Something else is said about the node from now on."""
+        self.rule = rule
+        self.offer = offer(self.session, rule)
+
+    @property
+    def node(self) -> str:
+        return self.session.node
+
+    @property
+    def slots(self) -> int:
+        return self.offer.slots
 
     @property
     def free(self) -> int:
-        return self.session.slots - self.running
+        return 0 if self.offer.drained else self.offer.slots - self.running
 
     def can(self, policy: Policy) -> bool:
         """It has the handler and the labels."""
-        if policy.handler_need and policy.handler_need not in self.handlers:
-            return False
-        return self.labels.issuperset(policy.node_labels)
+        return self.offer.can(policy)
 
 
-def place(nodes: Iterable[NodeLoad], policy: Policy) -> NodeLoad | None:
+def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None) -> list[NodeLoad]:
+    """Who would be given it, were they free; None: given anything."""
+    eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy))]
+    return [n for n in eligible if not n.leader] or eligible
+
+
+def place(nodes: Iterable[NodeLoad], policy: Policy, avoid: str = "") -> NodeLoad | None:
     """The eligible node with the least load per slot; ties go to the one with the fewest assignments so far. A node
     whose load is above twice the eligible minimum (counted as at least 1) gets nothing; one that is full is no longer
-    eligible, else a small node would keep a large one idle. The leader is eligible only when
-    nobody else is. None: nobody can take it now."""
-    eligible = [n for n in nodes if n.can(policy)]
-    followers = [n for n in eligible if not n.leader]
-    candidates = followers or eligible
-    if not candidates:
-        return None
-    free = [n for n in candidates if n.free > 0]
+    eligible, else a small node would keep a large one idle. The leader is eligible only when nobody else is. The node
+    to `avoid`, on which an attempt has just failed, only when no other is free. None: nobody can take it now."""
+    free = [n for n in candidates(nodes, policy) if n.free > 0]
+    if avoid:
+        free = [n for n in free if n.node != avoid] or free
     if not free:
         return None
     limit = 2 * max(1, min(n.running for n in free))
-    return min((n for n in free if n.running <= limit), key=lambda n: (n.running / n.session.slots, n.scheduled))
+    return min((n for n in free if n.running <= limit), key=lambda n: (n.running / n.slots, n.scheduled))

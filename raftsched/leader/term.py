@@ -10,15 +10,35 @@ from typing import Any, Protocol
 
 from raftsched.clock import Clock
 from raftsched.core import commands as c
+from raftsched.core.actions import (
+    Action,
+    AttemptAssigned,
+    AttemptEnded,
+    ClusterPaused,
+    ConditionsWanted,
+    InstanceReady,
+    InstanceTimer,
+    JobDue,
+    JobUnscheduled,
+    MembersChanged,
+    NodeRuleChanged,
+    OperationStarted,
+    QueueChanged,
+    SessionChanged,
+    SettingsChanged,
+)
 from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
 from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.leasing import Heartbeat
+from raftsched.core.model import Member, Policy
 from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing
 from raftsched.leader.clockguard import ClockGuard
 from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.inquiries import Inquiries
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
+from raftsched.leader.operations import Operations
 from raftsched.leader.window import Window
 from raftsched.store import StoreView
 
@@ -26,7 +46,7 @@ log = logging.getLogger("raftsched.leader")
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
-FIRE_BATCH = 500
+FIRE_BATCH = 500  # fires of one proposal, and runs that they may make
 RELOAD_AFTER_MS = 500
 IN_FLIGHT = 8  # batches of fires and timers on their way through the log
 PRUNE_ROWS = 1_000
@@ -34,6 +54,7 @@ PRUNE_EVERY_MS = 1_000
 ORIGINS_EVERY_MS = 10 * 60_000
 PROPOSE_TIMEOUT_S = 10.0
 PROPOSE_BYTES = 256 * 1024
+EXPECTED = ("stale", "cluster-paused")  # of a fire: it was proposed before that was known
 
 
 class RaftFacade(Protocol):
@@ -82,12 +103,15 @@ class Term:
         self._read = leader.read
         self._clock = leader.clock
         wall = self._clock.wall_ms()
-        self.dispatcher = Dispatcher(self._read, self._raft.node_id)
+        self.inquiries = Inquiries(self._read, self._raft.send)
         with self._read() as view:
             self.since = view.applied_index  # what was applied up to here is in what is read now
             meta = decode_meta(view.get(Table.META, META_KEY))
             self._settings = meta.settings
-            self._others = sum(1 for m in meta.members if m.node != self._raft.node_id)
+            self._paused = meta.paused
+            self._count(meta.members)
+            self.dispatcher = Dispatcher(self._read, self._raft.node_id, view)
+            self.operations = Operations(view, self._read, self._raft, leader.spawn, lambda: self.is_current)
             sessions = [s for _, raw in view.scan(Table.SESSIONS) if (s := decode_session(raw)).open]
             for session in sessions:
                 self.dispatcher.opened(session, count_running(view, session.id))
@@ -102,7 +126,7 @@ class Term:
         self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
         self._reload_ms: int | None = None  # boot clock: when to read the tables again
         self._since_ms = self._clock.boot_ms()
-        self._guard = ClockGuard(self._others + 1, wall, self._since_ms)
+        self._guard = ClockGuard(wall, self._since_ms, meta.settings.clock_limit_ms)
         self.leases = Leases(sessions, self._since_ms)
         self._follower_seen_ms = self._since_ms
         self._short: dict[str, bool] = {}  # node -> its disk is nearly full
@@ -111,8 +135,13 @@ class Term:
         self._next_origins_ms = self._since_ms + ORIGINS_EVERY_MS
         self._pruning = False
 
+    def _count(self, members: tuple[Member, ...]) -> None:
+        self.members = {m.node for m in members}
+        self._voters = {m.node for m in members if m.voter}
+        self._others = len(self._voters - {self._raft.node_id})
+
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
-        if beat.holds and beat.session != self.dispatcher.own_session:
+        if beat.holds and node in self._voters and node != self._raft.node_id:
             self._follower_seen_ms = now_ms
         self._short[node] = beat.short_of_disk
 
@@ -120,8 +149,8 @@ class Term:
     def short_of_disk(self) -> bool:
         """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
         that no majority would be left."""
-        short = [node for node, is_short in self._short.items() if is_short]
-        return self._raft.node_id in short or 2 * len(short) >= self._others + 1
+        short = [node for node, is_short in self._short.items() if is_short and node in self._voters]
+        return self._raft.node_id in short or 2 * len(short) >= len(self._voters)
 
     @property
     def is_current(self) -> bool:
@@ -129,34 +158,58 @@ class Term:
 
     # ------------------------------------------------------------ actions after commit
 
-    def actions(self, actions: Iterable[c.Action]) -> None:
+    def actions(self, actions: Iterable[Action]) -> None:
         now = self._clock.wall_ms()
         soon = False
         for action in actions:
             match action:
-                case c.JobDue():
+                case JobDue():
                     self.due.add(u64(action.job_id), action.fire_at_ms, now)
                     soon = True
-                case c.InstanceReady():
-                    self.dispatcher.ready(action.instance)
-                case c.AttemptAssigned():
-                    self.dispatcher.applied(action.instance, action.session)
-                case c.AttemptEnded():
-                    self.dispatcher.attempt_ended(action.session)
-                case c.InstanceTimer():
+                case InstanceReady():
+                    self.dispatcher.ready(action.instance, action.lane, action.score_ms)
+                case AttemptAssigned():
+                    self.dispatcher.applied(action.instance, action.session, action.queue)
+                case AttemptEnded():
+                    self.dispatcher.attempt_ended(action.session, action.queue)
+                case InstanceTimer():
                     self.timers.add(action.instance, action.at_ms, now)
                     soon = True
-                case c.JobUnscheduled():
+                case OperationStarted():
+                    self.operations.started(action.operation)
+                    soon = True
+                case ConditionsWanted():
+                    self.inquiries.wanted(action.instance)
+                    soon = True
+                case JobUnscheduled():
                     self._owed.add(action.job_id)
                     soon = True
-                case c.SessionChanged():
+                case SessionChanged():
                     self._session_changed(action)
+                case SettingsChanged():
+                    self._settings = action.settings
+                    self._guard.limit_ms = action.settings.clock_limit_ms
+                case MembersChanged():
+                    self._count(action.members)
+                case QueueChanged():
+                    self.dispatcher.queue_changed(action.name)
+                case NodeRuleChanged():
+                    self.dispatcher.rule_changed(action.node)
+                case ClusterPaused():
+                    self._pause(action.paused)
+                    soon = True
                 case _:
                     pass
         if soon:
             self._leader.poke()
 
-    def _session_changed(self, action: c.SessionChanged) -> None:
+    def _pause(self, paused: bool) -> None:
+        """Nothing is fired or assigned. Afterwards the tables say what is due: what was on its way was refused."""
+        self._paused = paused
+        if not paused:
+            self._reload_ms = self._clock.boot_ms()
+
+    def _session_changed(self, action: SessionChanged) -> None:
         if not action.open:
             self.leases.ended(action.session)
             self.dispatcher.closed(action.session)
@@ -182,16 +235,22 @@ class Term:
             return CLOCK_LOOK_MS
         if self._reload_ms is not None and self._clock.boot_ms() >= self._reload_ms:
             self._read_again(now)
-        more = self._fire(now)
+        more = not self._paused and self._fire(now)
         self._wake(now)
         self._schedule_owed(now)
         self._prune(now)
+        self._look_at_queues(now)
+        self.operations.pump(self._clock.boot_ms())
         self.pump()
+        more = self._inquire() or more
         if more:
             return 0
         if self._in_flight >= IN_FLIGHT:
             return TICK_MS
-        upcoming = min(self.due.next_ms(now), self.timers.next_ms(now))
+        upcoming = self.timers.next_ms(now)
+        if not self._paused:
+            opens = self.dispatcher.opens_at_ms
+            upcoming = min(self.due.next_ms(now), upcoming if opens is None else min(opens, upcoming))
         return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
 
     def _clock_is_good(self) -> bool:
@@ -230,16 +289,18 @@ class Term:
                 self._propose_later([EndSession(session, self.number)])
 
     def _assignable(self, session: int) -> bool:
+        """Not those of a member that catches up: what it is given it would start late, and its disk and network have
+        enough to do. Nor those of a node that was removed: its runs would be lost with its lease."""
         if session == self.dispatcher.own_session and not self._may_run_here():
             return False
-        return self.leases.assignable(session, self._boot_now)
+        return self.leases.node(session) in self._voters and self.leases.assignable(session, self._boot_now)
 
     def _may_run_here(self) -> bool:
         """The leader's own node is taken into account when a follower is there to be preferred, or when none has been
         for a TTL; not while the followers' sessions are only just being opened."""
         return (
             self._others == 0
-            or self.leases.any_assignable(self._boot_now, but=self.dispatcher.own_session)
+            or self.leases.any_assignable(self._boot_now, self._voters - {self._raft.node_id})
             or self._boot_now - self._follower_seen_ms > self._settings.session_ttl_ms
         )
 
@@ -264,14 +325,25 @@ class Term:
         keys = [self._due_now.popleft() for _ in range(min(FIRE_BATCH, len(self._due_now)))]
         direct = self._quorum_fresh() and not self.dispatcher.backlog
         batch: list[Command] = []
-        for job in firing.due_jobs(self._read, keys, max(now_ms, self._due_ms)):
+        starts: list[tuple[bytes, Policy]] = []  # instances that these fires make ready
+        runs = 0
+        jobs = firing.due_jobs(self._read, keys, max(now_ms, self._due_ms))
+        for position, job in enumerate(jobs):
             command = firing.fire_command(job, now_ms, self._settings.catch_up_max)
+            due = firing.times_due(job, command, now_ms) if isinstance(command, Fire) else 0
+            runs += firing.runs_at_most(job, due, self._settings.catch_up_max)
+            if runs > FIRE_BATCH and batch:  # one entry's apply must stay short
+                self._due_now.extendleft(u64(other.id) for other in reversed(jobs[position:]))
+                break
             batch.append(command)
-            key = firing.startable(job) if direct and isinstance(command, Fire) else None
+            key = firing.startable(job) if direct and due == 1 else None
             if key is not None:
-                assign = self.dispatcher.place(key, job.policy, self._assignable)
-                if assign is not None:
-                    batch.append(assign)
+                starts.append((key, job.policy))
+        starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
+        for key, policy in starts:
+            assign = self.dispatcher.place(key, policy, self._assignable, now_ms)
+            if assign is not None:
+                batch.append(assign)
         if batch:
             self._propose_paced(batch)
         return bool(self._due_now) and self._in_flight < IN_FLIGHT
@@ -290,18 +362,31 @@ class Term:
 
     def pump(self) -> None:
         """Assigns what waits to who is free."""
-        if not self.dispatcher.backlog or not self.is_current or not self._quorum_fresh():
+        if self._paused or not self.dispatcher.backlog or not self.is_current or not self._quorum_fresh():
             return
-        assigns = self.dispatcher.pump(self._assignable)
-        if assigns:
-            self._propose_later(list(assigns))
+        commands = self.dispatcher.pump(self._assignable, self._clock.wall_ms())
+        if commands:
+            self._propose_later(commands)
+
+    def _look_at_queues(self, now_ms: int) -> None:
+        self.dispatcher.open_lanes(now_ms)
+        notes = self.dispatcher.notes(now_ms)
+        if notes:
+            self._propose_later(notes)
+
+    def _inquire(self) -> bool:
+        """Asks nodes that are given runs to look at conditions. True: there is more."""
+        if not self.inquiries.open or not self._quorum_fresh():
+            return False
+        nodes = [n for n in self.dispatcher.loads().values() if self._assignable(n.session.id)]
+        return self.inquiries.ask(nodes, self._boot_now)
 
     def _schedule_owed(self, now_ms: int) -> None:
         batch: list[Command] = []
         while self._owed and len(batch) < FIRE_BATCH:
-            job = firing.waiting_job(self._read, self._owed.pop())
-            if job is not None:
-                batch.append(firing.schedule_command(job, now_ms))
+            waiting = firing.waiting_job(self._read, self._owed.pop())
+            if waiting is not None:
+                batch.append(firing.schedule_command(*waiting, now_ms))
         if batch:
             self._propose_later(batch)
 
@@ -344,16 +429,17 @@ class Term:
                     error,
                 )
                 for command in batch:
-                    if isinstance(command, Assign):
-                        self.dispatcher.refused(command.instance)
+                    self.dispatcher.answered(command, None)
                 if self._reload_ms is None:  # not at once: many may fail together
                     self._reload_ms = self._clock.boot_ms() + RELOAD_AFTER_MS
             return
         for command, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Rejected) and isinstance(command, Assign):
-                self.dispatcher.refused(command.instance)
-            elif isinstance(answer, Rejected) and isinstance(command, Fire) and answer.code != "stale":
-                log.error("a fire was refused: %s", answer.detail)
+            refused = isinstance(answer, Rejected)
+            self.dispatcher.answered(command, not refused)
+            if refused and isinstance(command, Assign):
+                self._leader.poke()
+            if isinstance(answer, Rejected) and isinstance(command, Fire) and answer.code not in EXPECTED:
+                log.error("a fire was refused: %s (%s)", answer.code, answer.detail)
 
     def _read_again(self, now_ms: int) -> None:
         """Nothing is known of some batches: the tables say what is still to be done."""

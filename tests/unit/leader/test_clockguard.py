@@ -6,16 +6,18 @@ import asyncio
 
 import pytest
 
-from raftsched.core.commands import Fire
-from raftsched.leader.clockguard import LIMIT_MS, PATIENCE_MS, ClockGuard
+from raftsched.core.commands import Fire, PutSettings
+from raftsched.core.model import Settings
+from raftsched.leader.clockguard import PATIENCE_MS, ClockGuard
 from tests.support.memory_view import every
-from tests.unit.leader.test_leader import House
+from tests.unit.leader.house import House
 
 WALL, BOOT = 1_800_000_000_000, 1_000_000
+LIMIT_MS = Settings().clock_limit_ms
 
 
 def test_a_clock_that_was_set_is_noticed_once_and_waits_for_the_others() -> None:
-    guard = ClockGuard(3, WALL, BOOT)
+    guard = ClockGuard(WALL, BOOT, LIMIT_MS)
     assert not guard.jumped(WALL + 100, BOOT + 100)
     assert not guard.jumped(WALL + 200 + LIMIT_MS, BOOT + 200), "slewing and scheduling delays are no jump"
     for wall in (WALL + 3_600_000, WALL):
@@ -28,22 +30,38 @@ def test_a_clock_that_was_set_is_noticed_once_and_waits_for_the_others() -> None
 
 
 @pytest.mark.parametrize(
-    ("members", "offsets", "off"),
+    ("offsets", "off"),
     [
-        (1, [], False),
-        (3, [None, None], False),
-        (3, [-3_600_000, None], False),  # one against one
-        (3, [-3_600_000, -3_600_010], True),
-        (3, [3_600_000, -3_600_000], False),  # three opinions
-        (3, [LIMIT_MS, LIMIT_MS], False),
-        (3, [LIMIT_MS + 1, LIMIT_MS + 1], True),
-        (3, [0, -3_600_000], False),  # the other one is wrong
-        (5, [900, 950, None, 0], False),
-        (5, [900, 950, 1_000, 0], True),
+        ([], False),
+        ([None, None], False),
+        ([-3_600_000, None], False),  # one against one
+        ([-3_600_000, -3_600_010], True),
+        ([3_600_000, -3_600_000], False),  # three opinions
+        ([LIMIT_MS, LIMIT_MS], False),
+        ([LIMIT_MS + 1, LIMIT_MS + 1], True),
+        ([0, -3_600_000], False),  # the other one is wrong
+        ([900, 950, None, 0], False),
+        ([900, 950, 1_000, 0], True),
     ],
 )
-def test_off_is_what_a_majority_agrees_on(members: int, offsets: list[int | None], off: bool) -> None:
-    assert ClockGuard(members, WALL, BOOT).off(offsets) is off
+def test_off_is_what_a_majority_agrees_on(offsets: list[int | None], off: bool) -> None:
+    assert ClockGuard(WALL, BOOT, LIMIT_MS).off(offsets) is off
+
+
+def test_with_one_other_left_the_clock_of_before_decides() -> None:
+    hour = 3_600_000
+    guard = ClockGuard(WALL, BOOT, LIMIT_MS)
+    assert guard.jumped(WALL + hour, BOOT)
+    assert not guard.off([None, None])
+    assert not guard.off([]), "alone"
+    assert guard.off([-hour + 20, None]), "the other, and ours until now"
+    assert not guard.off([-5 * hour, None]), "three opinions"
+    assert not guard.off([-hour, 0]), "one agrees with what was set"
+    assert guard.jumped(WALL, BOOT), "set back again"
+    assert not guard.off([-hour, None])
+    assert guard.jumped(WALL + hour, BOOT)
+    assert guard.measured(BOOT, [0, None]), "all were set alike"
+    assert not guard.off([-hour, None])
 
 
 def test_nothing_fires_after_a_jump_until_the_others_agree() -> None:
@@ -76,6 +94,21 @@ def test_a_leader_whose_disk_hangs_gives_leadership_away() -> None:
         await desk.tick()
         assert desk.stepped_down == 0
         desk.turn_age = 4_500
+        await desk.tick()
+        assert desk.stepped_down == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_limit_is_a_setting_and_counts_at_once() -> None:
+    async def scenario() -> None:
+        desk = House()
+        desk.offsets = [-700, -700]
+        desk.do(PutSettings(Settings(clock_limit_ms=1_000)))
+        desk.lead()
+        await desk.tick()
+        assert desk.stepped_down == 0
+        desk.do(PutSettings(Settings(clock_limit_ms=600)))
         await desk.tick()
         assert desk.stepped_down == 1
 

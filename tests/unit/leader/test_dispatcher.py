@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, note, settings
@@ -12,75 +10,13 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.apply.tx import decode_session
-from raftsched.core.commands import Assign, AttemptAssigned, AttemptEnded, InstanceReady
-from raftsched.core.model import Outcome, Overlap
+from raftsched.core.commands import Assign
+from raftsched.core.model import Outcome
 from raftsched.core.tables import Table, u64
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.placement import place
-from tests.support.memory_view import MemoryView, World
-
-
-class House:
-    """A world, and a dispatcher that is told of everything."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.dispatcher = Dispatcher(self.read, "n1")
-        self.silent: set[int] = set()
-        self.requests = 0
-
-    @contextmanager
-    def read(self) -> Iterator[MemoryView]:
-        yield self.world.view
-
-    def session(self, node: str, slots: int = 100, handlers: tuple[str, ...] = ("exec",)) -> int:
-        raw = self.world.view.get(Table.NODES, node.encode())
-        replaces = 0 if raw is None else int.from_bytes(raw, "big")
-        number = self.world.ok(c.OpenSession(node, replaces, "b", b"", slots, (), handlers)).number
-        assert number is not None
-        stored = self.world.view.get(Table.SESSIONS, u64(number))
-        assert stored is not None
-        self.dispatcher.opened(decode_session(stored), count_running(self.world.view, number))
-        return number
-
-    def ready(self, count: int = 1, need: str = "exec", priority: int = 5) -> list[bytes]:
-        job = self.world.create(overlap=Overlap.ALLOW, handler_need=need, priority=priority)
-        keys = []
-        for _ in range(count):
-            self.requests += 1
-            self.world.forward(1)
-            keys.append(self.world.run_now(job, self.requests))
-            self.tell()
-        return keys
-
-    def tell(self) -> None:
-        for action in self.world.actions:
-            match action:
-                case InstanceReady():
-                    self.dispatcher.ready(action.instance)
-                case AttemptAssigned():
-                    self.dispatcher.applied(action.instance, action.session)
-                case AttemptEnded():
-                    self.dispatcher.attempt_ended(action.session)
-                case _:
-                    pass
-
-    def assignable(self, session: int) -> bool:
-        return session not in self.silent
-
-    def pump(self) -> list[Assign]:
-        return self.dispatcher.pump(self.assignable)
-
-    def apply(self, assigns: list[Assign]) -> None:
-        for assign in assigns:
-            answer = self.world.do(assign)
-            self.tell()
-            if isinstance(answer, c.Rejected):
-                self.dispatcher.refused(assign.instance)
-
-    def running(self) -> dict[str, int]:
-        return {name: load.running for name, load in self.dispatcher.loads().items()}
+from tests.unit.leader.dispatch_house import House
 
 
 def test_priority_then_first_come() -> None:
@@ -131,10 +67,10 @@ def test_refused_ones_come_again() -> None:
     keys = house.ready(2)
     house.pump()
     assert not house.dispatcher.backlog
-    house.dispatcher.refused(keys[0])
+    house.dispatcher.answered(Assign(keys[0], 1), False)
     assert house.running() == {"n2": 1}
     assert [a.instance for a in house.pump()] == [keys[0]]
-    house.dispatcher.refused(b"unheard of")
+    house.dispatcher.answered(Assign(b"unheard of", 1), False)
 
 
 def test_what_an_earlier_leadership_assigned_is_counted_where_it_went() -> None:
@@ -154,7 +90,7 @@ def test_counts_from_the_tables_at_the_start() -> None:
     session = house.session("n2")
     house.ready(3)
     house.apply(house.pump())
-    fresh = Dispatcher(house.read, "n1")
+    fresh = Dispatcher(house.read, "n1", house.world.view)
     stored = house.world.view.get(Table.SESSIONS, u64(session))
     assert stored is not None
     fresh.opened(decode_session(stored), count_running(house.world.view, session))
@@ -242,14 +178,14 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
                 assigns = house.pump()
                 if assigns and rng.random() < 0.2:
                     for assign in assigns:
-                        house.dispatcher.refused(assign.instance)
+                        house.dispatcher.answered(assign, None)
                 else:
                     house.apply(assigns)
         for _ in range(200):
             house.apply(house.pump())
         nodes = [n for n in house.dispatcher.loads().values() if house.assignable(n.session.id)]
         for key, _ in house.world.view.scan(Table.READY):
-            job = house.world.job(house.world.instance(key[9:]).job_id)
+            job = house.world.job(house.world.instance(key[12:]).job_id)
             assert place(nodes, job.policy) is None
         for node in house.dispatcher.loads().values():
             assert node.running == count_running(house.world.view, node.session.id)
@@ -258,7 +194,7 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
 
 
 def _anew(house: House) -> Dispatcher:
-    made = Dispatcher(house.read, "n1")
+    made = Dispatcher(house.read, "n1", house.world.view)
     for _, raw in house.world.view.scan(Table.SESSIONS):
         session = decode_session(raw)
         if session.open:

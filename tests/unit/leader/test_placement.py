@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.core.model import Policy, Session, Trigger, TriggerKind
+from raftsched.core.model import NodeRule, Policy, Session, Trigger, TriggerKind
 from raftsched.leader.placement import NodeLoad, place
 
 ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
 
 
 def node(name: str, running: int = 0, slots: int = 10, **fields: Any) -> NodeLoad:
-    load = {key: fields.pop(key) for key in ("scheduled", "leader") if key in fields}
+    load = {key: fields.pop(key) for key in ("scheduled", "leader", "rule") if key in fields}
     session = Session(
         id=ord(name[0]), node=name, boot_id="", nonce=b"", ttl_ms=5000, opened_at_ms=0, slots=slots, **fields
     )
@@ -65,6 +65,43 @@ def test_handlers_and_labels() -> None:
     right = node("r", 9, 10, handlers=("exec", "call:mail"), labels=(("zone", "b"), ("disk", "ssd"), ("x", "y")))
     assert placed(node("a"), node("b", handlers=("call:mail",), labels=(("disk", "ssd"),)), right, policy=needy) == "r"
     assert placed(node("a"), policy=needy) is None
+
+
+def test_what_is_said_about_a_node_goes_before_what_it_says() -> None:
+    drained, plain = node("d", rule=NodeRule(drained=True)), node("p", 9)
+    assert placed(drained, plain) == "p"
+    assert placed(drained) is None
+    assert placed(node("a", 3, 4, rule=NodeRule(slots=3)), node("b", 5, 10)) == "b"
+    ssd = Policy(trigger=ANY.trigger, node_labels=(("disk", "ssd"),))
+    given_it = node("g", rule=NodeRule(labels=(("disk", "ssd"),)))
+    taken_from = node("t", labels=(("disk", "ssd"),), rule=NodeRule(labels=()))
+    assert placed(given_it, taken_from, policy=ssd) == "g"
+
+
+def test_the_leader_takes_over_from_who_is_drained() -> None:
+    assert placed(node("a", leader=True), node("b", rule=NodeRule(drained=True))) == "a"
+
+
+class TestAfterAFailure:
+    def placed(self, *nodes: NodeLoad) -> str:
+        found = place(nodes, ANY, avoid="b")
+        assert found is not None
+        return found.node
+
+    def test_another_node_is_preferred(self) -> None:
+        assert self.placed(node("a", 5), node("b", 0)) == "a"
+
+    def test_though_it_has_twice_the_load(self) -> None:
+        """A node on which everything fails at once is the least loaded one."""
+        assert self.placed(node("a", 9), node("b", 0), node("c", 3)) == "c"
+        assert self.placed(node("a", 9), node("b", 0)) == "a"
+
+    def test_never_at_the_price_of_waiting(self) -> None:
+        assert self.placed(node("a", 10), node("b", 0)) == "b"
+        assert self.placed(node("b", 0)) == "b"
+
+    def test_nor_is_the_leader_another_node_while_a_follower_can(self) -> None:
+        assert self.placed(node("a", leader=True), node("b", 0)) == "b"
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5), st.booleans()), max_size=8))

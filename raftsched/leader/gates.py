@@ -1,0 +1,75 @@
+"""The queues with limits as the leader sees them: the committed rows, read again when they changed, and what was
+proposed since and is not applied yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from raftsched.core.admission import opens_at_ms, shut
+from raftsched.core.apply.tx import decode_queue
+from raftsched.core.model import Queue
+from raftsched.core.tables import ReadView, Table
+
+
+class Gates:
+    """Of one leadership, from the tables as of `view` on. What is said here is an estimate: apply decides exactly."""
+
+    def __init__(self, view: ReadView) -> None:
+        self._rows: dict[str, Queue] = {}
+        self._names: dict[int, str] = {}  # by lane
+        self._ahead: Counter[str] = Counter()  # starts proposed and not applied
+        self._stale: set[str] = set()
+        for key, raw in view.scan(Table.QUEUES):
+            self._put(key.decode(), raw)
+
+    def _put(self, name: str, raw: bytes | None) -> None:
+        before = self._rows.pop(name, None)
+        if before is not None:
+            del self._names[before.lane]
+        if raw is not None:
+            queue = decode_queue(raw)
+            self._rows[name] = queue
+            self._names[queue.lane] = name
+
+    @property
+    def stale(self) -> bool:
+        """Rows have changed since they were read."""
+        return bool(self._stale)
+
+    def changed(self, name: str) -> int | None:
+        """Its limits, or what it counts. Returns the lane that it had, if any."""
+        self._stale.add(name)
+        return self.lane(name)
+
+    def refresh(self, view: ReadView) -> None:
+        for name in self._stale:
+            self._put(name, view.get(Table.QUEUES, name.encode()))
+        self._stale.clear()
+
+    def lane(self, name: str) -> int | None:
+        """None: no queue with limits."""
+        queue = self._rows.get(name)
+        return None if queue is None else queue.lane
+
+    def name(self, lane: int) -> str | None:
+        """None: the lane of no queue (any more)."""
+        return self._names.get(lane)
+
+    def shut(self, name: str, now_ms: int) -> str | None:
+        """Why nothing more of the queue may start now: core.admission."""
+        return shut(self._rows[name], now_ms, self._ahead[name])
+
+    def opens_at_ms(self, name: str, now_ms: int) -> int:
+        """When its rate lets the next start."""
+        return opens_at_ms(self._rows[name], now_ms, self._ahead[name])
+
+    def proposed(self, name: str) -> None:
+        if name in self._rows:
+            self._ahead[name] += 1
+
+    def settled(self, name: str) -> None:
+        """A start that was proposed is in the row now, or was refused."""
+        if self._ahead[name] > 1:
+            self._ahead[name] -= 1
+        else:
+            del self._ahead[name]

@@ -1,0 +1,99 @@
+"""Asks workers to look at the conditions that only a machine can see.
+
+Nothing that matters is remembered here: while an instance waits, its timer brings the question up again. Paths are
+asked of every node that could take the run, first of those with a free slot; the busy ones and the leader's own are
+asked a moment later, if it still waits: the first that says "met" gets the run. A server is asked by one node.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from raftsched.core.checking import Check, encode
+from raftsched.core.model import ConditionKind, Policy
+from raftsched.core.tables import ReadView
+from raftsched.leader.dispatcher import waiting
+from raftsched.leader.placement import NodeLoad
+
+WANTED_MAX = 10_000  # instances to be asked about; what is beyond that comes again with its timer
+ASK_MAX = 200  # instances asked about at a time
+LATE_MS = 1_000
+
+
+class Inquiries:
+    """Of one leadership. Times are boot-clock milliseconds."""
+
+    def __init__(
+        self,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        send: Callable[[str, str, bytes], bool],
+    ) -> None:
+        self._read = read
+        self._send = send
+        self._wanted: deque[bytes] = deque()
+        self._late: deque[tuple[int, bytes, frozenset[str]]] = deque()  # (when, instance, who was asked already)
+        self._turn = 0  # of the nodes that ask servers
+
+    def wanted(self, key: bytes) -> None:
+        if len(self._wanted) < WANTED_MAX:
+            self._wanted.append(key)
+
+    @property
+    def open(self) -> bool:
+        """Whether anybody is to be asked, now or later."""
+        return bool(self._wanted or self._late)
+
+    def ask(self, nodes: Sequence[NodeLoad], now_ms: int) -> bool:
+        """Asks what is due of these nodes, which are given runs; while there are none it waits. True: there is more."""
+        if not nodes:
+            return False
+        with self._read() as view:
+            for _ in range(min(ASK_MAX, len(self._wanted))):
+                self._ask(view, self._wanted.popleft(), nodes, now_ms)
+            for _ in range(ASK_MAX):
+                if not self._late or self._late[0][0] > now_ms:
+                    break
+                _, key, asked = self._late.popleft()
+                rest = [n for n in nodes if n.node not in asked]
+                found = _question(view, key)
+                if found is not None:
+                    check, policy = found
+                    self._tell(check, _able(rest, policy))
+        return bool(self._wanted)
+
+    def _ask(self, view: ReadView, key: bytes, nodes: Sequence[NodeLoad], now_ms: int) -> None:
+        found = _question(view, key)
+        if found is None:
+            return
+        check, policy = found
+        able = _able(nodes, policy)
+        followers = [n for n in able if not n.leader]
+        if all(condition.kind is ConditionKind.HTTP for condition in check.conditions):
+            candidates = followers or able
+            self._turn += 1
+            self._tell(check, [candidates[self._turn % len(candidates)]] if candidates else [])
+            return
+        first = [n for n in followers if n.free > 0] or followers or able
+        self._tell(check, first)
+        if len(first) < len(able) and len(self._late) < WANTED_MAX:
+            self._late.append((now_ms + LATE_MS, key, frozenset(n.node for n in first)))
+
+    def _tell(self, check: Check, nodes: Sequence[NodeLoad]) -> None:
+        payload = encode(check)
+        for node in nodes:
+            self._send(node.node, "check", payload)
+
+
+def _question(view: ReadView, key: bytes) -> tuple[Check, Policy] | None:
+    """What has to be looked at, and by whom; None: nothing any more."""
+    instance, policy = waiting(view, key)
+    if instance is None or policy is None or instance.checks_end_at_ms is None:
+        return None
+    seen = tuple(condition for condition in policy.conditions if condition.kind is not ConditionKind.JOB)
+    return (Check(key, instance.checks_end_at_ms, seen), policy) if seen else None
+
+
+def _able(nodes: Sequence[NodeLoad], policy: Policy) -> list[NodeLoad]:
+    return [n for n in nodes if n.can(policy) and not n.offer.drained]

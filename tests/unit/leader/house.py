@@ -1,0 +1,204 @@
+"""One leader over a world in memory, with a clock of its own and a Raft room that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from raftsched.core import commands as c
+from raftsched.core.checking import Check
+from raftsched.core.checking import decode as decode_check
+from raftsched.core.commands import Answer, Command
+from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.tables import Table
+from raftsched.errors import RaftschedError
+from raftsched.leader.leader import Leader
+from tests.support.memory_view import T0, MemoryView, World
+
+BOOT = 5_000_000
+TTL = 5_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.wall = T0
+        self.boot = BOOT
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.boot / 1000
+
+    def boot_ms(self) -> int:
+        return self.boot
+
+    def forward(self, ms: int) -> None:
+        self.wall += ms
+        self.boot += ms
+
+
+class View(MemoryView):
+    applied_index = 0
+
+
+class House:
+    """A Raft that applies what is proposed at once, unless told otherwise."""
+
+    node_id = "n1"
+
+    def __init__(self, **limits: Any) -> None:
+        self.clock = Clock()
+        self.world = World(View())
+        self.term = 1
+        self.leading = False
+        self.proposed: list[list[Command]] = []
+        self.sent: list[tuple[str, tuple[int, int, int]]] = []
+        self.checks: list[tuple[str, Check]] = []  # whom it asked to look at conditions
+        self.stepped_down = 0
+        self.offsets: list[int | None] = [0, 0]
+        self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
+        self.turn_age = 0
+        self.trusted = 0
+        self.quorum: int | None = BOOT
+        self.fail: RaftschedError | None = None
+        self.apply_though_failing = False
+        self.stuck: asyncio.Event | None = None
+        self.on_read: Callable[[], None] | None = None
+        self.seq = 0
+        self.leader = Leader(self, self.read, self.clock, **limits)
+
+    # ------------------------------------------------------------ the facade
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        self.world.view.applied_index = self.world.index
+        yield self.world.view
+        if self.on_read is not None:
+            self.on_read()
+
+    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
+        self.proposed.append([c.decode(raw) for raw in commands])
+        await asyncio.sleep(0)
+        if self.stuck is not None:
+            await self.stuck.wait()
+        if self.fail is not None and not self.apply_though_failing:
+            raise self.fail
+        result = self.commit(commands)
+        if self.fail is not None:
+            raise self.fail
+        answers = result.batches[0].answers
+        assert answers is not None
+        return answers
+
+    def commit(self, commands: Sequence[bytes], *, tell: bool = True) -> EntryResult:
+        self.seq += 1
+        self.world.now = self.clock.wall
+        result = self.world.entry(encode_entry(self.clock.wall, [(3, self.seq, list(commands))]))
+        if tell:
+            self.leader.on_applied([result])
+        return result
+
+    def send(self, peer: str, kind: str, payload: bytes) -> bool:
+        if kind == "check":
+            self.checks.append((peer, decode_check(payload)))
+            return True
+        assert kind == "grant"
+        session, sent_ms, granted, _ = msgspec.msgpack.decode(payload, type=tuple[int, int, int, bool])
+        self.sent.append((peer, (session, sent_ms, granted)))
+        return True
+
+    def quorum_sent_at_ms(self) -> int | None:
+        return self.quorum
+
+    def clock_offsets_ms(self) -> list[int | None]:
+        return list(self.offsets)
+
+    def measure_clocks_again(self) -> None:
+        self.offsets = list(self.remeasured)
+
+    def trust_clock(self) -> None:
+        self.trusted += 1
+
+    def turn_age_ms(self) -> int:
+        return self.turn_age
+
+    def step_down(self) -> None:
+        self.stepped_down += 1
+
+    # ------------------------------------------------------------ the test's hands
+
+    def do(self, command: Command) -> c.Accepted:
+        """Somebody else's command, through the log."""
+        answers = self.commit([c.encode(command)]).batches[0].answers
+        assert answers is not None
+        assert isinstance(answers[0], c.Accepted), answers[0]
+        return answers[0]
+
+    def create(self, trigger: Any, **fields: Any) -> int:
+        from tests.support.memory_view import policy
+
+        job = self.do(c.CreateJob("d", None, policy(trigger, **fields), b"{}")).job
+        assert job is not None
+        return job.id
+
+    def session(self, node: str = "n2", slots: int = 100) -> int:
+        raw = self.world.view.get(Table.NODES, node.encode())
+        replaces = 0 if raw is None else int.from_bytes(raw, "big")
+        number = self.do(c.OpenSession(node, replaces, "b", b"", slots)).number
+        assert number is not None
+        return number
+
+    def lead(self) -> None:
+        self.leading = True
+        self.quorum = self.clock.boot
+        self.leader.on_role()
+        assert self.leader.established
+
+    def beat(self, session: int, node: str = "n2", *, holds: bool = True) -> None:
+        self.quorum = self.clock.boot
+        self.leader.on_heartbeat(node, msgspec.msgpack.encode((session, holds, 77, self.clock.wall)))
+
+    async def tick(self) -> float:
+        term = self.leader.current
+        assert term is not None
+        delay = term.tick()
+        await self.quiet()
+        return delay
+
+    async def quiet(self) -> None:
+        """Until nothing is on its way any more (or all of it is stuck)."""
+        for _ in range(200):
+            await asyncio.sleep(0)
+            if not self.leader._tasks:
+                return
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        for _ in range(1_000):
+            if done():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it never came to that")
+
+    async def until_idle(self, ticks: int = 200) -> None:
+        for _ in range(ticks):
+            if await self.tick() > 0 and not self.leader._tasks:
+                return
+
+    def commands(self, kind: type) -> list[Any]:
+        return [command for batch in self.proposed for command in batch if isinstance(command, kind)]
+
+
+def play(scene: Callable[[House], Coroutine[Any, Any, None]], **limits: Any) -> House:
+    house = House(**limits)
+
+    async def run() -> None:
+        await scene(house)
+        await house.leader.stop()
+
+    asyncio.run(run())
+    return house

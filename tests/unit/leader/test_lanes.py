@@ -1,0 +1,554 @@
+"""The dispatcher and queues with limits, rules about nodes, what no node could take, conditions seen on one node."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import decode_queue
+from raftsched.core.commands import Assign
+from raftsched.core.model import Condition, ConditionKind, Outcome, Placement, Retry
+from raftsched.core.model import InstanceState as I
+from raftsched.core.tables import LANE_NOBODY, Table, from_lane
+from raftsched.leader import dispatcher as module
+from raftsched.leader.dispatcher import NOTE_AFTER_MS, Dispatcher, count_running
+from raftsched.leader.lanes import lanes_in_use
+from raftsched.leader.placement import place
+from tests.support.memory_view import MemoryView, policy
+from tests.unit.leader.dispatch_house import House
+
+SECOND = 1_000
+
+
+def keys(assigns: list[Assign]) -> list[bytes]:
+    return [assign.instance for assign in assigns]
+
+
+class TestOrder:
+    def test_the_most_urgent_of_all_lanes_first(self) -> None:
+        house = House()
+        for name in ("q", "r"):
+            house.do(c.PutQueue(name))
+        (low,) = house.ready(priority=1, queue="q")
+        (middle,) = house.ready(priority=5)
+        (first,) = house.ready(priority=8, queue="r")
+        (second,) = house.ready(priority=8, queue="q")
+        (third,) = house.ready(priority=8)
+        house.session("n2")
+        assert keys(house.pump()) == [first, second, third, middle, low]
+
+    def test_ageing_goes_over_all_lanes(self) -> None:
+        house = House()
+        house.do(c.PutQueue("q"))
+        (old,) = house.ready(priority=1, queue="q")
+        house.world.forward(4 * house.world.meta.settings.ageing_ms)
+        (young,) = house.ready(priority=5)
+        house.session("n2")
+        assert keys(house.pump()) == [old, young]
+
+
+class TestFull:
+    def test_no_more_than_may_and_one_more_for_each_that_ends(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", max_running=2))
+        waiting = house.ready(5, queue="q")
+        assert house.settle() == waiting[:2]
+        assert not house.dispatcher.backlog
+        house.world.end(waiting[0])
+        house.tell()
+        assert house.dispatcher.backlog
+        assert house.settle() == [waiting[2]]
+
+    def test_what_is_on_its_way_counts(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", max_running=2))
+        waiting = house.ready(3, queue="q")
+        first = house.pump()
+        assert keys(first) == waiting[:2]
+        assert house.pump() == []
+        house.dispatcher.answered(first[0], None)
+        assert keys(house.pump()) == [waiting[0]]
+
+    def test_a_long_queue_that_is_full_costs_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", max_running=1))
+        house.do(c.PutQueue("r", paused=True))
+        house.ready(400, queue="q", priority=9)
+        house.ready(400, queue="r", priority=9)
+        house.settle()
+        read = Counter[Table]()
+        scan = MemoryView.scan
+
+        def counted(self, table, *args, **fields):  # type: ignore[no-untyped-def]
+            for row in scan(self, table, *args, **fields):
+                read[table] += 1
+                yield row
+
+        for _ in range(10):
+            (key,) = house.ready(1)
+            with monkeypatch.context() as patch:
+                patch.setattr(MemoryView, "scan", counted)
+                assigns = house.pump()
+            assert keys(assigns) == [key]
+            house.apply(assigns)
+        assert read[Table.READY] <= 20
+
+    def test_nor_does_it_hold_up_an_assignment_beforehand(self) -> None:
+        """What becomes due goes straight to a node: only while nothing that could go waits for one."""
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", max_running=1))
+        house.ready(3, queue="q")
+        house.settle()
+        assert not house.dispatcher.backlog
+        now = house.world.now
+        free, limited = policy(handler_need="exec"), policy(handler_need="exec", queue="q")
+        assert house.dispatcher.place(b"k" * 24, free, house.assignable, now) is not None
+        assert house.dispatcher.place(b"l" * 24, limited, house.assignable, now) is None
+
+    def test_nobody_overtakes_what_waits_in_his_queue(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", rate_count=1, rate_period_ms=SECOND))
+        house.ready(2, queue="q")
+        house.settle()
+        later = house.world.now + 2 * SECOND
+        limited = policy(handler_need="exec", queue="q")
+        assert house.dispatcher.place(b"l" * 24, limited, house.assignable, later) is None
+
+    def test_what_apply_refuses_comes_again(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", max_running=2))
+        waiting = house.ready(2, queue="q")
+        assigns = house.pump()
+        house.world.ok(c.PutQueue("q", paused=True))  # the leader has not heard of it yet
+        told = house.world.actions
+        for assign in assigns:
+            assert isinstance(house.world.do(assign), c.Rejected)
+            house.dispatcher.answered(assign, False)
+        house.world.actions = told
+        house.tell()
+        assert house.settle() == []
+        assert house.running() == {"n2": 0}
+        house.do(c.PutQueue("q"))
+        assert house.settle() == waiting
+
+
+class TestWhoIsBusy:
+    def busy(self, house: House, lanes: int, each: int) -> None:
+        """Lanes full of runs for a node that has no slot left."""
+        house.session("n2", slots=1, handlers=("busy",))
+        for i in range(lanes):
+            house.do(c.PutQueue(f"q{i}"))
+            house.ready(each, "busy", 9, queue=f"q{i}")
+        assert len(house.settle()) == 1
+
+    def test_holds_up_nobody_in_however_many_lanes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PASS_OVER", 3)
+        monkeypatch.setattr(module, "PASSED_MAX", 6)
+        house = House()
+        self.busy(house, lanes=12, each=10)
+        house.session("n3")
+        waiting = [*house.ready(1), *house.ready(2, queue="q7")]
+        got: list[bytes] = []
+        for _ in range(40):
+            assigns = house.pump()
+            got += keys(assigns)
+            house.apply(assigns)
+        assert sorted(got) == sorted(waiting)
+
+    def test_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house = House()
+        self.busy(house, lanes=1, each=200)
+        house.session("n3")
+        house.pump()
+        read = Counter[Table]()
+        get = MemoryView.get
+
+        def counted(self: MemoryView, table: Table, key: bytes) -> bytes | None:
+            read[table] += 1
+            return get(self, table, key)
+
+        monkeypatch.setattr(MemoryView, "get", counted)
+        assert house.pump() == []
+        assert read[Table.INSTANCES] == 1
+
+    def test_what_was_passed_over_goes_to_the_lane_of_a_queue_made_since(self) -> None:
+        house = House()
+        house.session("n2", slots=1, handlers=("busy",))
+        waiting = house.ready(3, "busy", queue="q")
+        assert house.settle() == waiting[:1]
+        house.session("n3")
+        assert house.settle() == []
+        house.do(c.PutQueue("q", paused=True))
+        house.settle()
+        house.settle()
+        assert not house.dispatcher.backlog
+
+
+class TestRate:
+    def test_says_when_to_look_again(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", rate_count=2, rate_period_ms=2 * SECOND))
+        waiting = house.ready(4, queue="q")
+        assert house.settle() == waiting[:2]
+        assert house.dispatcher.opens_at_ms == house.world.now + SECOND
+        house.world.forward(SECOND - 1)
+        house.dispatcher.open_lanes(house.world.now)
+        assert not house.dispatcher.backlog
+        house.world.forward(1)
+        house.dispatcher.open_lanes(house.world.now)
+        assert house.settle() == [waiting[2]]
+
+    def test_a_clock_that_goes_back_does_not_shut_it_for_as_long(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", rate_count=1, rate_period_ms=SECOND))
+        house.world.forward(86_400_000)
+        waiting = house.ready(2, queue="q")
+        assert house.settle() == waiting[:1]
+        house.world.forward(-86_400_000)
+        house.dispatcher.open_lanes(house.world.now)
+        assert house.settle() == waiting[1:]
+
+
+class TestChanges:
+    def test_pause_and_resume(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", paused=True))
+        waiting = house.ready(2, queue="q")
+        assert house.settle() == []
+        assert not house.dispatcher.backlog
+        house.do(c.PutQueue("q"))
+        assert house.settle() == waiting
+
+    def test_a_queue_that_is_paused_when_a_thousand_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In an emergency: what waits already stays where it is, and is no longer in the way."""
+        monkeypatch.setattr(module, "BATCH", 50)
+        house = House()
+        waiting = house.ready(300, queue="q")
+        house.do(c.PutQueue("q", paused=True))
+        (other,) = house.ready(1)
+        house.session("n2")
+        got = [key for _ in range(10) for key in house.settle()]
+        assert got == [other]
+        assert not house.dispatcher.backlog
+        assert house.world.instance(waiting[-1]).lane == house.world.instance(waiting[0]).lane != 0
+        house.do(c.PutQueue("q"))
+        got = [key for _ in range(20) for assigns in [house.pump()] for key in (house.apply(assigns), keys(assigns))[1]]
+        assert got == waiting[:99]  # of 100 slots, one is taken
+
+    def test_deleted(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", paused=True))
+        waiting = house.ready(2, queue="q")
+        assert house.settle() == []
+        house.do(c.DeleteQueue("q"))
+        assert house.settle() == waiting
+
+    def test_deleted_and_made_anew(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutQueue("q", paused=True))
+        waiting = house.ready(3, queue="q")
+        assert house.settle() == []
+        house.do(c.DeleteQueue("q"))
+        house.do(c.PutQueue("q", max_running=1))
+        house.settle()
+        house.settle()
+        assert [k for k in waiting if house.world.instance(k).state is I.LAUNCHED] == waiting[:1]
+
+    def test_a_new_leader_finds_the_lanes(self) -> None:
+        house = House()
+        house.do(c.PutQueue("q", max_running=2))
+        house.do(c.PutQueue("r", paused=True))
+        waiting = house.ready(3, queue="q")
+        house.ready(1, queue="r")
+        (free,) = house.ready(1)
+        assert len(lanes_in_use(house.world.view)) == 3
+        house.dispatcher = Dispatcher(house.read, "n1", house.world.view)
+        house.session("n2")
+        assert sorted(house.settle()) == sorted([*waiting[:2], free])
+
+
+class TestNodes:
+    def test_drained_gets_nothing_until_it_is_undrained(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutNodeRule("n2", drained=True))
+        waiting = house.ready(1)
+        assert house.settle() == []
+        house.world.forward(NOTE_AFTER_MS)
+        assert house.dispatcher.notes(house.world.now) == []  # busy, as it were; not for nobody
+        house.do(c.PutNodeRule("n2"))
+        assert house.settle() == waiting
+
+    def test_drained_before_its_session_opened(self) -> None:
+        house = House()
+        house.do(c.PutNodeRule("n2", drained=True))
+        house.session("n2")
+        house.session("n3")
+        house.ready(4)
+        house.settle()
+        assert house.running() == {"n2": 0, "n3": 4}
+
+    def test_slots(self) -> None:
+        house = House()
+        house.session("n2")
+        house.do(c.PutNodeRule("n2", slots=2))
+        waiting = house.ready(3)
+        assert house.settle() == waiting[:2]
+        house.do(c.PutNodeRule("n2", slots=3))
+        assert house.settle() == waiting[2:]
+
+    def test_another_node_after_a_failure(self) -> None:
+        house = House()
+        house.session("n2")
+        house.session("n3")
+        (key,) = house.ready(1, retry=Retry((0,) * 3))
+        seen = []
+        for _ in range(4):
+            assert house.settle() == [key]
+            row = house.world.end(key, Outcome.FAILED)
+            house.tell()
+            seen.append(row.attempts[-1].node)
+            if row.wake_at_ms is not None:
+                house.do(c.Wake(key, row.wake_at_ms))
+        assert all(a != b for a, b in pairwise(seen)), seen
+        placements = [a.placement for a in house.world.instance(key).attempts]
+        assert [p and p.avoided for p in placements] == ["", *seen[:-1]]
+
+    def test_why_there_is_kept(self) -> None:
+        house = House()
+        house.session("n2", slots=7)
+        house.session("n3", handlers=("http",))
+        first, second = house.ready(2)
+        house.settle()
+        assert house.world.instance(first).attempts[0].placement == Placement(0, 7, 1, 2)
+        assert house.world.instance(second).attempts[0].placement == Placement(1, 7, 1, 2)
+
+
+class TestForNobody:
+    def test_is_put_aside_after_a_while_and_says_what_is_missing(self) -> None:
+        house = House()
+        house.session("n2")
+        (key,) = house.ready(1, node_labels=(("disk", "ssd"),))
+        assert house.settle() == []
+        assert house.dispatcher.notes(house.world.now + NOTE_AFTER_MS - 1) == []
+        notes = house.dispatcher.notes(house.world.now + NOTE_AFTER_MS)
+        house.apply(notes)
+        row = house.world.instance(key)
+        assert (row.reason, row.lane) == ("no_eligible_node", LANE_NOBODY)
+        assert row.error == 'No node with the handler "exec" carries the label disk=ssd.'
+        assert house.dispatcher.notes(house.world.now + 9 * NOTE_AFTER_MS) == []
+        assert house.settle() == []
+        assert not house.dispatcher.backlog
+
+    @pytest.mark.parametrize("how", ["session", "rule"])
+    def test_comes_back_when_somebody_can(self, how: str) -> None:
+        house = House()
+        house.do(c.PutQueue("q", max_running=1))
+        house.session("n2")
+        waiting = house.ready(2, queue="q", node_labels=(("disk", "ssd"),))
+        house.settle()
+        house.apply(house.dispatcher.notes(house.world.now + NOTE_AFTER_MS))
+        assert house.world.meta.unplaceable == 2
+        if how == "rule":
+            house.do(c.PutNodeRule("n2", labels=(("disk", "ssd"),)))
+        else:
+            house.session("n3", labels=(("disk", "ssd"),))
+        house.settle()
+        assert house.settle() == waiting[:1] or house.world.instance(waiting[0]).state is I.LAUNCHED
+        assert house.world.meta.unplaceable == 0
+        assert house.world.instance(waiting[1]).state is I.WAITING
+
+    def test_says_so_when_something_else_is_missing(self) -> None:
+        house = House()
+        house.session("n2")
+        (key,) = house.ready(1, need="call:x", node_labels=(("disk", "ssd"),))
+        house.settle()
+        house.apply(house.dispatcher.notes(house.world.now + NOTE_AFTER_MS))
+        assert house.world.instance(key).error == 'No node has the handler "call:x".'
+        house.session("n3", handlers=("call:x",))
+        house.settle()
+        assert house.world.instance(key).error == 'No node with the handler "call:x" carries the label disk=ssd.'
+
+    def test_a_node_that_restarts_is_back_before_it_is_noted(self) -> None:
+        house = House()
+        house.session("n2", handlers=("call:x",))
+        house.session("n3")
+        (key,) = house.ready(1, need="call:x")
+        house.do(c.EndSession(1, 1))
+        house.settle()
+        house.session("n2", handlers=("call:x",))
+        assert house.settle() == [key]
+        assert house.dispatcher.notes(house.world.now + NOTE_AFTER_MS) == []
+
+    def test_where_there_are_many_nobody_has_to_step_over_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PARKED_MAX", 10)
+        monkeypatch.setattr(module, "BATCH", 40)
+        house = House()
+        house.session("n2")
+        house.ready(200, need="call:nobody", priority=9)
+        (key,) = house.ready(1)
+        assert key in [key for _ in range(8) for key in house.settle()]
+        assert house.world.meta.unplaceable == 190
+        house.apply(house.dispatcher.notes(house.world.now + NOTE_AFTER_MS))
+        assert house.world.meta.unplaceable == 200
+
+    def test_a_new_leader_looks_at_them_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PASS_OVER", 3)
+        house = House()
+        house.session("n2")
+        waiting = house.ready(20, need="call:x")
+        house.settle()
+        house.apply(house.dispatcher.notes(house.world.now + NOTE_AFTER_MS))
+        assert house.world.meta.unplaceable == 20
+        house.world.ok(c.OpenSession("n3", 0, "b", b"", 100, (), ("call:x",)))  # while nobody led
+        anew(house)
+        got: list[bytes] = []
+        for _ in range(40):
+            assigns = house.pump()
+            got += keys(assigns)
+            house.apply(assigns)
+        assert got == waiting
+
+
+def anew(house: House) -> None:
+    """Another leadership."""
+    house.dispatcher = Dispatcher(house.read, "n1", house.world.view)
+    for session in house.world.sessions():
+        if session.open:
+            house.dispatcher.opened(session, count_running(house.world.view, session.id))
+
+
+@settings(max_examples=80)
+@given(st.integers(0, 2**32))
+def test_whoever_may_go_goes_and_nobody_else(seed: int) -> None:
+    """However queues, rules and nodes change: pumped often enough, nothing waits that could start, whatever is in its
+    way is one of the things that may be, and the counts are those of the tables."""
+    note(f"seed {seed}")
+    rng = random.Random(seed)
+    house = House()
+    before = (module.PASS_OVER, module.BATCH, module.PARKED_MAX, module.PASSED_MAX, module.KNOWN_MAX)
+    module.PASS_OVER, module.BATCH, module.PARKED_MAX = (
+        rng.choice([1, 3, 256]),
+        rng.choice([1, 5, 500]),
+        rng.choice([1, 9]),
+    )
+    module.PASSED_MAX, module.KNOWN_MAX = 2 * module.PASS_OVER, rng.choice([2, 10_000])
+    queues, needs = ["default", "q", "r"], ["exec", "a", "nobody"]
+    try:
+        for _ in range(30):
+            match rng.randrange(10):
+                case 0:
+                    node = rng.choice(["n1", "n2", "n3"])
+                    house.session(node, rng.randint(1, 5), tuple(rng.sample(needs[:2], rng.randint(1, 2))))
+                    anew(house)  # as a session that was replaced ends
+                case 1 | 2 | 3:
+                    house.ready(rng.randint(1, 6), rng.choice(needs), rng.randint(0, 9), queue=rng.choice(queues))
+                case 4:
+                    rate = rng.choice([None, None, 2])
+                    most = rng.choice([None, 1, 3])
+                    house.do(c.PutQueue(rng.choice(queues), most, rate, 4_000 if rate else 0, rng.random() < 0.2))
+                case 5:
+                    house.world.do(c.DeleteQueue(rng.choice(queues)))
+                    house.tell()
+                case 6:
+                    rule = c.PutNodeRule(rng.choice(["n1", "n2", "n3"]), rng.random() < 0.4, rng.choice([None, 1, 4]))
+                    house.do(rule)
+                case 7:
+                    for row in house.world.instances():
+                        if row.live is not None and rng.random() < 0.5:
+                            house.world.end(row.key)
+                            house.tell()
+                case 8:
+                    house.world.forward(rng.choice([-3_000, 1, 1_000, 30_000]))
+                    house.dispatcher.open_lanes(house.world.now)
+                    house.apply(house.dispatcher.notes(house.world.now))
+                case _:
+                    assigns = house.pump()
+                    if rng.random() < 0.2:
+                        for assign in assigns:
+                            house.dispatcher.answered(assign, None)
+                    else:
+                        house.apply(assigns)
+        for _ in range(300):
+            house.dispatcher.open_lanes(house.world.now)
+            house.apply(house.pump())
+        check(house)
+    finally:
+        module.PASS_OVER, module.BATCH, module.PARKED_MAX, module.PASSED_MAX, module.KNOWN_MAX = before
+
+
+def check(house: House) -> None:
+    view = house.world.view
+    limits = {key.decode(): decode_queue(raw) for key, raw in view.scan(Table.QUEUES)}
+    nodes = list(house.dispatcher.loads().values())
+    for row, _ in view.scan(Table.READY):
+        own = house.world.job(house.world.instance(row[12:]).job_id).policy
+        if from_lane(row) == LANE_NOBODY:
+            assert not any(n.can(own) for n in nodes)
+        elif own.queue in limits and module.Gates(view).shut(own.queue, house.world.now):
+            pass
+        else:
+            assert place(nodes, own) is None, (own.queue, own.handler_need, house.dispatcher.backlog)
+    for node in nodes:
+        assert node.running == count_running(view, node.session.id)
+    assert not +house.dispatcher._gates._ahead
+    assert not house.dispatcher._moving
+
+
+class TestNodesThatComeMeanwhile:
+    """What is found out about the nodes is on its way through the log while they change."""
+
+    def test_the_node_that_saw_the_paths_is_back(self) -> None:
+        house = House()
+        for node in ("n2", "n3"):
+            house.session(node)
+        (key,) = house.ready(conditions=(Condition(ConditionKind.PATH, "/in"),))
+        until = house.world.instance(key).checks_end_at_ms
+        assert until is not None
+        house.do(c.ReportConditions(key, until, "n2", True))
+        house.do(c.PutNodeRule("n2", drained=True))
+        on_its_way = house.dispatcher.pump(house.assignable, house.world.now)
+        assert on_its_way == [c.Recheck(key)]
+        house.do(c.PutNodeRule("n2"))
+        assert house.settle() == []
+        house.apply(on_its_way)
+        house.apply(house.dispatcher.notes(house.world.now))
+        assert house.settle() == [key]
+
+    @pytest.mark.parametrize("looks", [False, True])
+    @pytest.mark.parametrize("first", ["node", "note"])
+    def test_a_node_that_can_take_it_comes(self, first: str, looks: bool) -> None:
+        house = House()
+        house.session("n2")
+        (key,) = house.ready(need="python")
+        assert house.settle() == []
+        house.world.forward(NOTE_AFTER_MS)
+        (note,) = house.dispatcher.notes(house.world.now)
+        answer = house.world.do(note) if first == "note" else None
+        house.session("n3", handlers=("python",))
+        if looks:
+            assert house.settle() == []
+        answer = answer or house.world.do(note)
+        assert isinstance(answer, c.Accepted) == (first == "note")
+        house.tell()
+        house.dispatcher.answered(note, first == "note")
+        house.dispatcher.notes(house.world.now)
+        assigns = house.pump() or house.pump()  # where it was put aside it goes back to its lane first
+        assert keys(assigns) == [key]

@@ -1,0 +1,158 @@
+"""What a leadership owes calendar jobs, and the timers of instances."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.commands import ScheduleJob, Wake
+from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry
+from raftsched.core.model import InstanceState as I
+from raftsched.leader import term as module
+from raftsched.schedule import TriggerError
+from tests.support.memory_view import T0, at, cron, every
+from tests.unit.leader.house import House, play
+
+
+class TestCalendar:
+    def test_the_next_time_is_told_and_fired(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            job = house.create(cron("* * * * *"), overlap=Overlap.ALLOW)
+            await house.tick()
+            first = house.world.job(job).nominal_at_ms
+            assert first == T0 - T0 % 60_000 + 60_000
+            house.clock.wall = first
+            await house.tick()
+            assert house.world.job(job).nominal_at_ms == first + 60_000
+            house.clock.wall = first + 5 * 60_000 + 1
+            await house.tick()
+            assert house.world.job(job).nominal_at_ms == first + 6 * 60_000
+            assert len(house.world.instances(job)) == 6  # all within the grace of 15 minutes
+
+        play(scene)
+
+    def test_owed_from_before(self) -> None:
+        async def scene(house: House) -> None:
+            jobs = [house.create(cron("* * * * *")) for _ in range(5)]
+            house.lead()
+            await house.tick()
+            assert len(house.commands(ScheduleJob)) == 5
+            assert all(house.world.job(job).fire_at_ms for job in jobs)
+
+        play(scene)
+
+    def test_what_was_due_before_a_leader_came_to_it_is_not_missed(self) -> None:
+        async def scene(house: House) -> None:
+            job = house.create(cron("* * * * *"), overlap=Overlap.ALLOW)
+            other = house.create(cron("* * * * *"), overlap=Overlap.ALLOW)
+            house.clock.forward(90_000)
+            raw = house.world.job(other)
+            house.do(c.EditJob(other, raw.policy, b'{"a":1}'))  # which leaves its trigger alone
+            house.clock.forward(90_000)
+            house.lead()
+            await house.tick()
+            await house.tick()
+            for made in (job, other):
+                times = [r.nominal_at_ms for r in house.world.instances(made)]
+                assert times == [T0 - T0 % 60_000 + k * 60_000 for k in (1, 2, 3)]
+
+        play(scene)
+
+    def test_a_clock_that_was_set_back_does_not_put_the_first_time_off(self) -> None:
+        async def scene(house: House) -> None:
+            job = house.create(cron("* * * * *"))
+            house.clock.wall -= HOUR_MS
+            house.lead()
+            await house.tick()
+            at_ms = house.world.job(job).nominal_at_ms
+            assert at_ms is not None
+            assert 0 < at_ms - house.clock.wall <= 60_000
+
+        play(scene)
+
+    def test_a_gap_ends_where_it_ends(self) -> None:
+        async def scene(house: House) -> None:
+            house.do(c.PutSettings(msgspec.structs.replace(house.world.meta.settings, catch_up_max=2)))
+            house.lead()
+            job = house.create(cron("* * * * *"), overlap=Overlap.ALLOW)
+            await house.tick()
+            first = house.world.job(job).nominal_at_ms
+            assert first is not None
+            house.clock.wall = first + 9 * 60_000
+            await house.tick()
+            gap, *runs = house.world.instances(job)
+            assert (gap.gap_count, gap.nominal_at_ms, gap.gap_until_ms) == (8, first, first + 7 * 60_000)
+            assert [r.nominal_at_ms for r in runs] == [first + 8 * 60_000, first + 9 * 60_000]
+
+        play(scene)
+
+    @pytest.mark.parametrize("error", [TriggerError("/trigger/timezone", "no such zone"), OverflowError("too far")])
+    @pytest.mark.parametrize("when", ["first", "later"])
+    def test_one_that_cannot_be_computed_stops_nobody_else(
+        self, error: Exception, when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        original = module.firing.schedule.next_nominal
+
+        def next_nominal(trigger: Any, *args: Any, **kwargs: Any) -> int | None:
+            if trigger.timezone == "Mars/Olympus":
+                raise error
+            return original(trigger, *args, **kwargs)
+
+        async def scene(house: House) -> None:
+            house.lead()
+            bad = house.create(cron("* * * * *", timezone="Mars/Olympus"))
+            if when == "later":  # another leader knew the zone
+                house.do(ScheduleJob(bad, 1, T0))
+            good = house.create(at(T0))
+            monkeypatch.setattr(module.firing.schedule, "next_nominal", next_nominal)
+            await house.tick()
+            assert len(house.world.instances(good)) == 1
+            row = house.world.job(bad)
+            assert row.state is JobState.SUSPENDED
+            assert row.error is not None
+            assert str(error) in row.error
+            assert house.stepped_down == 0
+
+        with caplog.at_level(logging.CRITICAL):
+            play(scene)
+
+
+class TestTimers:
+    def test_retries(self) -> None:
+        async def scene(house: House) -> None:
+            session = house.session()
+            house.lead()
+            house.beat(session)
+            jobs = [house.create(at(T0), retry=Retry((2_000,))) for _ in range(4)]
+            await house.tick()
+            for job in jobs:
+                live = house.world.instances(job)[0].live
+                assert live is not None
+                house.do(c.Ended(session, live.token, Outcome.FAILED, None, house.clock.wall))
+            assert house.leader.loads()["n2"] == (0, 100)
+            house.clock.forward(2_000)
+            house.beat(session)
+            await house.tick()
+            assert len([b for b in house.proposed if any(isinstance(x, Wake) for x in b)]) == 1  # not one each
+            await house.until_idle()
+            assert all(house.world.instances(job)[0].live for job in jobs)
+
+        play(scene)
+
+    def test_start_deadlines(self) -> None:
+        async def scene(house: House) -> None:
+            job = house.create(every(DAY_MS))
+            house.lead()
+            house.clock.wall = T0 + DAY_MS
+            await house.tick()
+            for _ in range(4):
+                house.clock.wall += 5 * 60_000
+                await house.tick()
+            assert house.world.instances(job)[0].state is I.SKIPPED
+
+        play(scene)

@@ -1,0 +1,92 @@
+"""One leadership while members come and go: who is given runs, whose word about the disk counts."""
+
+from __future__ import annotations
+
+from raftsched.core.commands import Assign
+from raftsched.core.model import Overlap
+from tests.support.memory_view import T0, at, every
+from tests.unit.leader.house import House, play
+
+
+def change(house: House, voters: str, learners: str = "") -> None:
+    house.leader.on_applied([house.world.members(voters, learners)])
+
+
+def test_a_member_that_catches_up_is_given_nothing_until_it_votes() -> None:
+    async def scene(house: House) -> None:
+        house.leading = False
+        change(house, "n1 n2", "n3")
+        learner = house.session("n3")
+        job = house.create(at(T0))
+        house.lead()
+        house.beat(learner, "n3")
+        await house.until_idle()
+        assert house.sent[-1][0] == "n3", "it has its lease"
+        assert house.commands(Assign) == []
+        change(house, "n1 n2 n3")
+        await house.quiet()
+        live = house.world.instances(job)[0].live
+        assert live is not None
+        assert live.node == "n3"
+
+    play(scene)
+
+
+def test_the_leader_runs_what_only_a_member_that_catches_up_could_take() -> None:
+    async def scene(house: House) -> None:
+        own = house.session("n1")
+        change(house, "n1", "n2")
+        learner = house.session("n2")
+        job = house.create(at(T0))
+        house.lead()
+        house.beat(own, "n1")
+        house.beat(learner, "n2")
+        await house.until_idle()
+        live = house.world.instances(job)[0].live
+        assert live is not None
+        assert live.node == "n1"
+
+    play(scene)
+
+
+def test_a_removed_node_is_given_nothing_and_no_lease() -> None:
+    async def scene(house: House) -> None:
+        session, other = house.session("n2"), house.session("n3")
+        house.lead()
+        house.beat(session)
+        house.beat(other, "n3")
+        assert {peer for peer, _ in house.sent} == {"n2", "n3"}
+        change(house, "n1 n3")
+        house.sent.clear()
+        house.beat(session)
+        assert house.sent == []
+        job = house.create(every(1), overlap=Overlap.ALLOW)
+        for _ in range(20):
+            house.clock.forward(10)
+            house.beat(other, "n3")
+            await house.until_idle()
+        given = {i.live.node for i in house.world.instances(job) if i.live is not None}
+        assert given == {"n3"}
+
+    play(scene)
+
+
+def test_only_voters_count_when_disks_are_short() -> None:
+    async def scene(house: House) -> None:
+        change(house, "n1 n2 n3", "n4 n5")
+        house.lead()
+        term = house.leader.current
+        assert term is not None
+        for node in ("n4", "n5"):
+            term._short[node] = True
+        assert not term.short_of_disk
+        term._short["n2"] = True
+        assert not term.short_of_disk
+        term._short["n3"] = True
+        assert term.short_of_disk
+        change(house, "n1 n2 n4 n5")
+        assert term.short_of_disk
+        term._short["n5"] = term._short["n4"] = False
+        assert not term.short_of_disk, "n3 is out"
+
+    play(scene)
