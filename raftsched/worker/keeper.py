@@ -9,6 +9,7 @@ has to be awake for it.
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import socket
@@ -16,13 +17,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from raftsched.clock import SystemClock
-from raftsched.worker import wire
+from raftsched.worker import cgroup, wire
 from raftsched.worker.lease import LeaseSlot
-from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group
+from raftsched.worker.limits import blamed
+from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group, reap_orphans
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 from raftsched.worker.wire import receive
 
 BEGAN_AFTER_MS = 200  # an attempt that is over sooner is reported once, as ended
+LEASE_ENDED = "stopped: the node's lease ended, or the node did"
+REAP_MS = 1_000  # between two looks for orphans that ended
 _CHUNK = 64 * 1024
 
 
@@ -39,6 +43,7 @@ class Surroundings:
     lock_fd: int  # held open only: the lock of the data directory
     live_directory: str  # spool files
     output_max: int  # bytes kept of an attempt's output
+    cgroups: str | None = None  # where runs with a memory limit get groups of their own
 
 
 class Tree:
@@ -52,6 +57,7 @@ class Tree:
         self.lost = False  # killed for the sake of the lease
         self.pid = 0
         self.status = 0  # wait status of the main process
+        self.kill_first: Callable[[], None] = lambda: None  # all that is known to be in the tree, in one go
         self._lease = around.lease
         self._session = session
         self._life_fd = around.life_fd
@@ -111,6 +117,7 @@ class Tree:
         """Until the main process ended or has to be killed; then until nothing is left.
 
         `timers` gets the time (boot ms), does what is due and says when it wants to be called again."""
+        reap_at = self.clock.boot_ms() + REAP_MS
         try:
             while True:
                 now = self.clock.boot_ms()
@@ -125,6 +132,10 @@ class Tree:
                     if self._kill_at <= now:
                         break
                     wake_at = min(wake_at, self._kill_at)
+                if reap_at <= now:
+                    reap_orphans(self.pid)
+                    reap_at = now + REAP_MS
+                wake_at = min(wake_at, reap_at)
                 if self.capture.flush_at is not None:
                     if self.capture.flush_at <= now or self.capture.urgent:
                         self.capture.flush(token())
@@ -161,6 +172,7 @@ class Tree:
         return ended
 
     def _end(self) -> None:
+        self.kill_first()
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid == 0:
             kill_group(self.pid, signal.SIGKILL)
@@ -197,14 +209,21 @@ class Tree:
             return 128 + os.WTERMSIG(self.status)
         return os.WEXITSTATUS(self.status)
 
+    @property
+    def used_cpu_s(self) -> float:
+        """CPU time of all that was below this keeper and is over."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
-def describe_exit(code: int) -> str:
+
+def describe_exit(code: int, why: str | None = None) -> str:
+    what = f"exit code {code}"
     if code > 128:
         try:
-            return f"killed by {signal.Signals(code - 128).name}"
+            what = f"killed by {signal.Signals(code - 128).name}"
         except ValueError:
             pass
-    return f"exit code {code}"
+    return f"{what}: {why}" if why else what
 
 
 def asked_error(outcome: int, timeout_ms: int | None, reason: str = "") -> str:
@@ -215,10 +234,16 @@ def asked_error(outcome: int, timeout_ms: int | None, reason: str = "") -> str:
 
 
 def keep_attempt(
-    around: Surroundings, control: socket.socket, launch: wire.Launch, spawn: Callable[[int, int], int]
+    around: Surroundings,
+    control: socket.socket,
+    launch: wire.Launch,
+    spawn: Callable[[int, int], int],
+    limits: wire.Limits | None = None,
+    group: str | None = None,
 ) -> None:
-    """The whole life of the keeper of one attempt; its last words go to `control`."""
+    """The whole life of the keeper of one attempt; its last words go to `control`. `group`: the attempt's cgroup."""
     tree = Tree(around, control, launch.session)
+    tree.kill_first = lambda: cgroup.kill(group)
     clock = tree.clock
     started_at_ms = clock.wall_ms()
     token = launch.token
@@ -237,6 +262,7 @@ def keep_attempt(
     try:
         tree.start(spawn)
     except CannotStart as exc:
+        cgroup.leave(group)
         if tree.lost:
             done(wire.LOST, None, str(exc), None)
             return
@@ -259,11 +285,14 @@ def keep_attempt(
 
     tree.watch(timers, lambda: token)
     code = tree.exit_code
+    killed_for_memory = cgroup.leave(group)
     if tree.lost:
-        done(wire.LOST, code, "stopped: the node's lease ended, or the node did")
+        done(wire.LOST, code, LEASE_ENDED)
     elif tree.asked is not None:
         done(tree.asked, code, asked_error(tree.asked, launch.timeout_ms))
     elif code == 0:
         done(wire.SUCCEEDED, 0, None)
     else:
-        done(wire.FAILED, code, wire.shorten(f"{describe_exit(code)}\n{tree.capture.tail()}".rstrip()))
+        tail = tree.capture.tail()
+        what = describe_exit(code, blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory))
+        done(wire.FAILED, code, wire.failure(what, tail))

@@ -11,6 +11,7 @@ import mmap
 import os
 
 KILL_BEFORE_MS = 500  # K: keepers begin to kill this long before the lease ends
+LOOK_MS = 500  # between two looks of a Watch when nothing is due
 
 _DEADLINE_BITS = 42  # 139 years of milliseconds since boot
 _DEADLINE_MASK = (1 << _DEADLINE_BITS) - 1
@@ -43,6 +44,12 @@ class LeaseSlot:
         word: int = self._words[0]
         return word & _DEADLINE_MASK if word >> _DEADLINE_BITS == session & _TAG_MASK else 0
 
+    @property
+    def newest(self) -> int:
+        """The deadline of whichever session has one; 0 when none has."""
+        word: int = self._words[0]
+        return word & _DEADLINE_MASK
+
     def kill_at(self, session: int) -> int:
         """When processes of this session have to be killed, milliseconds of CLOCK_BOOTTIME."""
         return self.deadline(session) - KILL_BEFORE_MS
@@ -50,3 +57,31 @@ class LeaseSlot:
     def close(self) -> None:
         self._words.release()
         self._map.close()
+
+
+class Watch:
+    """Tells whoever stands above the keepers when those should be done. Times are boot milliseconds."""
+
+    def __init__(self, slot: LeaseSlot, late_ms: int, now: int) -> None:
+        """`late_ms`: so long after the keepers begin to kill."""
+        self._slot = slot
+        self._late_ms = late_ms
+        self._due_at = now
+        self._looked = True  # nothing was launched yet
+
+    def due(self, now: int) -> bool:
+        """True once after each end of a lease: nothing that ran under it should be left."""
+        deadline = self._slot.newest
+        if deadline:
+            self._due_at = deadline - KILL_BEFORE_MS + self._late_ms
+            self._looked = self._looked and self._due_at <= now
+        else:  # the node gave it up
+            self._due_at = min(self._due_at, now + self._late_ms)
+        if self._looked or self._due_at > now:
+            return False
+        self._looked = True
+        return True
+
+    def wait_ms(self, now: int) -> int:
+        """How long there is nothing to do; never for long, because a lease may be given up before its end."""
+        return LOOK_MS if self._looked else max(1, min(LOOK_MS, self._due_at - now))

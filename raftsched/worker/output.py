@@ -168,7 +168,10 @@ class OutputStore:
         try:
             fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise RaftschedError("output-gone", "The output was deleted with its segment, by age.") from None
+            raise RaftschedError(
+                "output-gone",
+                "The output is not kept any more: it was deleted by age, or with a disk that was replaced.",
+            ) from None
         try:
             head = os.pread(fd, HEADER_SIZE, ref.offset)
             body = os.pread(fd, _body_size(head) or 0, ref.offset + HEADER_SIZE)

@@ -16,7 +16,8 @@ from typing import Protocol
 from raftsched.clock import Clock
 from raftsched.worker import wire
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import BEGAN_AFTER_MS, asked_error, describe_exit
+from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, asked_error, describe_exit
+from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
@@ -255,20 +256,23 @@ class Pool:
                 error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
                 self._emit_with(done, run, run.asked, error, output)
             elif gone.lost:
-                self._emit_with(done, run, wire.LOST, "stopped: the node's lease ended, or the node did", output)
+                self._emit_with(done, run, wire.LOST, LEASE_ENDED, output)
             else:
-                error = f"the process ended before the function returned: {describe_exit(gone.exit_code)}"
+                tail = gone.output.tail
+                limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None
+                why = blamed(limits, gone.exit_code, tail, gone.used_cpu_s, gone.killed_for_memory)
+                what = describe_exit(gone.exit_code, why)
+                error = wire.failure(f"the process ended before the function returned: {what}", tail)
                 done = wire.Done(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)
-                error = wire.shorten(f"{error}\n{gone.output.tail}".rstrip())
                 self._emit_with(done, run, wire.FAILED, error, output)
         service.runs.clear()
         self._due_at = 0
 
-    def vanished(self, service: Service) -> None:
-        """Its keeper was killed by somebody; nothing of it is left now."""
+    def vanished(self, service: Service, lost: bool) -> None:
+        """Its keeper was killed by somebody, or (`lost`) for the sake of the lease; nothing of it is left now."""
         nothing = wire.Collected(b"", False, 0, "")
         service.answer = None
-        self.gone(service, wire.Gone(128 + 9, False, nothing))
+        self.gone(service, wire.Gone(128 + 9, lost, nothing))
 
     # ------------------------------------------------------------ steps
 

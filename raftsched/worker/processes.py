@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -15,6 +16,8 @@ _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
 _ITIMERSPEC = struct.Struct("@qqqq")  # interval s, ns; value s, ns
+
+_WALK_EVERY = 16  # rounds of killing
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,6 +56,26 @@ class BootTimer:
             raise OSError(number, os.strerror(number), "timerfd_settime")
 
 
+def oom_score(least: int) -> int | None:
+    """Raises what the kernel adds to this process when it looks for one to kill for lack of memory (proc(5),
+    oom_score_adj), and returns what it was; None where that cannot be done. Children inherit it."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
+            was = int(file.read(16))
+            if was < least:
+                file.write(b"%d" % least)
+            return was
+    except OSError:
+        return None
+
+
+def set_oom_score(score: int | None) -> None:
+    """Back to what `oom_score` returned."""
+    if score is not None:
+        with suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+            file.write(b"%d" % score)
+
+
 def close_all_but(keep: Iterable[int]) -> None:
     """Closes every descriptor of this process but these."""
     low = 0
@@ -63,23 +86,35 @@ def close_all_but(keep: Iterable[int]) -> None:
     os.closerange(low, 1 << 30)
 
 
-def _parent(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
-            line = stat.read(4096)
-    except OSError:  # it is gone
-        return None
-    return int(line[line.rfind(b")") + 1 :].split(None, 2)[1])
-
-
-def start_time(pid: int) -> str | None:
-    """When a process started, in the kernel's ticks since boot (proc(5), stat field 22): tells a reused pid apart."""
+def _stat(pid: int | str) -> list[bytes] | None:
+    """proc(5), stat, from field 3 on; None: it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             line = stat.read(4096)
     except OSError:
         return None
-    return line[line.rfind(b")") + 1 :].split()[19].decode()
+    return line[line.rfind(b")") + 1 :].split()
+
+
+def _parent(pid: int) -> int | None:
+    fields = _stat(pid)
+    return None if fields is None else int(fields[1])
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks since boot: tells a reused pid apart."""
+    fields = _stat(pid)
+    return None if fields is None else fields[19].decode()
+
+
+def rename(text: str) -> None:
+    """What this process is called in lists of processes (its command line), cut to the length it had. The kernel reads
+    it from the process's own memory, whose place stat fields 48 and 49 tell."""
+    fields = _stat("self")
+    start, end = (int(fields[45]), int(fields[46])) if fields is not None else (0, 0)
+    if 0 < start < end:
+        size = end - start
+        ctypes.memmove(start, text.encode()[: size - 1].ljust(size, b"\0"), size)
 
 
 def descendants(root: int, leave_out: Iterable[int] = ()) -> list[tuple[int, int]]:
@@ -97,6 +132,12 @@ def descendants(root: int, leave_out: Iterable[int] = ()) -> list[tuple[int, int
         found += level
         level = [(child, pid) for pid, _ in level for child in children.get(pid, ())]
     return found
+
+
+def lives_below(root: int) -> bool:
+    """True while anything below `root` is more than an entry that nobody has waited for."""
+    states = (_stat(pid) for pid, _ in descendants(root))
+    return any(fields is not None and fields[0] not in (b"Z", b"X") for fields in states)
 
 
 def _kill(pid: int, parent: int) -> None:
@@ -131,26 +172,58 @@ def has_children() -> bool:
     return True
 
 
+def reap_orphans(main: int) -> None:
+    """Waits for children that are dead, all but `main`: that one has somebody who waits for it."""
+    try:
+        while True:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if dead is None or dead.si_pid == main:
+                return
+            os.waitpid(dead.si_pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def _children() -> list[int]:
+    """Those of this process; none on a kernel that keeps no such list."""
+    try:
+        with open("/proc/thread-self/children", "rb") as listed:
+            return [int(pid) for pid in listed.read().split()]
+    except OSError:
+        return []
+
+
 def end_descendants(wanted: int = 0) -> int | None:
     """SIGKILL for everything below this process, until nothing is left. Needs `become_subreaper`.
 
     Returns the wait status of child `wanted`, None when it was not among those reaped. A process that forks while it is
-    killed leaves its child to this process, so the next round finds it.
+    killed leaves its child to this process, so the next round finds it. What forks and ends faster than /proc can be
+    walked falls to this process with each step; therefore most rounds take only who became its child since the last.
     """
     status: int | None = None
     me = os.getpid()
+    killed: set[int] = set()
+    rounds = 0
     while True:
         try:
             while True:
                 pid, code = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     break
+                killed.discard(pid)
                 if pid == wanted:
                     status = code
         except ChildProcessError:
             return status
-        for found, parent in descendants(me):
-            _kill(found, parent)
+        new = [pid for pid in _children() if pid not in killed] if rounds % _WALK_EVERY else []
+        for pid in new:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)  # nobody waited for it yet: the number is still its own
+        killed.update(new)
+        if not new:
+            for found, parent in descendants(me):
+                _kill(found, parent)
+        rounds += 1
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # until one of them is dead
         except ChildProcessError:

@@ -24,15 +24,16 @@ import raftsched
 from raftsched.clock import Clock
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.errors import StartupError
-from raftsched.worker import processes, wire
+from raftsched.worker import cgroup, processes, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 
 GRACE_MS = 5_000  # from TERM to KILL
 _READ = 256 * 1024
-_MODULE = "raftsched.worker.supervisor"
+_MODULE = "raftsched.worker.sentinel"
 NOTE_BYTES = 64
 STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
+FENCE_PATIENCE_S = 10.0  # the same; it is long enough for any tree, so this supervisor was stopped by somebody
 # What jobs see of the node's own environment (the supervisor already gets nothing else).
 BASE_ENVIRONMENT = frozenset(
     (
@@ -67,8 +68,10 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of the node's environment jobs may see: BASE_ENVIRONMENT and the LC_ variables."""
-    return {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
+    """What of the node's environment jobs may see: BASE_ENVIRONMENT and the LC_ variables, but no address with a
+    password in it (RFC 3986, section 3.2.1)."""
+    seen = {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
+    return {k: v for k, v in seen.items() if not (k.lower().endswith("_proxy") and "@" in v)}
 
 
 class Runner:
@@ -80,19 +83,24 @@ class Runner:
         *,
         python_processes: int = 8,
         pythonpath: Sequence[Path] = (),
+        cgroups: str | None = None,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
-        `python_processes`: how many python runs at a time; as many as the node has slots."""
+        `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
+        cgroup.take returned."""
         self._directory = directory
         self._lock_path = directory / "supervisor.lock"
         self._output = output
         self._clock = clock
         self._python_processes = python_processes
         self._pythonpath = pythonpath
+        self._cgroups = cgroups
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
         self.on_died: Callable[[], None] = lambda: None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None  # the sentinel
+        self._ending: list[subprocess.Popen[bytes]] = []  # sentinels whose supervisor is gone, not waited for yet
+        self._supervisor: tuple[int, int] | None = None  # pid and pidfd
         self._spawned = False
         self._socket: socket.socket | None = None
         self._slot, self._slot_fd = LeaseSlot.create()
@@ -119,19 +127,11 @@ class Runner:
             return
         self._loop = asyncio.get_running_loop()
         lock = await self._take_lock(patience_s)
-        self._output.clear_live()
-        ours, theirs = socket.socketpair()
-        life_read, self._life = os.pipe()
         try:
-            self._process = self._spawn(theirs.fileno(), life_read, lock)
-            self._spawned = True
+            ours = self._begin(lock)
         except OSError as exc:
-            ours.close()
-            os.close(self._life)
-            raise StartupError(f"Cannot start the supervisor process: {exc.strerror}") from None
+            raise StartupError(f"Cannot start the supervisor process: {exc.strerror}.") from None
         finally:
-            theirs.close()
-            os.close(life_read)
             os.close(lock)
         ours.setblocking(False)
         self._socket = ours
@@ -145,6 +145,27 @@ class Runner:
         await self._ready
         if not self.alive:
             raise StartupError("The supervisor process ended while it started; its error output says why.")
+
+    def _begin(self, lock: int) -> socket.socket:
+        """Starts the processes; returns the node's end. Raises OSError, with nothing started and nothing left open."""
+        self._reap()
+        self._output.clear_live()
+        if self._cgroups is not None:
+            cgroup.sweep(self._cgroups)
+        with contextlib.ExitStack() as failed:
+            ours, theirs = socket.socketpair()
+            failed.callback(ours.close)
+            with theirs:
+                life_read, life = os.pipe()
+                failed.callback(os.close, life)
+                try:
+                    self._process = self._spawn(theirs.fileno(), life_read, lock)
+                finally:
+                    os.close(life_read)
+            failed.pop_all()
+        self._spawned = True
+        self._life = life
+        return ours
 
     async def _take_lock(self, patience_s: float | None) -> int:
         try:
@@ -161,7 +182,7 @@ class Runner:
                 else:
                     os.pwrite(fd, _note(""), 0)  # now, so that noting the pid later takes no more space
                     return fd
-                _kill_supervisor(os.pread(fd, NOTE_BYTES, 0))
+                _end_named(os.pread(fd, NOTE_BYTES, 0))
                 if give_up_at is not None and self._clock.monotonic() >= give_up_at:
                     raise StartupError(
                         f"Processes of an earlier run of this node do not end; they hold {self._directory}"
@@ -178,12 +199,14 @@ class Runner:
         root = str(Path(raftsched.__file__).parent.parent)
         env = base_environment(os.environ)
         env["PYTHONPATH"] = os.pathsep.join(p for p in (root, env.get("PYTHONPATH")) if p)
-        argv = [sys.executable, "-P", "-m", _MODULE]
+        argv = [sys.executable, "-P", "-m", _MODULE, str(self._slot_fd), str(lock_fd)]
         argv += ["--node-fd", str(node_fd), "--life-fd", str(life_fd), "--lock-fd", str(lock_fd)]
         argv += ["--lease-fd", str(self._slot_fd), "--package-root", root]
         argv += ["--live-directory", str(self._output.live_directory.absolute())]
         argv += ["--output-max", str(self._output.max_attempt_bytes)]
         argv += ["--python-processes", str(self._python_processes)]
+        if self._cgroups is not None:
+            argv += ["--cgroups", self._cgroups]
         for path in self._pythonpath:
             argv += ["--pythonpath", str(path.absolute())]
         return subprocess.Popen(
@@ -199,15 +222,13 @@ class Runner:
         if self._socket is not None and self._gone is not None:
             self._send(wire.Stop())
             self._flush()
-            await asyncio.wait([self._gone], timeout=STOP_PATIENCE_S)
-            if not self._gone.done() and self._process is not None:
-                self._process.kill()  # stopped by somebody, perhaps: its keepers see it go, and end by themselves
-                await asyncio.shield(self._gone)
+            await self._gone_within(STOP_PATIENCE_S)
         while self._writing is not None:
             await asyncio.shield(self._writing)
         if self._spawned:
             # The supervisor may have been killed: only the lock tells that its keepers are done as well.
             os.close(await self._take_lock(None))
+            self._reap()
         self._disk.shutdown()
         if self._slot_fd >= 0:
             os.close(self._slot_fd)
@@ -221,7 +242,7 @@ class Runner:
     @property
     def pid(self) -> int | None:
         """Of the supervisor."""
-        return self._process.pid if self._process is not None else None
+        return self._supervisor[0] if self._supervisor is not None else None
 
     def moves(self, within_ms: int) -> bool:
         """Alive, and no `ping` is unanswered for longer than this."""
@@ -262,7 +283,9 @@ class Runner:
             fenced = self._fences[number] = self._loop.create_future()
             self._send(wire.Fence(number))
             try:
-                await fenced
+                await asyncio.wait([fenced], timeout=FENCE_PATIENCE_S)
+                if not fenced.done():
+                    await self._gone_within(0)
             finally:
                 self._fences.pop(number, None)
         if not self.alive:
@@ -387,20 +410,47 @@ class Runner:
         self._socket.close()
         self._socket = None
         os.close(self._life)
-        with contextlib.suppress(OSError):
-            self._process.kill()  # it closed the socket, so it is ending anyway
-        self._process.wait()
+        if self._supervisor is not None:
+            self._kill()  # it closed the socket, so it is ending anyway
+            os.close(self._supervisor[1])
+            self._supervisor = None
+        self._ending.append(self._process)  # it ends when nothing is left, which may take a while
         self._process = None
         for future in [*self._fences.values(), self._ready, self._gone]:
             if future is not None and not future.done():
                 future.set_result(None)
         self.on_died()
 
+    async def _gone_within(self, patience_s: float) -> None:
+        """Until the supervisor is gone. One that is not by then is killed: what was below it ends with it."""
+        if self._gone is None:
+            return
+        await asyncio.wait([self._gone], timeout=patience_s)
+        if not self._gone.done():
+            self._kill()
+            await asyncio.shield(self._gone)
+
+    def _kill(self) -> None:
+        """SIGKILL for the supervisor; the sentinel stays until nothing is left."""
+        if self._supervisor is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._supervisor[1], signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """The lock is ours: the sentinels that held it are gone."""
+        for process in self._ending:
+            process.wait()
+        self._ending.clear()
+
     def _note_pid(self, pid: int) -> None:
-        """Where a successor finds the supervisor: its pid and start time, in the lock file."""
+        """Where a successor finds supervisor and sentinel: their pids and start times, in the lock file."""
+        assert self._process is not None
+        self._supervisor = (pid, os.pidfd_open(pid))
         fd = os.open(self._lock_path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.pwrite(fd, _note(f"{pid} {processes.start_time(pid)}"), 0)
+            sentinel = self._process.pid
+            note = f"{pid} {processes.start_time(pid)} {sentinel} {processes.start_time(sentinel)}"
+            os.pwrite(fd, _note(note), 0)
         finally:
             os.close(fd)
 
@@ -410,16 +460,24 @@ def _note(text: str) -> bytes:
     return text.ljust(NOTE_BYTES - 1).encode("ascii") + b"\n"
 
 
-def _kill_supervisor(note: bytes) -> None:
-    """SIGKILL for the process that the lock file names, if it still is that process."""
+def _end_named(note: bytes) -> None:
+    """SIGKILL for the supervisor that the lock file names. Its sentinel is to end what is left, so that one is woken
+    up, should it have been stopped."""
+    words = note.decode("ascii", "replace").split()
+    for at, number in ((0, signal.SIGKILL), (2, signal.SIGCONT)):
+        if len(words) >= at + 2:
+            _signal(words[at], words[at + 1], number)
+
+
+def _signal(pid: str, started: str, number: signal.Signals) -> None:
+    """For this process, if it still is the one that was started then."""
     try:
-        number, started = note.decode("ascii").split()
-        fd = os.pidfd_open(int(number))
+        fd = os.pidfd_open(int(pid))
     except (ValueError, OSError):
         return
     try:
-        if processes.start_time(int(number)) == started:
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+        if processes.start_time(int(pid)) == started:
+            signal.pidfd_send_signal(fd, number)
     except OSError:
         pass
     finally:

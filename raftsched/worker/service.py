@@ -16,7 +16,7 @@ import struct
 import traceback
 from collections.abc import Callable
 
-from raftsched.worker import wire
+from raftsched.worker import cgroup, wire
 from raftsched.worker.keeper import CannotStart, Surroundings, Tree
 from raftsched.worker.processes import close_all_but, die_with_parent
 
@@ -90,8 +90,11 @@ def keep_service(
         return
     finally:
         work.close()
+    # Of all runs of a service at most its last one has a group: it ends with a run that has limits.
+    tree.kill_first = lambda: cgroup.kill(cgroup.of_run(around.cgroups, shared.token))
     tree.watch(lambda now: None, lambda: shared.token, shared.count_read, collect)
-    send(wire.Gone(tree.exit_code, tree.lost, collected()))
+    killed_for_memory = cgroup.leave(cgroup.of_run(around.cgroups, shared.token))
+    send(wire.Gone(tree.exit_code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory))
 
 
 def _become_service(

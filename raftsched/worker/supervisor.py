@@ -1,8 +1,8 @@
 """The supervisor: a small process beside each node that starts and ends what the node is asked to run.
 
-It is started before anything else of the worker and inherits the lock of the data directory; so do the keepers that
-it forks, and the lock is free only when nothing is left. It ends with the node. Requests are handled in the order in
-which they come, which is what a fence relies on.
+It is started before anything else of the worker, by the sentinel. Sentinel, supervisor and the keepers that it forks
+hold the lock of the data directory, which is free only when nothing is left. It ends with the node. Requests are
+handled in the order in which they come, which is what a fence relies on.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ import os
 import select
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 from raftsched.clock import SystemClock
-from raftsched.worker import wire
+from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import Surroundings, keep_attempt
-from raftsched.worker.lease import LeaseSlot
-from raftsched.worker.pool import NEVER, Pool, Serve, Service
-from raftsched.worker.processes import become_subreaper, close_all_but, end_strays
+from raftsched.worker.keeper import LEASE_ENDED, Surroundings, keep_attempt
+from raftsched.worker.lease import LeaseSlot, Watch
+from raftsched.worker.pool import Pool, Serve, Service
+from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
 from raftsched.worker.service import keep_service
 from raftsched.worker.wire import receive
 
+LATE_MS = 150  # after the keepers began to kill
 _READ = 256 * 1024
 
 
@@ -43,8 +44,17 @@ class _AttemptKeeper:
 
 
 class Supervisor:
-    def __init__(self, node: socket.socket, around: Surroundings, pythonpath: list[str], python_processes: int) -> None:
+    def __init__(
+        self,
+        node: socket.socket,
+        around: Surroundings,
+        sentinel_fd: int,
+        pythonpath: list[str],
+        python_processes: int,
+    ) -> None:
+        """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has."""
         self._node = node
+        self._sentinel_fd = sentinel_fd
         self._around = around
         self._clock = SystemClock()
         self._epoll = select.epoll()
@@ -52,22 +62,30 @@ class Supervisor:
         self._attempts: dict[int, _AttemptKeeper] = {}  # by token
         self._keepers: dict[int, socket.socket] = {}  # control sockets by pid: all that is not over yet
         self._services: list[Service] = []
+        self._late: set[int] = set()  # pids of keepers that were killed for the sake of the lease
         self._fences: list[tuple[int, set[int]]] = []
         self._splitter = wire.Splitter()
         self._out: list[bytes] = []
         self._unsent = b""
         self._stopping = False
-        self._pool = Pool(self, self._clock, PythonService(pythonpath), self._http_service, python_processes)
+        self._pool = Pool(
+            self, self._clock, PythonService(pythonpath, around.cgroups), self._http_service, python_processes
+        )
 
     def run(self) -> None:
         """Until the node is gone or asked for the end."""
         self._watch(self._node, self._from_node)
+        self._handlers[self._sentinel_fd] = self._end
+        self._epoll.register(self._sentinel_fd, 0)  # hang-up only
         self.emit(wire.encode(wire.Ready(os.getpid())))
         self._flush()
+        watch = Watch(self._around.lease, LATE_MS, self._clock.boot_ms())
         while not (self._stopping and not self._keepers):
-            due_at = self._pool.due_at
-            timeout = -1.0 if due_at >= NEVER else max(0.0, (due_at - self._clock.boot_ms()) / 1000)
-            for fd, _ in self._epoll.poll(timeout):
+            now = self._clock.boot_ms()
+            if watch.due(now):
+                self._end_late()
+            wait_ms = min(watch.wait_ms(now), max(0, self._pool.due_at - now))
+            for fd, _ in self._epoll.poll(wait_ms / 1000):
                 handler = self._handlers.get(fd)
                 if handler is not None:
                     handler()
@@ -92,7 +110,7 @@ class Supervisor:
         except ConnectionResetError:
             data = b""
         if not data:
-            os._exit(1)  # the keepers see that, and kill
+            self._end()  # the keepers see that, too; but they may have been stopped or killed with it
         for raw in self._splitter.feed(data):
             message = wire.decode_down(raw)
             if isinstance(message, wire.Launch):
@@ -107,6 +125,17 @@ class Supervisor:
             else:
                 self._stopping = True
                 self._end_everything()
+
+    def _end_late(self) -> None:
+        """The lease is about to end, and these keepers have not noticed: somebody stopped them."""
+        for pid in self._keepers:
+            self._late.add(pid)
+            os.kill(pid, signal.SIGKILL)  # it is our child and not waited for yet: the number is still its own
+
+    def _end(self) -> NoReturn:
+        """The node is gone, or the sentinel: nothing goes on, and whoever else was to end it may be gone as well."""
+        end_descendants()
+        os._exit(1)
 
     def emit(self, message: bytes) -> None:
         """With the next flush, in order."""
@@ -125,7 +154,7 @@ class Supervisor:
         except BlockingIOError:
             pass
         except OSError:
-            os._exit(1)
+            self._end()
         self._unsent = data[sent:]
         if blocked != bool(self._unsent):
             self._epoll.modify(self._node, select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0))
@@ -138,8 +167,11 @@ class Supervisor:
             if launch.kind != "exec":
                 self._pool.launch(launch)
                 return
-            spawn = spawner(wire.decode_task(launch.task))
-            pid, control = self._fork(lambda end: keep_attempt(self._around, end, launch, spawn))
+            task: wire.Exec = wire.decode_task(launch.task)
+            limited = task.limits is not None and task.limits.memory is not None
+            group = cgroup.of_run(self._around.cgroups, launch.token) if limited else None
+            spawn = spawner(task, group)
+            pid, control = self._fork(lambda end: keep_attempt(self._around, end, launch, spawn, task.limits, group))
         except OSError as exc:  # no process, no descriptor, no memory
             error = f"this node cannot start a process: {exc.strerror}"
             self.emit(wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error)))
@@ -233,11 +265,11 @@ class Supervisor:
             self.emit(packet)
             return
         self._attempts.pop(keeper.token, None)
-        self._over(keeper.pid, keeper.control, keeper.done)
+        late = self._over(keeper.pid, keeper.control, keeper.done)
         if not keeper.done:
-            error = "its keeper process was killed"
+            outcome, error = (wire.LOST, LEASE_ENDED) if late else (wire.FAILED, "its keeper process was killed")
             now_ms = self._clock.wall_ms()
-            self.emit(wire.encode(wire.Done(keeper.token, wire.FAILED, None, now_ms, None, error)))
+            self.emit(wire.encode(wire.Done(keeper.token, outcome, None, now_ms, None, error)))
 
     def _from_service(self, service: Service) -> None:
         service.send_rest()
@@ -261,19 +293,23 @@ class Supervisor:
                 service.over = True
                 self._pool.gone(service, message)
             return
-        self._over(service.pid, service.control, service.over)
+        late = self._over(service.pid, service.control, service.over)
         self._forget(service.work)
         self._services.remove(service)
         if not service.over:
-            self._pool.vanished(service)
+            self._pool.vanished(service, late)
 
-    def _over(self, pid: int, control: socket.socket, clean: bool) -> None:
-        """A keeper is gone. One that did not report an end was killed, and its tree fell to this process."""
+    def _over(self, pid: int, control: socket.socket, clean: bool) -> bool:
+        """A keeper is gone. One that did not report an end was killed, and its tree fell to this process. True: for the
+        sake of the lease."""
         self._forget(control)
         del self._keepers[pid]
         os.waitpid(pid, 0)
         if not clean:
             end_strays(self._keepers)
+        late = pid in self._late
+        self._late.discard(pid)
+        return late
 
     # ------------------------------------------------------------ descriptors
 
@@ -288,25 +324,28 @@ class Supervisor:
             sock.close()
 
 
-def main() -> None:
-    """`python -m raftsched.worker.supervisor`, started by runner.py with descriptors it inherits."""
+def main(argv: list[str]) -> None:
+    """In the process that sentinel.py forked for it, with descriptors it inherits."""
     parser = argparse.ArgumentParser(prog="raftsched.worker.supervisor")
-    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "python-processes", "output-max"):
+    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes", "output-max"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--live-directory", required=True)
     parser.add_argument("--package-root", required=True)
+    parser.add_argument("--cgroups")
     parser.add_argument("--pythonpath", action="append", default=[])
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
     _restore_pythonpath(args.package_root)
     become_subreaper()
-    around = Surroundings(LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max)
+    around = Surroundings(
+        LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max, args.cgroups
+    )
     os.close(args.lease_fd)
     node = socket.socket(fileno=args.node_fd)
-    for fd in (args.node_fd, args.life_fd, args.lock_fd):
+    for fd in (args.node_fd, args.life_fd, args.lock_fd, args.sentinel_fd):
         os.set_inheritable(fd, False)
-    supervisor = Supervisor(node, around, args.pythonpath, args.python_processes)
+    supervisor = Supervisor(node, around, args.sentinel_fd, args.pythonpath, args.python_processes)
     gc.disable()
     gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
     supervisor.run()
@@ -321,8 +360,3 @@ def _restore_pythonpath(root: str) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(rest)
     else:
         os.environ.pop("PYTHONPATH", None)
-
-
-if __name__ == "__main__":
-    main()
-    sys.exit(0)

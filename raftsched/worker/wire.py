@@ -24,10 +24,19 @@ ERROR_MAX = 1024  # bytes of UTF-8
 # ---------------------------------------------------------------- what to run
 
 
+class Limits(msgspec.Struct, array_like=True, frozen=True):
+    """Of each process of a run; None: as the node itself has it. See limits.py."""
+
+    memory: int | None = None  # bytes
+    cpu_s: int | None = None
+    open_files: int | None = None
+
+
 class Exec(msgspec.Struct, array_like=True, frozen=True, tag="exec"):
     argv: tuple[str, ...]
     env: dict[str, str]  # on top of the base environment
     cwd: str | None = None
+    limits: Limits | None = None
 
 
 class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
@@ -35,6 +44,7 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     params: bytes  # JSON object: the keyword arguments
     env: dict[str, str]
     cwd: str | None = None
+    limits: Limits | None = None
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
@@ -130,6 +140,8 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
     exit_code: int
     lost: bool  # killed because of the lease, a fence, or a pipe's end
     output: Collected
+    used_cpu_s: float = 0.0
+    killed_for_memory: bool = False
 
 
 # One byte in front of what a service answers about a run: 0, or several of
@@ -196,3 +208,11 @@ def shorten(text: str) -> str:
     if len(raw) <= ERROR_MAX:
         return raw.decode("utf-8")
     return raw[-ERROR_MAX:].decode("utf-8", "ignore")
+
+
+def failure(what: str, tail: str) -> str:
+    """What happened, and under it as much of the end of the output as there is room for."""
+    room = ERROR_MAX - len(what.encode()) - 1
+    raw = tail.encode("utf-8", "replace")
+    kept = raw[-room:].decode("utf-8", "ignore") if len(raw) > room else tail
+    return shorten(f"{what}\n{kept}".rstrip())

@@ -9,33 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 import msgspec
 
 from raftsched import __version__
 from raftsched.clock import Clock
-from raftsched.core.commands import (
-    Action,
-    Answer,
-    AttemptAssigned,
-    AttemptEnded,
-    Ended,
-    KillAsked,
-    OpenSession,
-    SessionChanged,
-    Started,
-    encode,
-)
+from raftsched.core.actions import AttemptAssigned, AttemptEnded, KillAsked, SessionChanged
+from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance, Job, Outcome, Session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports
-from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.worker.runner import RunEnd
 from raftsched.worker.tasks import BadJob, spec_of
 from raftsched.worker.tenure import Tenure
 
@@ -45,64 +35,16 @@ FLUSH_S = 0.004  # reports that arise within this travel together
 BATCH_MAX = 500  # reports in one proposal
 RETRY_MS = 500  # between attempts to open a session
 UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
+HAND_BACK_S = 1.0  # for the last word, when the node stops
 SHORT_FRESH_MS = 3_000  # how long the leader's word about the disks holds
+
+__all__ = ["Applied", "Raft", "Runs", "Worker"]
 
 log = logging.getLogger(__name__)
 
 _decode_job = msgspec.msgpack.Decoder(Job).decode
 _decode_instance = msgspec.msgpack.Decoder(Instance).decode
 _decode_session = msgspec.msgpack.Decoder(Session).decode
-
-
-class Applied(Protocol):
-    """What a committed entry brought about."""
-
-    @property
-    def index(self) -> int: ...
-
-    @property
-    def actions(self) -> Sequence[Action]: ...
-
-
-class Raft(Protocol):
-    """What the worker needs of the raft room."""
-
-    @property
-    def leader_id(self) -> str | None: ...
-
-    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
-
-    def submit(self, commands: Sequence[bytes]) -> None: ...
-
-    def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None: ...
-
-    def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
-
-    def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
-
-
-class Runs(Protocol):
-    """What the worker needs of its runner (runner.Runner, or the simulator's)."""
-
-    on_started: Callable[[int, int], None]
-    on_ended: Callable[[int, RunEnd], None]
-    on_died: Callable[[], None]
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def moves(self, within_ms: int) -> bool: ...
-
-    def ping(self) -> None: ...
-
-    def launch(self, spec: RunSpec) -> None: ...
-
-    def kill(self, token: int, reason: str = "") -> None: ...
-
-    def set_lease(self, session: int, deadline_boot_ms: int) -> None: ...
-
-    async def fence(self) -> None: ...
 
 
 class Worker:
@@ -119,12 +61,15 @@ class Worker:
         rng: random.Random,
         labels: Iterable[tuple[str, str]] = (),
         handlers: Iterable[str] = HANDLERS,
+        calls: Mapping[str, str] | None = None,
         http: str = "",
         store_moves: Callable[[], bool] = lambda: True,
         short_of_disk: Callable[[], bool] = lambda: False,
+        limits_whole_runs: bool = False,
     ) -> None:
-        """`boot_id` names this boot of this machine. `http`: the advertised address of this node's API. `store_moves`:
-        False while store turns do not get through; no heartbeats then."""
+        """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
+        the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
+        heartbeats then."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -133,11 +78,13 @@ class Worker:
         self._boot_id = boot_id
         self._slots = slots
         self._labels = tuple(labels)
-        self._handlers = tuple(handlers)
+        self._calls = dict(calls or {})
+        self._handlers = (*handlers, *(f"call:{name}" for name in sorted(self._calls)))
         self._http = http
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
+        self._limits_whole_runs = limits_whole_runs
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._tenure = Tenure()
         self._reports = Reports()
@@ -169,16 +116,32 @@ class Worker:
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
 
     async def stop(self) -> None:
-        """Ends everything that runs here; returns when nothing is left. What ended by itself is reported."""
+        """Ends everything that runs here; returns when nothing is left. What ended by itself is reported, the rest is
+        handed back: others may run it at once, and it does not count as lost."""
         self._stopping = True
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         if self._opener is not None:
             self._opener.cancel()
             await asyncio.wait([self._opener])
+        session = self.session
+        self._nonce = None  # an opening that is on its way is not ours any more
         self._tenure.lapse()
+        self._todo.clear()
         await self._runner.stop()
         self._flush()
+        if session:
+            await self._hand_back(session)
+
+    async def _hand_back(self, session: int) -> None:
+        """Nothing of the session is left, and nothing of it will start. Where this does not get through, the session
+        ends when its lease has run out for certain, and its runs count as lost."""
+        ran = tuple(token for token, under in self._started.items() if under == session)
+        commands = [*self._reports.take_all(self._clock.boot_ms()), encode(CloseSession(session, ran))]
+        try:
+            await self._raft.propose(commands, HAND_BACK_S)
+        except RaftschedError as exc:
+            log.info("%s: session %d ends by time: %s", self._node_id, session, exc)
 
     @property
     def session(self) -> int:
@@ -249,12 +212,21 @@ class Worker:
     # ------------------------------------------------------------ the session
 
     async def _keep_session(self) -> None:
+        told = ""
         while not self._stopping:
             if self._tenure.lapsed:
                 try:
                     await self._open()
                 except RaftschedError as exc:
-                    log.warning("%s: no session yet: %s", self._node_id, exc)
+                    if str(exc) != told:  # a node that waits to be let in would say so for ever
+                        told = str(exc)
+                        log.warning("%s: no session yet: %s", self._node_id, exc)
+                except Exception as exc:  # a node that takes part and runs nothing, for ever, would be worse
+                    if str(exc) != told:
+                        told = str(exc)
+                        log.exception("%s: no session yet", self._node_id)
+                else:
+                    told = ""
             await self._pause()
 
     async def _pause(self) -> None:
@@ -282,6 +254,7 @@ class Worker:
             self._handlers,
             self._http,
             __version__,
+            self._limits_whole_runs,
         )
         # Ends go first: with the opening, attempts of the old session that have no end yet are lost.
         commands = [*self._reports.take_all(self._clock.boot_ms()), encode(opening)]
@@ -404,7 +377,7 @@ class Worker:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
         try:
-            spec = spec_of(job, instance, attempt)
+            spec = spec_of(job, instance, attempt, self._calls)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

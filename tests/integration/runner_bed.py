@@ -22,6 +22,20 @@ T = TypeVar("T")
 PATIENCE_S = 30.0
 LONG_MS = 600_000
 MARK = "RAFTSCHED_TEST_BED"
+# What a node may have in its environment that is nobody else's.
+NODES_OWN = {
+    "RAFTSCHED_CLUSTER_KEY_FILE": "/etc/raftsched/cluster.key",
+    "RAFTSCHED_SERVER": "http://127.0.0.1:7401",
+    "RAFTSCHED_ID": "n1",
+    "CLUSTER_SECRET": "hidden",
+    "AWS_SECRET_ACCESS_KEY": "hidden",
+    "NOTIFY_SOCKET": "/run/systemd/notify",
+    "INVOCATION_ID": "cafe",
+    "LISTEN_FDS": "3",
+    "PYTHONSTARTUP": "/root/start.py",
+    "LD_PRELOAD": "",
+    "https_proxy": "http://user:password@proxy.example:3128",
+}
 
 # Tells its pid, as soon as it is as hard to kill as it will be. argv[1] is a FIFO.
 _TELL = """
@@ -82,6 +96,28 @@ print("done")
 sys.exit(int(sys.argv[3]))
 """
 )
+
+# Somebody else all the time, each in a session of its own, until killed or 20 s are over. C, because that is faster
+# than anybody can list processes. argv[1]: a FIFO, which it holds open and tells that it is on its way.
+COMET_C = r"""
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int held = open(argv[1], O_WRONLY);
+    struct timespec end, now;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 20;
+    if (fork()) for (;;) pause();
+    if (write(held, "*", 1) != 1) return 1;
+    do {
+        setsid();
+        if (fork()) _exit(0);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec < end.tv_sec);
+    return 0;
+}
+"""
 
 
 class Bed:

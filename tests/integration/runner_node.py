@@ -1,6 +1,7 @@
 """A node process reduced to its runner, for tests that stop or kill it: launches one job and holds a lease for long.
 
-Arguments: data directory, FIFO for pids, lease in ms. Tells the supervisor's pid through the FIFO first.
+Arguments: data directory, FIFO for pids, lease in ms, mark; more are let pass. Tells the supervisor's pid through the
+FIFO first.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker.wire import Exec
-from tests.integration.runner_bed import LONG_MS, Bed, within
+from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed, within
 
 
 def test_output_streams_and_exit_code(tmp_path: Path) -> None:
@@ -50,15 +50,18 @@ def test_a_signal_is_named(tmp_path: Path) -> None:
 
 
 def test_environment_is_clean_and_holds_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLUSTER_SECRET", "hidden")
+    for name, value in NODES_OWN.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("PYTHONPATH", "/somewhere/of/mine")
 
     async def body() -> None:
         async with Bed(tmp_path) as bed:
             end = await bed.run(Exec(("env",), {"RAFTSCHED_JOB_ID": "j1", "HOME": "/elsewhere"}))
             env = dict(line.split("=", 1) for line in bed.text(end).splitlines())
-            assert "CLUSTER_SECRET" not in env
+            assert not env.keys() & NODES_OWN.keys()
+            assert env["http_proxy"] == "http://proxy.example:3128"
             assert env["LC_TIME"] == "C"
             assert env["RAFTSCHED_JOB_ID"] == "j1"
             assert env["HOME"] == "/elsewhere"

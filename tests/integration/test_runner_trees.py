@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,28 +17,80 @@ from raftsched.core.model import Outcome
 from raftsched.errors import StartupError
 from raftsched.worker.wire import Exec, Python
 from tests.integration.runner_bed import (
+    COMET_C,
     LEAVES_BEHIND,
     LONG_MS,
+    PATIENCE_S,
     SCATTERED,
     STAYS,
     STUBBORN,
     Bed,
     death,
+    readable,
     within,
 )
 
 LEASE_MS = 1_500
 
 
-def test_a_timeout_ends_the_whole_tree(tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", [False, True])
+def test_a_timeout_ends_the_whole_tree(tmp_path: Path, python: bool) -> None:
     async def body() -> None:
-        async with Bed(tmp_path) as bed:
-            token = bed.launch(bed.python_script(SCATTERED), timeout_ms=1_000, grace_ms=50)
-            pids = await bed.pids(4)
+        async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
+            scatters = Python("jobs:scatters", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {})
+            task = scatters if python else bed.python_script(SCATTERED)
+            token = bed.launch(task, timeout_ms=3_000, grace_ms=50)  # it has to get as far as to scatter
+            pids = await bed.pids(3 if python else 4)
             end = await bed.end(token)
             assert end.outcome is Outcome.TIMED_OUT
-            assert end.error == "timed out after 1 s"
+            assert end.error == "timed out after 3 s"
             assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], "reported before all were dead"
+
+    asyncio.run(body())
+
+
+def test_what_forks_faster_than_it_can_be_listed_is_ended(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    subprocess.run([compiler, "-O1", "-xc", "-o", tmp_path / "comet", "-"], input=COMET_C.encode(), check=True)
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            os.mkfifo(tmp_path / "held")
+            held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+            token = bed.launch(Exec((str(tmp_path / "comet"), str(tmp_path / "held")), {}))
+            await within(readable(held))
+            assert os.read(held, 2) == b"*"
+            bed.runner.kill(token, "", grace_ms=0)
+            assert (await bed.end(token)).outcome is Outcome.KILLED
+            assert os.read(held, 1) == b"", "reported while it was still on its way"
+            os.close(held)
+
+    asyncio.run(body())
+
+
+def test_orphans_that_end_while_the_run_goes_on_are_not_kept(tmp_path: Path) -> None:
+    """Each would hold a process number until the run is over, and some runs take days."""
+    script = "for i in 1 2 3 4 5 6 7 8 9; do (true & true); done; echo $$ > $1; exec sleep 1000"
+
+    def zombies(keeper: int) -> list[str]:
+        found = []
+        for pid in Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+        return [state for state in found if state == "Z"]
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            token = bed.launch(Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {}))
+            (main,) = await bed.pids(1)
+            async with asyncio.timeout(PATIENCE_S):
+                while zombies(_parent(main)):  # noqa: ASYNC110  (nobody tells of a process that was waited for)
+                    await asyncio.sleep(0.05)
+            assert _alive(main)
+            bed.runner.kill(token, "", grace_ms=LONG_MS)
+            assert (await bed.end(token)).exit_code == 128 + signal.SIGTERM
 
     asyncio.run(body())
 

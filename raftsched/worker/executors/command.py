@@ -8,12 +8,14 @@ import signal
 from collections.abc import Callable
 
 from raftsched.worker.keeper import CannotStart
-from raftsched.worker.wire import Exec
+from raftsched.worker.limits import OOM_SCORE, confine
+from raftsched.worker.processes import oom_score, set_oom_score
+from raftsched.worker.wire import Exec, Limits
 
 _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
-def spawner(task: Exec) -> Callable[[int, int], int]:
+def spawner(task: Exec, group: str | None = None) -> Callable[[int, int], int]:
     """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid.
 
     Called in the keeper of the attempt, whose working directory it changes."""
@@ -32,7 +34,10 @@ def spawner(task: Exec) -> Callable[[int, int], int]:
             (os.POSIX_SPAWN_DUP2, out, 1),
             (os.POSIX_SPAWN_DUP2, err, 2),
         ]
+        score = oom_score(OOM_SCORE)  # of the run; its keeper keeps its own
         try:
+            if task.limits is not None:
+                return _start_confined(program, task.argv, env, out, err, task.limits, group)
             return os.posix_spawn(
                 program,
                 task.argv,
@@ -46,8 +51,51 @@ def spawner(task: Exec) -> Callable[[int, int], int]:
             raise CannotStart(_why(task.argv[0], program, exc)) from None
         except ValueError as exc:  # a NUL byte somewhere
             raise CannotStart(f"cannot start {task.argv[0]!r}: {exc}") from None
+        finally:
+            set_oom_score(score)
 
     return spawn
+
+
+def _start_confined(
+    program: str,
+    argv: tuple[str, ...],
+    env: dict[str, str],
+    out: int,
+    err: int,
+    limits: Limits,
+    group: str | None,
+) -> int:
+    """Like the posix_spawn above, with limits set before the first instruction of the program. Raises OSError."""
+    told, tells = os.pipe()  # closed by a successful exec
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(out, 1)
+                os.dup2(err, 2)
+                for number in _ALL_SIGNALS:
+                    signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_SETMASK, [])
+                confine(limits, group)
+                os.execve(program, argv, env)
+            except OSError as exc:
+                os.write(tells, str(exc.errno).encode())
+            finally:
+                os._exit(127)
+        os.close(tells)
+        tells = -1
+        failed = os.read(told, 16)
+    finally:
+        os.close(told)
+        if tells >= 0:
+            os.close(tells)
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(int(failed), os.strerror(int(failed)))
+    return pid
 
 
 def _find(name: str, path: str) -> str:

@@ -1,8 +1,9 @@
 """python: functions called in a process that is already there.
 
-A run that leaves nothing behind costs a function call and two packets. One that leaves threads or processes behind,
-or that exchanged stdout or stderr, is over only when its process is; the supervisor then replaces that process. The
-same happens when the file of the function's module changed since it was imported.
+A run that leaves nothing behind costs a function call and two packets. Environment and directory are set anew for each.
+One that leaves threads or processes behind, that exchanged stdout or stderr, or that changed what is common to a
+process, such as its signal handlers, limits or user, is over only when its process is; the supervisor then replaces
+that process. The same happens when the file of the function's module changed since it was imported.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import _thread
 import fcntl
 import importlib
 import json
+import math
 import os
+import resource
+import signal
 import socket
 import struct
 import sys
@@ -24,13 +28,20 @@ from typing import Any, TextIO
 import msgspec
 
 from raftsched.clock import SystemClock
-from raftsched.worker import wire
-from raftsched.worker.processes import become_subreaper, has_children
+from raftsched.worker import cgroup, wire
+from raftsched.worker.limits import OOM_SCORE, blamed, confine
+from raftsched.worker.processes import become_subreaper, has_children, oom_score
 from raftsched.worker.service import PACKET_HEAD, Shared
 
 RESULT_MAX = 8 * 1024  # bytes of JSON
+_LAST_WORDS = 300  # characters of a traceback that say what it came to
 
 _INT = struct.Struct("@i")
+_SIGNALS = (
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGALRM),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD, signal.SIGCONT, signal.SIGXCPU),
+)
+_RLIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 
 
 class _Refused(Exception):
@@ -85,13 +96,14 @@ def _mtime(path: str) -> int:
 class PythonService:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(self, pythonpath: Sequence[str]) -> None:
+    def __init__(self, pythonpath: Sequence[str], cgroups: str | None = None) -> None:
         self._pythonpath = pythonpath
+        self._cgroups = cgroups
         self._clock = SystemClock()
         self._functions = _Functions()
-        self._env_extra: set[str] = set()
 
     def __call__(self, work: socket.socket, shared: Shared) -> None:
+        oom_score(OOM_SCORE)
         become_subreaper()  # so that "I have no children" means that no run left any process
         sys.path[:0] = self._pythonpath
         sys.argv = ["raftsched-python"]
@@ -99,6 +111,8 @@ class PythonService:
         sys.stdout = _text(1)
         sys.stderr = _text(2)
         self._home = os.getcwd()
+        self._env = dict(os.environ)
+        self._attributes = _attributes()
         self._files = (os.fstat(1).st_ino, os.fstat(2).st_ino)
         me = os.getpid()
         buffer = bytearray(wire.PACKET_MAX)
@@ -129,6 +143,10 @@ class PythonService:
             if not isinstance(params, dict):
                 raise _Refused("params of a python handler are keyword arguments, so they have to be a JSON object")
             function = self._functions.get(task.function)
+            if task.limits is not None:
+                flags = wire.DIRTY  # they hold for the process, which therefore ends with this run
+                used = resource.getrusage(resource.RUSAGE_SELF)
+                confine(task.limits, cgroup.of_run(self._cgroups, token), math.ceil(used.ru_utime + used.ru_stime))
             value = function(**params)
             if isinstance(value, types.CoroutineType):
                 import asyncio
@@ -150,6 +168,9 @@ class PythonService:
         except BaseException as exc:
             text = "".join(traceback.format_exception(type(exc), exc, _outside(exc.__traceback__)))
             outcome, error = wire.FAILED, wire.shorten(text.rstrip())
+            why = blamed(task.limits, None, error[-_LAST_WORDS:])
+            if why is not None:
+                error = wire.shorten(f"{error}\n{why}")
             if function is None:
                 flags = wire.DIRTY  # half imported; the next run begins anew
             try:
@@ -165,10 +186,12 @@ class PythonService:
         return flags, wire.Done(token, outcome, started, ended, exit_code, error, result)
 
     def _surround(self, task: wire.Python) -> None:
-        for key in self._env_extra - task.env.keys():
-            os.environ.pop(key, None)
-        os.environ.update(task.env)
-        self._env_extra = set(task.env)
+        env = {**self._env, **task.env}
+        for key in os.environ.keys() - env.keys():
+            del os.environ[key]
+        for key, value in env.items():
+            if os.environ.get(key) != value:
+                os.environ[key] = value
         wanted = task.cwd or self._home
         if os.getcwd() != wanted:
             try:
@@ -177,7 +200,7 @@ class PythonService:
                 raise _Refused(f"cannot work in cwd {wanted!r}: {exc.strerror}") from None
 
     def _left_behind(self) -> int:
-        if _thread._count() or has_children():
+        if _thread._count() or has_children() or _attributes() != self._attributes:
             return wire.DIRTY
         try:
             same = (os.fstat(1).st_ino, os.fstat(2).st_ino) == self._files
@@ -191,6 +214,22 @@ class PythonService:
             return any(_INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] for fd in (1, 2))
         except OSError:
             return True
+
+
+def _attributes() -> tuple[object, ...]:
+    """What a function can change of its process so that the next one would run differently."""
+    umask = os.umask(0o77)
+    os.umask(umask)
+    return (
+        umask,
+        os.getresuid(),
+        os.getresgid(),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        [signal.getsignal(number) for number in _SIGNALS],
+        signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        [signal.getitimer(timer) for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)],
+        [resource.getrlimit(number) for number in _RLIMITS],
+    )
 
 
 def _outside(trace: types.TracebackType | None) -> types.TracebackType | None:

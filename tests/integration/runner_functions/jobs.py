@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +24,17 @@ def stay(fifo):
 
 def stubborn(fifo):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stay(fifo)
+
+
+def scatters(fifo):
+    """This process, a child in a session of its own, and an orphan without a descriptor."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 256)
+        stay(fifo)
     stay(fifo)
 
 
@@ -81,6 +93,35 @@ def env(*names, **params):
     return {name: os.environ.get(name) for name in params["names"]}
 
 
+def oom_score():
+    with open("/proc/self/oom_score_adj") as file:
+        return int(file.read())
+
+
+def whole_env():
+    return dict(os.environ)
+
+
+def changes_env(takes, gives):
+    for name in takes:
+        del os.environ[name]
+    os.environ.update(gives)
+
+
+def changes_process(what):
+    if what == "handler":
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+    elif what == "ignored":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    elif what == "alarm":
+        signal.setitimer(signal.ITIMER_REAL, 1000)
+    elif what == "umask":
+        os.umask(0o137)
+    elif what == "limit":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    return os.getpid()
+
+
 def where():
     return os.getcwd()
 
@@ -96,6 +137,31 @@ def not_json():
 async def later(value):
     await asyncio.sleep(0)
     return value
+
+
+def takes_memory(mib):
+    return len(bytearray(mib << 20))
+
+
+def is_killed(script):
+    with open(script, "w") as events:
+        events.write("oom_kill 1\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def spins():
+    while True:
+        pass
+
+
+def opens_files():
+    kept = []
+    while True:
+        kept.append(os.dup(0))
+
+
+def limits():
+    return os.getpid(), resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 number = 5

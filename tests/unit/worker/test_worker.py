@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from raftsched.core.commands import EditJob, Ended, EndSession, Kill, OpenSession, Started
+from raftsched.core.commands import CloseSession, EditJob, Ended, EndSession, Kill, OpenSession, Started
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
 from raftsched.core.tables import Table
 from raftsched.worker.lease import KILL_BEFORE_MS
@@ -23,6 +23,7 @@ def test_opens_a_session_after_a_fence_and_starts_only_with_a_lease() -> None:
         assert w.runner.events[:2] == [("start",), ("fence",)]
         row = w.session()
         assert (row.node, row.boot_id, row.slots, row.open) == (NODE, "boot-1", 4, True)
+        assert row.limits_whole_runs
         assert row.handlers == ("exec", "shell", "python", "http")
         token = w.assign(w.ready(w.job()), row.id)
         await asyncio.sleep(0.6)
@@ -398,6 +399,25 @@ def test_without_a_leader_it_goes_on_trying() -> None:
     run(body)
 
 
+def test_whatever_goes_wrong_it_goes_on_trying(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(w: World) -> None:
+        first = await w.leased()
+        left = [OSError(24, "Too many open files"), ValueError("what nobody thought of")]
+        fence = w.runner.fence
+
+        async def broken() -> None:
+            if left:
+                raise left.pop()
+            await fence()
+
+        monkeypatch.setattr(w.runner, "fence", broken)
+        w.runner.on_died()
+        assert await w.leased() > first
+        assert not left
+
+    run(body)
+
+
 def test_a_run_takes_the_revision_it_was_made_from() -> None:
     async def body(w: World) -> None:
         session = await w.leased()
@@ -465,14 +485,53 @@ def test_specs_and_their_environment() -> None:
     run(body)
 
 
-def test_stop_leaves_the_session_alone_and_tells_what_ended() -> None:
+def test_stop_tells_what_ended_and_hands_back_the_rest() -> None:
+    async def body(w: World) -> None:
+        session = await w.leased()
+        job = w.job(max_lost=0)
+        done, running, given = (w.ready(job, request) for request in (1, 2, 3))
+        w.end(w.assign(done, session))
+        token = w.assign(running, session)
+        await w.until(lambda: token in w.runner.launched)
+        w.d_ms = None
+        await w.until(lambda: not w.worker._tenure.may_start(w.clock.boot_ms()))
+        assert w.assign(given, session) not in w.runner.launched  # too late for a start
+        await w.worker.stop()
+        assert w.runner.events[-1] == ("stop",)
+        assert w.raft.proposed[-1] == CloseSession(session, (token,))
+        assert w.instance(done).state is InstanceState.SUCCEEDED
+        for key in (running, given):
+            assert (w.instance(key).state, w.instance(key).lost) == (InstanceState.WAITING, 0)
+        assert not w.session().open
+
+    run(body)
+
+
+def test_stop_does_not_hand_back_before_everything_has_ended() -> None:
     async def body(w: World) -> None:
         session = await w.leased()
         key = w.ready(w.job())
-        token = w.assign(key, session)
-        w.end(token)
+        w.assign(key, session)
+        ended = asyncio.Event()
+        w.runner.stopping = ended.wait
+        stopping = asyncio.ensure_future(w.worker.stop())
+        await asyncio.sleep(3)
+        assert w.instance(key).live is not None
+        assert w.session().open
+        ended.set()
+        await stopping
+        assert w.instance(key).live is None
+
+    run(body)
+
+
+def test_stop_without_a_leader_gives_up_soon() -> None:
+    async def body(w: World) -> None:
+        session = await w.leased()
+        key = w.ready(w.job())
+        w.assign(key, session)
+        w.raft.reachable = False
         await w.worker.stop()
-        assert w.runner.events[-1] == ("stop",)
-        assert w.instance(key).state is InstanceState.SUCCEEDED
+        assert w.instance(key).live is not None
 
     run(body)

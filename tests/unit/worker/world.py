@@ -211,11 +211,14 @@ class FakeRunner:
         self.fenced = asyncio.Event()  # cleared: fences wait
         self.fenced.set()
         self.moving = True
+        self.stopping: Callable[[], Coroutine[Any, Any, Any]] | None = None  # what stop waits for
 
     async def start(self) -> None:
         self.events.append(("start",))
 
     async def stop(self) -> None:
+        if self.stopping is not None:
+            await self.stopping()
         self.events.append(("stop",))
 
     def moves(self, within_ms: int) -> bool:
@@ -262,6 +265,7 @@ class World:
             slots=4,
             rng=random.Random(self.seed),
             store_moves=lambda: self.store_moves,
+            limits_whole_runs=True,
         )
 
     @contextmanager

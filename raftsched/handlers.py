@@ -1,0 +1,64 @@
+"""Handlers by name: functions that jobs call without saying where they are.
+
+    import raftsched
+
+    @raftsched.handler("send-invoice")
+    def send_invoice(number: int) -> dict[str, str]: ...
+
+A node that is started with `--handlers package.module` announces what that module registers, and jobs with the handler
+{"call": "send-invoice"} run on such nodes only. The function is called like a python handler, in a supervised process,
+with the params as keyword arguments; it may be a coroutine function. Nodes find it there by module and name, so it has
+to be at the top of its module or class.
+
+This imports nothing: whoever registers a handler pays for no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+NAME_MAX = 128  # characters
+HANDLERS_MAX = 256  # of one node
+ENTRY_POINTS = "raftsched.executors"  # the group in which packages announce theirs
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+registered: dict[str, Callable[..., Any]] = {}  # by name: of the modules that this process imported
+
+
+def handler(name: str) -> Callable[[_F], _F]:
+    """Registers a function under a name, and leaves it as it is. ValueError for a bad name, one that another function
+    has, or a function that cannot be found by its module and name."""
+    wrong = wrong_in_name(name)
+    if wrong is not None:
+        raise ValueError(f"handler {name!r}: {wrong}")
+
+    def register(function: _F) -> _F:
+        where = reference(function)
+        before = registered.get(name)
+        if before is not None and reference(before) != where:
+            raise ValueError(f"handler {name!r}: {reference(before)} has this name already; give {where} another one")
+        registered[name] = function
+        return function
+
+    return register
+
+
+def wrong_in_name(name: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if 1 <= len(name) <= NAME_MAX and _ALLOWED.issuperset(name):
+        return None
+    return f"a name has 1 to {NAME_MAX} characters of a-z, 0-9, '.', '_' and '-', like send-invoice"
+
+
+def reference(function: Callable[..., Any]) -> str:
+    """The function as "package.module:name". ValueError for one that is made inside of another, or has no name."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name:
+        raise ValueError(
+            f"{name or function!r} cannot be found by other processes; define it at the top of a module, with def"
+        )
+    return f"{module}:{name}"

@@ -1,0 +1,141 @@
+"""Looks at conditions when the leader asks, and reports what it found.
+
+Looks run in a few threads of the node, for a file system may hang: what takes too long is given up and said so, and
+its thread counts as taken until it comes back. What is no news is not reported. Nothing is repeated here: as long as
+the instance waits, the leader asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.checking import Check, decode
+from raftsched.core.commands import ReportConditions, encode
+from raftsched.core.limits import ERROR_MAX
+from raftsched.core.tables import ReadView, Table
+from raftsched.errors import RaftschedError
+from raftsched.worker.looking import GivenUp, Look
+
+THREADS = 4
+LIMIT_MS = 5_000  # for one look
+WAITING_MAX = 1_000  # instances asked about that no thread has taken up yet; of the others the leader asks again
+
+log = logging.getLogger(__name__)
+
+
+class Raft(Protocol):
+    """What it needs of the raft room."""
+
+    def submit(self, commands: Sequence[bytes]) -> None: ...
+
+    def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
+
+
+class Checks:
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        raft: Raft,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        limit_ms: int = LIMIT_MS,
+    ) -> None:
+        self._node_id = node_id
+        self._raft = raft
+        self._read = read
+        self._limit_s = limit_ms / 1000
+        self._waiting: dict[bytes, Check] = {}  # by instance
+        self._looking: dict[bytes, Look] = {}  # by instance, until the thread is back
+        self._hanging = 0  # of these, given up
+        self._stopped = False
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._raft.on_message("check", self._on_check)
+
+    def stop(self) -> None:
+        """Nothing is reported any more. Threads that hang do not keep the process from ending."""
+        self._stopped = True
+        self._waiting.clear()
+        for look in self._looking.values():
+            look.give_up()
+
+    def _on_check(self, peer: str, payload: bytes) -> None:
+        try:
+            check = decode(payload)
+        except msgspec.DecodeError:
+            log.warning("malformed check from %s dropped", peer)
+            return
+        if self._stopped or check.instance in self._looking:
+            return
+        if self._hanging >= THREADS:
+            doing = next(iter(self._looking.values())).doing
+            self._report(
+                check, f"{self._node_id} can look at nothing more, all of its looks hang. {doing} is one of them."
+            )
+        elif check.instance in self._waiting or len(self._waiting) < WAITING_MAX:
+            self._waiting[check.instance] = check
+            self._next()
+
+    def _next(self) -> None:
+        while self._waiting and len(self._looking) < THREADS:
+            key = next(iter(self._waiting))
+            check = self._waiting.pop(key)
+            look = Look(check.conditions, self._limit_s)
+            self._looking[key] = look
+            limit = self._loop.call_later(self._limit_s, self._too_long, check, look)
+            # A daemon: a thread that hangs must not hold up the end of the node.
+            threading.Thread(target=self._run, args=(check, look, limit), name="look", daemon=True).start()
+
+    def _run(self, check: Check, look: Look, limit: asyncio.TimerHandle) -> None:
+        """In a thread of its own."""
+        try:
+            missing = look.missing()
+        except GivenUp:
+            missing = ""
+        except Exception as error:
+            log.exception("a look at conditions failed")
+            missing = f"{look.doing} failed on {self._node_id}: {error}"
+        try:
+            self._loop.call_soon_threadsafe(self._back, check, look, limit, missing)
+        except RuntimeError:
+            pass  # the node has ended meanwhile
+
+    def _back(self, check: Check, look: Look, limit: asyncio.TimerHandle, missing: str | None) -> None:
+        limit.cancel()
+        del self._looking[check.instance]
+        if self._stopped:
+            return
+        if look.given_up:
+            self._hanging -= 1
+        else:
+            self._report(check, missing)
+        self._next()
+
+    def _too_long(self, check: Check, look: Look) -> None:
+        if self._stopped:
+            return
+        self._hanging += 1
+        look.give_up()
+        self._report(check, f"{look.doing} on {self._node_id} took longer than {self._limit_s:g}s.")
+
+    def _report(self, check: Check, missing: str | None) -> None:
+        if missing is not None:
+            missing = missing[:ERROR_MAX]
+            with self._read() as view:
+                raw = view.get(Table.INSTANCES, check.instance)
+            if raw is not None and decode_instance(raw).error == missing:
+                return
+        report = ReportConditions(check.instance, check.until_ms, self._node_id, missing is None, missing)
+        try:
+            self._raft.submit([encode(report)])
+        except RaftschedError as error:
+            log.info("%s: what was found about conditions is dropped: %s", self._node_id, error)

@@ -1,0 +1,74 @@
+"""Resource limits of a run: set in the process that becomes it, named again when it fails for them.
+
+They are those of setrlimit(2), so they hold for each process of the run and are inherited by its children. Memory is
+RLIMIT_DATA, what a process may have of private writable memory: runtimes that only reserve address space are not
+refused for it. Where cgroup.py has a subtree, the memory of a run is also limited as a whole. A limit is never above
+what the node itself may have.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+
+from raftsched.worker import cgroup
+from raftsched.worker.wire import Limits
+
+OOM_SCORE = 500  # of a run: without memory the kernel takes it rather than its keeper, its node or a neighbour
+CPU_GRACE_S = 5  # from SIGXCPU, which a program may catch to end well, to SIGKILL
+_NO_MEMORY = ("memoryerror", "cannot allocate memory", "bad_alloc", "out of memory", "outofmemory", "memory exhausted")
+_NO_FILES = (os.strerror(errno.EMFILE).lower(), "emfile")
+
+
+def confine(limits: Limits, group: str | None, used_cpu_s: int = 0) -> None:
+    """Sets them for this process, which cannot raise them again, and puts it into a control group of this name when it
+    has a memory limit. `used_cpu_s`: CPU time it has used for others."""
+    if group is not None and limits.memory is not None:
+        try:
+            cgroup.enter(group, limits.memory)
+        except OSError as exc:
+            note = f"raftsched: limits.memory holds for each process only: no cgroup for the run ({exc.strerror})\n"
+            os.write(2, note.encode())
+    if limits.memory is not None:
+        _set(resource.RLIMIT_DATA, limits.memory, limits.memory)
+    if limits.cpu_s is not None:
+        most = used_cpu_s + limits.cpu_s
+        _set(resource.RLIMIT_CPU, most, most + CPU_GRACE_S)
+    if limits.open_files is not None:
+        _set(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)
+
+
+def _set(number: int, soft: int, hard: int) -> None:
+    _, most = resource.getrlimit(number)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(number, (soft, hard))
+
+
+def blamed(
+    limits: Limits | None, exit_code: int | None, said: str, used_cpu_s: float = 0.0, killed_for_memory: bool = False
+) -> str | None:
+    """Which limit a failed run met, in words; None: none that can be seen. `said` is the end of what it printed.
+
+    CPU time is certain, and so is what the kernel killed for its memory. A refused allocation or descriptor is known to
+    the program alone, so there its own words count, and the answer says "probably"."""
+    if limits is None:
+        return None
+    if killed_for_memory and limits.memory is not None:
+        return f"it used more memory than limits.memory, {_size(limits.memory)}"
+    if limits.cpu_s is not None:
+        stopped = exit_code == 128 + signal.SIGXCPU
+        if stopped or (exit_code == 128 + signal.SIGKILL and used_cpu_s >= limits.cpu_s):
+            return f"it used more CPU time than limits.cpu, {limits.cpu_s} s"
+    words = said.lower()
+    if limits.memory is not None and any(word in words for word in _NO_MEMORY):
+        return f"probably for limits.memory, {_size(limits.memory)}"
+    if limits.open_files is not None and any(word in words for word in _NO_FILES):
+        return f"probably for limits.open_files, {limits.open_files}"
+    return None
+
+
+def _size(size: int) -> str:
+    return f"{size >> 20} MiB" if size % 2**20 == 0 else f"{size:,} bytes"

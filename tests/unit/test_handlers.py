@@ -1,0 +1,59 @@
+"""The decorator of handlers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import raftsched
+from raftsched import handlers
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = dict(handlers.registered)
+    yield
+    handlers.registered.clear()
+    handlers.registered.update(before)
+
+
+def one() -> None: ...
+
+
+def two() -> None: ...
+
+
+class Mail:
+    @staticmethod
+    def send() -> None: ...
+
+
+def test_a_function_is_registered_and_left_as_it_is() -> None:
+    assert raftsched.handler("a-name.of_1")(one) is one
+    assert raftsched.handler("mail")(Mail.send) is Mail.send
+    assert handlers.registered["a-name.of_1"] is one
+    assert handlers.reference(Mail.send) == f"{__name__}:Mail.send"
+
+
+def test_the_same_function_may_register_again_and_another_may_not() -> None:
+    raftsched.handler("mine")(one)
+    raftsched.handler("mine")(one)
+    with pytest.raises(ValueError, match=r"one has this name already; give .*two another one"):
+        raftsched.handler("mine")(two)
+    assert handlers.registered["mine"] is one
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "a/b", "é", "x" * 129])
+def test_names(name: str) -> None:
+    with pytest.raises(ValueError, match="1 to 128 characters"):
+        raftsched.handler(name)
+
+
+def test_what_other_processes_could_not_find() -> None:
+    def inner() -> None: ...
+
+    for function in (inner, lambda: None):
+        with pytest.raises(ValueError, match="at the top of a module"):
+            raftsched.handler("a")(function)
+    assert "a" not in handlers.registered

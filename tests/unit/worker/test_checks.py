@@ -1,0 +1,270 @@
+"""Asked by the leader a worker looks, in a few threads, and says what it found if that is news."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.checking import Check, encode
+from raftsched.core.limits import ERROR_MAX
+from raftsched.core.model import Condition, ConditionKind
+from raftsched.errors import NoLeader
+from raftsched.worker import checks as module
+from raftsched.worker import looking
+from raftsched.worker.checks import THREADS, Checks
+from tests.support.memory_view import MemoryView, World
+
+
+class Bed:
+    """A worker's Checks, with the tables of a small world and nobody to report to but the test."""
+
+    def __init__(self, limit_ms: int = 60_000) -> None:
+        self.world = World()
+        self.reports: asyncio.Queue[c.ReportConditions] = asyncio.Queue()
+        self.fail: Exception | None = None
+        self.checks = Checks(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms)
+        self.checks.start()
+        self.moved = asyncio.Event()  # a thread came back
+        back = self.checks._back
+
+        def on_back(*args: Any) -> None:
+            back(*args)
+            self.moved.set()
+
+        self.checks._back = on_back  # type: ignore[method-assign]
+
+    @contextmanager
+    def read(self) -> Iterator[MemoryView]:
+        yield self.world.view
+
+    def submit(self, commands: Sequence[bytes]) -> None:
+        if self.fail is not None:
+            raise self.fail
+        (command,) = [c.decode(raw) for raw in commands]
+        assert isinstance(command, c.ReportConditions)
+        self.reports.put_nowait(command)
+
+    def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None:
+        assert kind == "check"
+        self.tell = handler
+
+    def instance(self, *targets: object) -> bytes:
+        conditions = tuple(Condition(ConditionKind.PATH, str(target)) for target in targets)
+        return self.world.run_now(self.world.create(conditions=conditions))
+
+    def ask(self, key: bytes, target: object) -> None:
+        until = self.world.instance(key).checks_end_at_ms or 0
+        self.tell("n1", encode(Check(key, until, (Condition(ConditionKind.PATH, str(target)),))))
+
+    async def report(self) -> c.ReportConditions:
+        async with asyncio.timeout(30):
+            return await self.reports.get()
+
+    async def idle(self) -> None:
+        async with asyncio.timeout(30):
+            while self.checks._looking:
+                self.moved.clear()
+                await self.moved.wait()
+
+
+def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: int) -> None:
+    async def main() -> None:
+        bed = Bed(**options)
+        try:
+            await scene(bed)
+        finally:
+            bed.checks.stop()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A file system that does not answer until the event is set."""
+    answers = threading.Event()
+    monkeypatch.setattr(looking.Look, "_exists", lambda look, path: answers.wait())
+    yield answers
+    answers.set()
+
+
+def test_what_is_there_is_met(tmp_path: Path) -> None:
+    async def scene(bed: Bed) -> None:
+        key = bed.instance(tmp_path)
+        bed.ask(key, tmp_path)
+        report = await bed.report()
+        assert report == c.ReportConditions(key, bed.world.instance(key).checks_end_at_ms or 0, "n2", True)
+        bed.world.session()
+        bed.world.ok(report)
+        assert not bed.world.instance(key).checking
+
+    play(scene)
+
+
+def test_what_is_no_news_is_not_reported(tmp_path: Path) -> None:
+    async def scene(bed: Bed) -> None:
+        missing = tmp_path / "no"
+        key = bed.instance(missing)
+        bed.ask(key, missing)
+        report = await bed.report()
+        assert (report.met, report.detail) == (False, f"No file matches {missing}.")
+        bed.world.ok(report)
+        await bed.idle()
+        bed.ask(key, missing)
+        await bed.idle()
+        assert bed.reports.empty()
+        missing.touch()
+        bed.ask(key, missing)
+        assert (await bed.report()).met
+
+    play(scene)
+
+
+def test_asked_twice_it_looks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    answers = threading.Event()
+
+    def exists(look: looking.Look, path: str) -> bool:
+        looks.append(path)
+        return answers.wait()
+
+    monkeypatch.setattr(looking.Look, "_exists", exists)
+
+    async def scene(bed: Bed) -> None:
+        key = bed.instance(tmp_path)
+        bed.ask(key, tmp_path)
+        bed.ask(key, tmp_path)
+        answers.set()
+        await bed.report()
+        await bed.idle()
+        assert bed.reports.empty()
+
+    play(scene)
+    assert looks == [str(tmp_path)]
+
+
+def test_the_time_of_a_look_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[asyncio.TimerHandle] = []
+
+    async def scene(bed: Bed) -> None:
+        loop = bed.checks._loop
+        call_later = loop.call_later
+
+        def limit(*args: Any) -> asyncio.TimerHandle:
+            limits.append(call_later(*args))
+            return limits[-1]
+
+        monkeypatch.setattr(
+            bed.checks, "_loop", SimpleNamespace(call_later=limit, call_soon_threadsafe=loop.call_soon_threadsafe)
+        )
+        bed.ask(bed.instance(tmp_path), tmp_path)
+        assert (await bed.report()).met
+        assert [handle.cancelled() for handle in limits] == [True]
+
+    play(scene)
+
+
+def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, hang: threading.Event) -> None:
+    async def scene(bed: Bed) -> None:
+        keys = [bed.instance(tmp_path) for _ in range(THREADS + 1)]
+        for key in keys[:THREADS]:
+            bed.ask(key, tmp_path)
+        for _ in range(THREADS):
+            report = await bed.report()
+            assert not report.met
+            assert report.detail == f"Looking for {tmp_path} on n2 took longer than 0.02s."
+        bed.ask(keys[-1], tmp_path)
+        assert "can look at nothing more, all of its looks hang" in ((await bed.report()).detail or "")
+        hang.set()
+        await bed.idle()
+        bed.checks._limit_s = 60
+        bed.ask(keys[-1], tmp_path)
+        assert (await bed.report()).met
+
+    play(scene, limit_ms=20)
+
+
+def test_more_than_there_are_threads_wait_their_turn(tmp_path: Path, hang: threading.Event) -> None:
+    async def scene(bed: Bed) -> None:
+        keys = [bed.instance(tmp_path) for _ in range(3 * THREADS)]
+        for key in keys:
+            bed.ask(key, tmp_path)
+        assert len(bed.checks._looking) == THREADS
+        hang.set()
+        assert {(await bed.report()).instance for _ in keys} == set(keys)
+
+    play(scene)
+
+
+def test_they_do_not_pile_up(tmp_path: Path, hang: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_MAX", 2)
+
+    async def scene(bed: Bed) -> None:
+        for key in [bed.instance(tmp_path) for _ in range(THREADS + 5)]:
+            bed.ask(key, tmp_path)
+        hang.set()
+        for _ in range(THREADS + 2):
+            await bed.report()
+        await bed.idle()
+        assert bed.reports.empty()
+
+    play(scene)
+
+
+def test_a_bug_in_a_look_is_said_and_frees_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(looking.Look, "_exists", lambda look, path: 1 // 0)
+
+    async def scene(bed: Bed) -> None:
+        bed.ask(bed.instance(tmp_path), tmp_path)
+        assert "failed on n2: integer division" in ((await bed.report()).detail or "")
+        await bed.idle()
+
+    play(scene)
+    assert "a look at conditions failed" in caplog.text
+
+
+def test_malformed_checks_and_a_cluster_that_takes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(bed: Bed) -> None:
+        bed.tell("n1", b"\xc1")
+        key = bed.instance(tmp_path)
+        bed.fail = NoLeader()
+        bed.ask(key, tmp_path)
+        await bed.idle()
+        bed.fail = None
+        bed.ask(key, tmp_path)
+        assert (await bed.report()).met
+
+    play(scene)
+    assert "malformed check from n1" in caplog.text
+
+
+def test_a_stopped_node_says_nothing(tmp_path: Path, hang: threading.Event) -> None:
+    async def scene(bed: Bed) -> None:
+        bed.ask(bed.instance(tmp_path), tmp_path)
+        bed.checks.stop()
+        hang.set()
+        await bed.idle()
+        bed.ask(bed.instance(tmp_path), tmp_path)
+        await bed.idle()
+        assert bed.reports.empty()
+
+    play(scene)
+
+
+def test_a_detail_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking.Look, "missing", lambda self: "x" * 2 * ERROR_MAX)
+
+    async def scene(bed: Bed) -> None:
+        bed.ask(bed.instance(tmp_path), tmp_path)
+        assert len((await bed.report()).detail or "") == ERROR_MAX
+
+    play(scene)

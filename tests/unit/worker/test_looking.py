@@ -1,0 +1,185 @@
+"""One look at conditions: paths of this machine, answers of a server."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from raftsched.core.model import Condition, ConditionKind
+from raftsched.worker import looking
+from raftsched.worker.looking import GivenUp, Look
+
+
+def path(target: object) -> str | None:
+    return Look([Condition(ConditionKind.PATH, str(target))], 5).missing()
+
+
+def get(url: str, status: int = 0) -> str | None:
+    return Look([Condition(ConditionKind.HTTP, url, status=status)], 5).missing()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for name in ("in/a.csv", "in/.b.tsv", "in/deep/er/c.json", "odd/x[1].txt", "two words/ü.txt"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "in/nowhere.lnk").symlink_to(tmp_path / "not there")
+    (tmp_path / "in/there.lnk").symlink_to(tmp_path / "in/a.csv")
+    return tmp_path
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        "there",
+        [
+            "in/a.csv",
+            "in/*.csv",
+            "*/?.csv",
+            "in/[a-c].csv",
+            "in/.*.tsv",
+            "in/*/*/c.json",
+            "in",
+            "in/",
+            "in//a.csv",
+            "in/there.*",
+            "odd/x[[]1].txt",
+            "two words/*.txt",
+            "../*/in/a.csv",
+        ],
+    )
+    def test_there(self, files: Path, there: str) -> None:
+        assert path(f"{files}/{there}") is None
+
+    @pytest.mark.parametrize(
+        "not_there",
+        ["in/b.csv", "in/*.tsv", "in/A.csv", "in/*.json", "no/*.csv", "in/a.csv/*", "in/nowhere.*", "in/nowhere.lnk"],
+    )
+    def test_not_there(self, files: Path, not_there: str) -> None:
+        pattern = f"{files}/{not_there}"
+        assert path(pattern) == f"No file matches {pattern}."
+
+    def test_the_root(self) -> None:
+        assert path("/") is None
+        assert path("/*") is None
+
+    def test_what_cannot_be_read_is_said(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(base: str) -> None:
+            raise PermissionError(13, "Permission denied", base)
+
+        monkeypatch.setattr(looking, "os", SimpleNamespace(scandir=refuse, path=os.path))
+        found = path(f"{files}/in/*.csv")
+        assert found == f"No file matches {files}/in/*.csv, but {files}/in (Permission denied) cannot be read."
+
+    def test_a_name_that_is_too_long_is_no_file(self, files: Path) -> None:
+        found = path(f"{files}/{'x' * 300}")
+        assert found is not None
+        assert "File name too long" in found
+
+    def test_so_many_files_are_too_many(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(looking, "ENTRIES_MAX", 3)
+        assert "use a narrower one" in (path(f"{files}/in/*.none") or "")
+
+    def test_a_look_that_nobody_waits_for_ends(self, files: Path) -> None:
+        look = Look([Condition(ConditionKind.PATH, f"{files}/in/*.csv")], 5)
+        look.give_up()
+        with pytest.raises(GivenUp):
+            look.missing()
+
+    def test_all_have_to_be_there(self, files: Path) -> None:
+        conditions = [Condition(ConditionKind.PATH, f"{files}/in/{name}") for name in ("a.csv", "b.csv", "c.csv")]
+        assert Look(conditions, 5).missing() == f"No file matches {files}/in/b.csv."
+
+    def test_jobs_are_seen_elsewhere(self) -> None:
+        assert Look([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5).missing() is None
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, self.headers["Host"]))  # type: ignore[attr-defined]
+        self.send_response(int(self.path.split("?")[0].rpartition("/")[2] or 200))
+        self.send_header("Location", "http://127.0.0.1:9/")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[http.server.ThreadingHTTPServer]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as serving:
+        serving.seen = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
+        thread.start()
+        yield serving
+        serving.shutdown()
+        thread.join()
+
+
+class TestServers:
+    def test_any_good_answer_will_do(self, server: http.server.ThreadingHTTPServer) -> None:
+        base = f"http://127.0.0.1:{server.server_port}"
+        for code in (200, 204, 299):
+            assert get(f"{base}/{code}?a=b&c") is None
+        assert server.seen[0] == ("/200?a=b&c", f"127.0.0.1:{server.server_port}")  # type: ignore[attr-defined]
+        assert get(base) is None
+        assert get(f"{base}/302") == f"GET {base}/302 answered 302; 200 to 299 is wanted."
+        assert get(f"{base}/503") == f"GET {base}/503 answered 503; 200 to 299 is wanted."
+
+    def test_unless_one_is_wanted(self, server: http.server.ThreadingHTTPServer) -> None:
+        base = f"http://127.0.0.1:{server.server_port}"
+        assert get(f"{base}/404", 404) is None
+        assert get(f"{base}/200", 404) == f"GET {base}/200 answered 200; 404 is wanted."
+
+    def test_nobody_listens(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        assert get(f"http://127.0.0.1:{port}/") == f"GET http://127.0.0.1:{port}/ failed: Connection refused."
+
+    def test_no_such_host(self) -> None:
+        assert (get("http://no-such-host.invalid/") or "").startswith("GET http://no-such-host.invalid/ failed: ")
+
+    def test_what_is_no_http(self) -> None:
+        def answer() -> None:
+            with listening.accept()[0] as peer:
+                peer.recv(1024)
+                peer.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            thread = threading.Thread(target=answer)
+            thread.start()
+            found = get(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            thread.join()
+        assert "failed" in (found or "")
+
+    def test_giving_up_shuts_a_connection_that_is_silent(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            look = Look([Condition(ConditionKind.HTTP, f"http://127.0.0.1:{listening.getsockname()[1]}/")], 600)
+            ended: list[type] = []
+
+            def run() -> None:
+                try:
+                    look.missing()
+                except GivenUp as error:
+                    ended.append(type(error))
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            with listening.accept()[0] as peer:
+                assert peer.recv(1024).startswith(b"GET / HTTP/1.1\r\n")
+                look.give_up()
+                thread.join()
+        assert ended == [GivenUp]
+
+    def test_no_proxy_stands_between(
+        self, server: http.server.ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(os.environ, "http_proxy", "http://127.0.0.1:9")
+        assert get(f"http://127.0.0.1:{server.server_port}/200") is None

@@ -1,0 +1,110 @@
+"""What a run is told about itself, whatever its handler is, and what of its handler the runner gets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
+from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.wire import Exec, Http, Limits, Python, Task
+
+NOMINAL_MS = 1_893_456_000_250  # 2030-01-01T00:00:00.250Z
+INSTANCE = Instance(
+    job_id=77,
+    nominal_at_ms=NOMINAL_MS,
+    request=0,
+    state=InstanceState.LAUNCHED,
+    job_revision=1,
+    priority=5,
+    created_at_ms=0,
+    modified_at_ms=0,
+    ready_at_ms=0,
+)
+ABOUT = {
+    "RAFTSCHED_JOB_ID": job_text(77),
+    "RAFTSCHED_JOB_NAME": "report",
+    "RAFTSCHED_INSTANCE_ID": instance_text(INSTANCE.key),
+    "RAFTSCHED_ATTEMPT": "3",
+    "RAFTSCHED_FENCING_TOKEN": "4711",
+    "RAFTSCHED_SCHEDULED_AT": "2030-01-01T00:00:00.250Z",
+    "RAFTSCHED_NODE_ID": "n2",
+}
+
+
+def task(handler: dict[str, Any], params: dict[str, Any] | None = None) -> Task:
+    body = {"handler": handler, **({"params": params} if params is not None else {})}
+    policy = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), timeout_ms=1_234)
+    job = Job(
+        id=77,
+        namespace="default",
+        name="report",
+        revision=1,
+        state=JobState.SCHEDULED,
+        policy=policy,
+        body=json.dumps(body).encode(),
+        created_at_ms=0,
+        modified_at_ms=0,
+        anchor_at_ms=0,
+    )
+    attempt = Attempt(number=3, node="n2", session=5, token=4711, assigned_at_ms=0)
+    spec = spec_of(job, INSTANCE, attempt, {"greet": "jobs.mail:greet"})
+    assert (spec.token, spec.session, spec.timeout_ms) == (4711, 5, 1_234)
+    return spec.task
+
+
+def test_commands_and_functions_find_it_in_their_environment() -> None:
+    for handler, kind in (({"exec": ["a"]}, Exec), ({"shell": "a"}, Exec), ({"python": "a:b"}, Python)):
+        found = task({**handler, "env": {"A": "b", "RAFTSCHED_FENCING_TOKEN": "9999"}, "cwd": "/x"}, {"p": 1})
+        assert isinstance(found, Exec | Python)
+        assert isinstance(found, kind)
+        params = {"RAFTSCHED_PARAMS": '{"p": 1}'} if kind is Exec else {}
+        assert found.env == {"A": "b", **ABOUT, **params}, "what the cluster says wins"
+        assert (found.cwd, found.limits) == ("/x", None)
+
+
+def test_requests_carry_it_in_headers() -> None:
+    found = task({"http": {"url": "http://a/", "headers": {"X": "y", "Raftsched-Attempt": "1"}}})
+    assert isinstance(found, Http)
+    assert found.headers == {
+        "X": "y",
+        "Raftsched-Job-Id": job_text(77),
+        "Raftsched-Job-Name": "report",
+        "Raftsched-Instance-Id": instance_text(INSTANCE.key),
+        "Raftsched-Attempt": "3",
+        "Raftsched-Fencing-Token": "4711",
+        "Raftsched-Scheduled-At": "2030-01-01T00:00:00.250Z",
+        "Raftsched-Node-Id": "n2",
+    }
+
+
+def test_limits_in_numbers() -> None:
+    given = {"memory": "512MiB", "cpu": "1m30s", "open_files": 1024}
+    for handler in ({"exec": ["a"]}, {"shell": "a"}, {"python": "a:b"}):
+        found = task({**handler, "limits": given})
+        assert isinstance(found, Exec | Python)
+        assert found.limits == Limits(512 * 2**20, 90, 1024)
+    found = task({"exec": ["a"], "limits": {"cpu": "1s"}})
+    assert isinstance(found, Exec)
+    assert found.limits == Limits(None, 1, None)
+
+
+@pytest.mark.parametrize("limits", [{"memory": "much"}, {"cpu": "long"}, {"open_files": "many"}])
+def test_limits_that_cannot_be_read_fail_the_run(limits: dict[str, Any]) -> None:
+    with pytest.raises(BadJob, match=r"this node cannot read the (job's handler|handler's limits)"):
+        task({"exec": ["a"], "limits": limits})
+
+
+def test_a_call_is_the_function_that_has_the_name_on_this_node() -> None:
+    found = task({"call": "greet", "env": {"A": "b"}}, {"name": "ana"})
+    assert isinstance(found, Python)
+    assert (found.function, json.loads(found.params), found.env) == (
+        "jobs.mail:greet",
+        {"name": "ana"},
+        {"A": "b", **ABOUT},
+    )
+    with pytest.raises(BadJob, match='no handler "gone" any more'):
+        task({"call": "gone"})
