@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
+from raftsched.api.answers import JobStateShown, RunMade
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import encode_params
 from raftsched.api.keys import Named, done_before, named
-from raftsched.api.problems import FieldError, Problem
+from raftsched.api.openapi_types import JOB
+from raftsched.api.operation import BODIES, WRITES, Reply, operation
+from raftsched.api.problems import FieldError, Problem, from_rejected
 from raftsched.api.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.requests import (
     READ,
     Query,
+    catch_up,
     check_type,
     fresh_enough,
     if_match,
@@ -22,41 +28,75 @@ from raftsched.api.requests import (
     read_body,
 )
 from raftsched.api.rows import requested_job
-from raftsched.api.schema import ExpireIn, RunIn, StateIn
+from raftsched.api.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.targets import target_job
-from raftsched.core.commands import Accepted, RunNow, SetJobState, encode
+from raftsched.api.triggers_in import time_of
+from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import JobState
 
 BODY_MAX = 4_096  # bytes, of what takes a word or two
+SKIP_TRIES = 5
+SKIP_WAIT_S = 0.5
 
 
-class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """An empty object."""
+_CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
 
-
-_nothing = msgspec.json.Decoder(_Nothing)
+_nothing = msgspec.json.Decoder(Nothing)
 _expire = msgspec.json.Decoder(ExpireIn)
 _run = msgspec.json.Decoder(RunIn)
+_skip = msgspec.json.Decoder(SkipNextIn)
 _state = msgspec.json.Decoder(StateIn)
 
 
+@operation(
+    "Pause a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=Nothing,
+    body_required=False,
+    codes=_CHANGES,
+)
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
     await read_nothing(request)
     return await _set(ctx, request, JobState.SUSPENDED)
 
 
+@operation(
+    "Resume a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=Nothing,
+    body_required=False,
+    codes=_CHANGES,
+)
 async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
     return await _set(ctx, request, JobState.SCHEDULED)
 
 
+@operation(
+    "Expire a job: it never runs again",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=ExpireIn,
+    body_required=False,
+    codes=_CHANGES,
+)
 async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
     given = strict.read(await optional_json(request, BODY_MAX), ExpireIn, _expire, "invalid-body")
     return await _set(ctx, request, JobState.EXPIRED, kill=given.kill)
 
 
+@operation(
+    "Run a job now",
+    {202: Reply(RunMade, "An instance was made.", ("Location",))},
+    headers=("Idempotency-Key",),
+    body=RunIn,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+)
 async def run(ctx: ApiContext, request: web.Request) -> web.Response:
     """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
     raw = await optional_json(request, ctx.settings().body_max_bytes)
@@ -82,9 +122,45 @@ async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) ->
     return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
 
 
+@operation(
+    "Leave out the next time of a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=SkipNextIn,
+    body_required=False,
+    codes=(*_CHANGES, "not-next"),
+)
+async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The next time is left out; with `at` only that one, so that a repeat leaves out no other."""
+    given = strict.read(await optional_json(request, BODY_MAX), SkipNextIn, _skip, "invalid-body")
+    Query(request)
+    errors: list[FieldError] = []
+    at_ms = time_of(given.at, "/at", errors)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    for _ in range(SKIP_TRIES):
+        job = await target_job(ctx, request)
+        revision = if_match(request)
+        if revision is not None and revision != job.revision:
+            raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
+        nominal_ms = job.nominal_at_ms if at_ms is None else at_ms
+        if nominal_ms is not None:
+            answer = (await ctx.propose((encode(SkipNext(job.id, nominal_ms)),), ctx.propose_timeout_s))[0]
+            if isinstance(answer, Accepted):
+                return reply_job(ctx, job_of(answer))
+            if answer.code != "not-next" or at_ms is not None:
+                raise from_rejected(answer)
+        elif job.state is not JobState.SCHEDULED or not job.policy.trigger.needs_calendar:
+            why = "a run of it is active" if job.active else f"it is {job.state.name}"
+            raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")
+        await catch_up(ctx)  # the leader is about to say when a calendar job is due
+        await ctx.wait_applied(ctx.status().applied_index + 1, SKIP_WAIT_S)
+    raise Problem("illegal-transition", "The next time of the job is not known yet; try again.")
+
+
 async def read_nothing(request: web.Request) -> None:
     """A body is not needed; an empty object is welcome."""
-    strict.read(await optional_json(request, BODY_MAX), _Nothing, _nothing, "invalid-body")
+    strict.read(await optional_json(request, BODY_MAX), Nothing, _nothing, "invalid-body")
 
 
 async def _set(ctx: ApiContext, request: web.Request, state: JobState, *, kill: bool = False) -> web.Response:
@@ -97,6 +173,7 @@ async def _set(ctx: ApiContext, request: web.Request, state: JobState, *, kill: 
 # ---------------------------------------------------------------- as a state
 
 
+@operation("Read the state of a job", {200: Reply(JobStateShown, "Its state.", ("ETag",))}, query=READ)
 async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
@@ -104,6 +181,13 @@ async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_value({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
 
 
+@operation(
+    "Set the state of a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=StateIn | Literal["SCHEDULED", "SUSPENDED"],
+    codes=_CHANGES,
+)
 async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
     check_type(request)
@@ -116,6 +200,12 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _set(ctx, request, JobState[given.state])
 
 
+@operation(
+    "Expire a job: it never runs again",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    codes=_CHANGES,
+)
 async def delete_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
     return await _set(ctx, request, JobState.EXPIRED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,12 +11,16 @@ from aiohttp import web
 
 from raftsched.api.batch import BODY_MAX
 from raftsched.api.context import ApiContext
+from raftsched.api.documents import DOCUMENTS, Documents
 from raftsched.api.metrics import ApiMetrics, RequestCounts
-from raftsched.api.output import CLIENT, STOPPING
+from raftsched.api.operation import OPERATIONS, Operation
+from raftsched.api.operators_metrics import OperatorsMetrics
+from raftsched.api.output_source import CLIENT
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
-from raftsched.api.requests import HostCheck
+from raftsched.api.requests import HostCheck, check_operation
 from raftsched.api.routes import ROUTES, Handler
+from raftsched.api.streams import STREAMS, Streams
 from raftsched.errors import RaftschedError
 
 log = logging.getLogger(__name__)
@@ -30,14 +33,17 @@ _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def build_app(ctx: ApiContext) -> web.Application:
     """server.ApiServer serves it."""
     app = web.Application(client_max_size=BODY_MAX)
-    metrics = ApiMetrics(ctx.status)
+    metrics = ApiMetrics(ctx.status, ctx.meta)
     ctx.registry.register(metrics)
+    ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
+    app[DOCUMENTS] = Documents(ROUTES, ctx.version)
     check = HostCheck(ctx.hosts)
     expect = _expectation(ctx)
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
-        endpoint = _guarded(ctx, check, route.handler, metrics.route(route.method, route.path))
+        said = OPERATIONS.get(route.handler)
+        endpoint = _guarded(ctx, check, route.handler, metrics.route(route.method, route.path), said)
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)
         if route.method == "GET":
@@ -56,8 +62,8 @@ def build_app(ctx: ApiContext) -> web.Application:
 
 
 async def _client(app: web.Application) -> AsyncIterator[None]:
-    """The HTTP client that fetches output from other nodes, and the word that ends what follows output."""
-    app[STOPPING] = asyncio.Event()
+    """The HTTP client that fetches output from other nodes, and the streams that it serves."""
+    app[STREAMS] = Streams()
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=60.0)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
         app[CLIENT] = session
@@ -65,10 +71,13 @@ async def _client(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _stop(app: web.Application) -> None:
-    app[STOPPING].set()
+    app[STREAMS].stopping.set()
 
 
-def _guarded(ctx: ApiContext, check: HostCheck, handler: Handler, counts: RequestCounts) -> _Endpoint:
+def _guarded(
+    ctx: ApiContext, check: HostCheck, handler: Handler, counts: RequestCounts, said: Operation | None = None
+) -> _Endpoint:
+    """`said`: None when it is no operation that there is."""
     monotonic = ctx.clock.monotonic
 
     async def endpoint(request: web.Request) -> web.StreamResponse:
@@ -79,6 +88,8 @@ def _guarded(ctx: ApiContext, check: HostCheck, handler: Handler, counts: Reques
             check(headers.get("Host"), headers.get("Origin"))
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
+            if said is not None:
+                check_operation(request, said)
             response = await handler(ctx, request)
         except RaftschedError as error:
             response = answer(error)

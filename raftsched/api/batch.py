@@ -17,9 +17,12 @@ from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import content_of, create_command, read_job, refused
 from raftsched.api.jobs_out import next_fire_at_ms
+from raftsched.api.keys import Named, done_before, named, part
+from raftsched.api.openapi_types import BATCH
+from raftsched.api.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.replies import reply
-from raftsched.api.requests import Query, check_type, read_body, refuse_headers
+from raftsched.api.requests import Query, check_type, read_body
 from raftsched.api.schema import JobIn
 from raftsched.core.commands import Accepted, Answer
 from raftsched.core.ids import job_text
@@ -40,21 +43,29 @@ _pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
 
+@operation(
+    "Create up to 10,000 jobs",
+    {200: Reply(BATCH, "A result for each job, in their order.")},
+    body=list[JobIn],
+    media=(JSON, *sorted(_LINES)),
+    headers=("Idempotency-Key",),
+    codes=(*JOB_BODIES, *WRITES, "idempotency-mismatch"),
+)
 async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """A JSON list of jobs, or one job in each line. With an Idempotency-Key the same batch may be sent again: what was
+    made is answered as it is now, what was refused is tried again."""
     check_type(request, _TYPES)
     Query(request)
-    refuse_headers(
-        request,
-        ("Idempotency-Key", "If-Match", "If-None-Match"),
-        "not supported on batches yet; give the jobs names: the same batch again then makes no job twice",
-    )
     lines = request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
     raw = await read_body(request, BODY_MAX)
+    name = named(request, "batch", raw)
     given = _decode(raw, lines)
     if len(given) > BATCH_MAX:
         raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")
     results: list[bytes] = [b""] * len(given)
-    proposals = await _propose(ctx, given, results)
+    if name.key:
+        await _answer_again(ctx, name, results)
+    proposals = await _propose(ctx, given, name, results)
     await _gather(ctx, proposals, results)
     return reply(b'{"items":[' + b",".join(results) + b"]}")
 
@@ -95,14 +106,35 @@ class _Proposal:
         self.task = asyncio.ensure_future(ctx.propose(self.commands, ctx.propose_timeout_s))
 
 
-async def _propose(ctx: ApiContext, given: Sequence[JobIn | bytes], results: list[bytes]) -> list[_Proposal]:
-    """Starts the proposals; what is refused here has its result afterwards."""
+async def _answer_again(ctx: ApiContext, name: Named, results: list[bytes]) -> None:
+    """The results of what this node knows to be made under the request's name. Raises idempotency-mismatch, when they
+    are those of another batch, before anything is done."""
+    for place in range(len(results)):
+        try:
+            accepted = done_before(ctx, part(name, place))
+        except RaftschedError as error:
+            if error.code == "idempotency-mismatch":
+                raise
+            results[place] = _failure(error)
+        else:
+            if accepted is not None:
+                _render(ctx, [place], [accepted], results)
+        if place % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+
+
+async def _propose(
+    ctx: ApiContext, given: Sequence[JobIn | bytes], name: Named, results: list[bytes]
+) -> list[_Proposal]:
+    """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
     settings, now_ms = ctx.settings(), ctx.now_ms()
     proposals: list[_Proposal] = []
     current = _Proposal()
     for place, job in enumerate(given):
+        if results[place]:
+            continue
         try:
-            command = _command(job, settings, now_ms)
+            command = _command(job, settings, now_ms, part(name, place))
         except Problem as problem:
             results[place] = _failure(problem)
         else:
@@ -121,14 +153,14 @@ async def _propose(ctx: ApiContext, given: Sequence[JobIn | bytes], results: lis
     return proposals
 
 
-def _command(job: JobIn | bytes, settings: Settings, now_ms: int) -> bytes:
+def _command(job: JobIn | bytes, settings: Settings, now_ms: int, name: Named) -> bytes:
     if isinstance(job, bytes):
-        return create_command(read_job(job, settings, now_ms))
+        return create_command(read_job(job, settings, now_ms), key=name.key, digest=name.digest)
     errors: list[FieldError] = []
     content = content_of(job, settings, now_ms, errors)
     if errors:
         raise refused(errors)
-    return create_command(content)
+    return create_command(content, key=name.key, digest=name.digest)
 
 
 async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""GET /v1/cluster: who leads, and how every node is doing as far as this one can see."""
+"""GET /v1/cluster: who leads, how every node is doing, who asks to be let in, as far as this node can see."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
-from raftsched.api.output import CLIENT, HOP
+from raftsched.api.operation import operation
+from raftsched.api.output_source import CLIENT, HOP
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough
-from raftsched.api.rows import newest_session
+from raftsched.api.rows import newest_session, node_rule
 from raftsched.core.model import Session
 from raftsched.core.tables import ReadView, Table, after, u64
+from raftsched.raft import MemberStatus
 
 _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 
 
 class NodeOut(msgspec.Struct):
     """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
-    agree with the leader's own."""
+    agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done."""
 
     id: str
     role: str
+    voter: bool
+    raft: str | None
     http: str | None
     alive: bool
     applied_index: int | None
@@ -33,6 +37,18 @@ class NodeOut(msgspec.Struct):
     slots: int
     version: str | None
     session_open: bool
+    drained: bool = False
+
+
+class WaitingOut(msgspec.Struct):
+    """A node that asks to be let in. `why`: "new", or "other-disk" for one that has not the disk of the member of its
+    name."""
+
+    id: str
+    raft: str
+    http: str
+    store: str
+    why: str
 
 
 class ClusterOut(msgspec.Struct):
@@ -41,56 +57,84 @@ class ClusterOut(msgspec.Struct):
     term: int
     formed: bool
     cluster_id: str | None
+    waits_for: str | None
     nodes: list[NodeOut]
+    waiting: list[WaitingOut]
+    paused: bool = False
 
 
+@operation("Read the state of the cluster", {200: ClusterOut}, query=READ)
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
+    return reply_value(await seen(ctx, request))
+
+
+async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
+    """What this node knows, and what the leader knows of the others."""
     status = ctx.status()
+    out = _own_view(ctx, status)
+    if status.leader is None or status.leader == status.node_id or HOP in request.headers:
+        return out
+    known = await _leaders_view(ctx, request, next((n.http for n in out.nodes if n.id == status.leader), None))
+    if known is not None:
+        own = next(n for n in out.nodes if n.id == status.node_id)
+        out.nodes = [own if n.id == own.id else n for n in known.nodes]
+        if all(n.id != own.id for n in out.nodes):
+            out.nodes.append(own)
+        out.waiting = known.waiting
+    return out
+
+
+def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
+    members = {m.node: m for m in ctx.members.list()}
     peers = {peer.node_id: peer for peer in ctx.peers()}
     with ctx.read() as view:
         cluster = meta(view)
-        names = sorted({m.node for m in cluster.members} | set(peers) | {status.node_id})
-        nodes = [_node(ctx, view, status, name, peers.get(name)) for name in names]
-    if status.leader is not None and status.leader != status.node_id and HOP not in request.headers:
-        address = next((n.http for n in nodes if n.id == status.leader), None)
-        known = await _leaders_view(ctx, request, address)
-        nodes = [n if n.id == status.node_id else known.get(n.id, n) for n in nodes]
-    return reply_value(
-        ClusterOut(
-            node=status.node_id,
-            leader=status.leader,
-            term=status.term,
-            formed=status.formed,
-            cluster_id=cluster.cluster_id.hex() or None,
-            nodes=nodes,
-        )
+        names = sorted(members.keys() | {status.node_id})
+        nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
+    return ClusterOut(
+        node=status.node_id,
+        leader=status.leader,
+        term=status.term,
+        formed=status.formed,
+        cluster_id=cluster.cluster_id.hex() or None,
+        waits_for=status.waits_for,
+        nodes=nodes,
+        waiting=[
+            WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), "other-disk" if k.node in members else "new")
+            for k in sorted(ctx.members.knocks(), key=lambda k: k.node)
+        ],
+        paused=cluster.paused,
     )
 
 
-async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | None) -> dict[str, NodeOut]:
-    """How far the other nodes are, which only the leader knows; empty when it does not answer at once."""
+async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | None) -> ClusterOut | None:
+    """How far the other nodes are, and who knocks, as the leader knows; None when it does not answer at once."""
     if address is None:
-        return {}
+        return None
     try:
         async with request.app[CLIENT].get(
             f"http://{address}/v1/cluster", headers={HOP: ctx.node_id}, timeout=_LEADER_WAIT, allow_redirects=False
         ) as answer:
-            seen = msgspec.json.decode(await answer.read(), type=ClusterOut)
+            return msgspec.json.decode(await answer.read(), type=ClusterOut)
     except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
-        return {}
-    return {node.id: node for node in seen.nodes}
+        return None
 
 
-def _node(ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, peer: Peer | None) -> NodeOut:
-    session = newest_session(view, name)
+def _node(
+    ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, member: MemberStatus | None, peer: Peer | None
+) -> NodeOut:
+    session, rule = newest_session(view, name), node_rule(view, name)
     own = name == status.node_id
     applied = status.applied_index if own else None
+    voter = status.formed and member is not None and member.voter
     if peer is not None and status.role == "leader":
-        applied = peer.match_index
+        applied = peer.match_index or (None if voter else 0)  # a new leader has not heard of everybody yet
     return NodeOut(
         id=name,
         role=_role(status, name),
+        voter=voter,
+        raft=member.raft if member else None,
         http=(session.http if session else None) or (peer.http if peer else None),
         alive=own or (peer is not None and peer.connected),
         applied_index=applied,
@@ -98,9 +142,10 @@ def _node(ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, pee
         lag=None if applied is None else max(0, status.commit_index - applied),
         clock_offset_ms=0.0 if own else (peer.clock_offset_ms if peer else None),
         running=_running(view, session.id) if session else 0,
-        slots=session.slots if session else 0,
+        slots=rule.slots or (session.slots if session else 0),
         version=_version(ctx, session, own),
         session_open=session is not None and session.open,
+        drained=rule.drained,
     )
 
 

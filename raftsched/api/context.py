@@ -17,6 +17,7 @@ from raftsched.core.model import Meta, Settings
 from raftsched.core.tables import ReadView, Table
 
 if TYPE_CHECKING:
+    from raftsched.raft import Change, Knock, MemberStatus
     from raftsched.worker.output import OutputStore
 
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
@@ -44,20 +45,35 @@ class ClusterStatus:
     commit_index: int
     applied_index: int
     formed: bool
+    waits_for: str | None = None  # what a node without a leader waits for, and what its operator should do
+
+
+@dataclass(slots=True)
+class MembersPort:
+    """The cluster's members, to be seen and changed; see raft.facade.Raft, whose methods these are. `change` and
+    `transfer` raise NoLeader, UnknownOutcome and RaftschedError with codes of their own."""
+
+    list: Callable[[], Sequence[MemberStatus]]
+    knocks: Callable[[], Sequence[Knock]]
+    change: Callable[[Change, str, bytes | None, float], Awaitable[None]]  # what, whom, its disk, timeout in seconds
+    transfer: Callable[[str | None, float], Awaitable[str]]  # to whom, timeout in seconds; the new leader
 
 
 @dataclass(slots=True)
 class ApiContext:
     """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
-    UnknownOutcome or Overloaded. `wait_applied(index, timeout_s)` is True as soon as this node has applied the index,
+    UnknownOutcome or Overloaded. After `barrier(timeout_s)` this node has applied all that was committed before; it
+    raises NoLeader or Overloaded. `wait_applied(index, timeout_s)` is True as soon as this node has applied the index,
     False when the time is over."""
 
     node_id: str
     clock: Clock
     read: Callable[[], AbstractContextManager[ReadView]]
     propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]]
+    barrier: Callable[[float], Awaitable[None]]
     status: Callable[[], ClusterStatus]
     peers: Callable[[], Sequence[Peer]]  # the other members, as this node sees them
+    members: MembersPort
     output: OutputStore
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]
@@ -71,6 +87,10 @@ class ApiContext:
     def now_ms(self) -> int:
         return self.clock.wall_ms()
 
+    def meta(self) -> Meta:
+        with self.read() as view:
+            return meta(view)
+
     def settings(self) -> Settings:
         now = self.clock.monotonic()
         if self._settings is None or now - self._settings_at > SETTINGS_FRESH_S:
@@ -78,6 +98,10 @@ class ApiContext:
                 self._settings = meta(view).settings
             self._settings_at = now
         return self._settings
+
+    def forget_settings(self) -> None:
+        """They were changed here."""
+        self._settings = None
 
 
 def meta(view: ReadView) -> Meta:

@@ -6,18 +6,24 @@ import re
 from urllib.parse import urlsplit
 
 from raftsched.api.problems import FieldError, pointer
-from raftsched.api.schema import HandlerIn, HttpIn
+from raftsched.api.schema import HandlerIn, HttpIn, LimitsIn
+from raftsched.api.triggers_in import duration_of
+from raftsched.handlers import wrong_in_name
+from raftsched.quantities import parse_size
+
+MEMORY_MIN = 4 * 2**20  # bytes: with less hardly any program starts
+MEMORY_MAX = 2**50
 
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _OURS = "raftsched-"  # tells the receiver which run this is
-_ONE_OF = "exactly one of exec, shell, python, http"
+_ONE_OF = "exactly one of exec, shell, python, http, call"
 _URL_MAX = 2048
 
 
 def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
-    """What a node must announce to run it: "exec", "shell", "python" or "http"."""
+    """What a node must announce to run it: "exec", "shell", "python", "http" or "call:name"."""
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"exec": ["./report.sh"]}}'))
         return ""
@@ -31,8 +37,7 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
     if given.http is not None:
         kinds.append("http")
     if given.call is not None:
-        errors.append(FieldError(f"{at}/call", f"is not supported yet; give {_ONE_OF}"))
-        return ""
+        kinds.append("call")
     if len(kinds) != 1:
         detail = f"has {' and '.join(kinds)}; give {_ONE_OF}" if kinds else f"says nothing to run; give {_ONE_OF}"
         errors.append(FieldError(at, detail))
@@ -54,9 +59,13 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
             )
     elif given.http is not None:
         _http(given.http, f"{at}/http", errors)
-    if given.env or given.cwd is not None:
+    elif given.call is not None:
+        wrong = wrong_in_name(given.call)
+        if wrong is not None:
+            errors.append(FieldError(f"{at}/call", f"is no handler by name; {wrong}"))
+    if given.env or given.cwd is not None or given.limits is not None:
         _surroundings(given, kind, errors, at)
-    return kind
+    return kind if given.call is None else f"call:{given.call}"
 
 
 def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
@@ -68,7 +77,7 @@ def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
 
 
 def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
-    wrong = _wrong_in_url(given.url)
+    wrong = wrong_in_url(given.url)
     if wrong is not None:
         errors.append(FieldError(f"{at}/url", wrong))
     for name, value in given.headers.items():
@@ -84,7 +93,7 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
             )
 
 
-def _wrong_in_url(text: str) -> str | None:
+def wrong_in_url(text: str) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if len(text) > _URL_MAX:
         return f"has {len(text)} characters; at most {_URL_MAX} are allowed"
@@ -108,7 +117,7 @@ def _wrong_in_url(text: str) -> str | None:
 
 def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str) -> None:
     if kind == "http":
-        for field in ("env", "cwd"):
+        for field in ("env", "cwd", "limits"):
             if getattr(given, field):
                 errors.append(FieldError(f"{at}/{field}", "has no meaning with http; leave it out"))
         return
@@ -121,6 +130,25 @@ def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str
         if not given.cwd.startswith("/"):
             errors.append(FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere'))
         _no_nul(given.cwd, f"{at}/cwd", errors)
+    if given.limits is not None:
+        _limits(given.limits, f"{at}/limits", errors)
+
+
+def _limits(given: LimitsIn, at: str, errors: list[FieldError]) -> None:
+    if given.memory is not None:
+        try:
+            size = parse_size(given.memory)
+        except ValueError as error:
+            errors.append(FieldError(f"{at}/memory", str(error)))
+        else:
+            if not MEMORY_MIN <= size <= MEMORY_MAX:
+                errors.append(
+                    FieldError(f"{at}/memory", f"must lie between {MEMORY_MIN >> 20}MiB and {MEMORY_MAX >> 40}TiB")
+                )
+    if given.cpu is not None:
+        cpu_ms = duration_of(given.cpu, f"{at}/cpu", errors)
+        if cpu_ms is not None and (cpu_ms < 1_000 or cpu_ms % 1_000):
+            errors.append(FieldError(f"{at}/cpu", "is counted in whole seconds, at least one; write 1s, 90s or 5m"))
 
 
 def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:

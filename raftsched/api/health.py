@@ -5,21 +5,29 @@ from __future__ import annotations
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from raftsched.api.answers import Alive, NotReady, Ready
 from raftsched.api.context import ApiContext
+from raftsched.api.operation import TEXT, Reply, operation
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import Query
 
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
 
 
+@operation("Does this node live", {200: Alive})
 async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 as long as the process answers."""
     Query(request)
     return reply_value({"alive": True})
 
 
+@operation(
+    "Is this node ready for requests",
+    {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
+)
 async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
-    """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind."""
+    """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
+    `waits_for` says what for, and what its operator should do."""
     Query(request)
     status = ctx.status()
     checks = {
@@ -28,10 +36,14 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
         "caught_up": status.commit_index - status.applied_index <= LAG_MAX,
     }
     ready = all(checks.values())
-    headers = None if ready else {"Retry-After": "1"}
-    return reply_value({"ready": ready, "checks": checks}, 200 if ready else 503, headers)
+    if ready:
+        return reply_value({"ready": True, "checks": checks})
+    behind = f"{status.commit_index - status.applied_index} entries are committed and not applied here yet."
+    waits_for = status.waits_for or (behind if status.formed else "Nothing of the cluster's log has come yet.")
+    return reply_value({"ready": False, "checks": checks, "waits_for": waits_for}, 503, {"Retry-After": "1"})
 
 
+@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)})
 async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     return web.Response(body=generate_latest(ctx.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -10,13 +10,16 @@ from raftsched.api.actions import read_nothing
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import TIME_MAX_MS
 from raftsched.api.instances_out import instance_json
+from raftsched.api.keys import done_before, named
+from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.replies import propose_one, reply, reply_page
 from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough, instance_key_of
-from raftsched.api.rows import get_job, get_named, instances_of, page, requested_instance, requested_job
+from raftsched.api.rows import get_job, instances_of, page, referred_job, requested_instance, requested_job
+from raftsched.api.schema import InstanceOut, Nothing
+from raftsched.api.states import INSTANCE_STATES
 from raftsched.core.apply.tx import decode_instance
 from raftsched.core.commands import Kill, Rerun, encode
-from raftsched.core.ids import parse_job
 from raftsched.core.model import Instance, InstanceState, Job
 from raftsched.core.tables import ReadView, Table, u64
 
@@ -25,6 +28,7 @@ _STATES = tuple(state.name for state in InstanceState)
 _FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
 
 
+@operation("Read an instance", {200: InstanceOut}, query=READ)
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     key = instance_key_of(request)
@@ -33,6 +37,12 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply(instance_json(row))
 
 
+@operation(
+    "List the instances of a job",
+    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    query=_FILTERS,
+    schemas={"state": INSTANCE_STATES},
+)
 async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     query = Query(request, *_FILTERS)
     await fresh_enough(ctx, query)
@@ -40,6 +50,13 @@ async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
         return _list(view, request, query, requested_job(view, request))
 
 
+@operation(
+    "List instances",
+    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    query=("job", "namespace", *_FILTERS),
+    schemas={"state": INSTANCE_STATES},
+    codes=("not-found",),
+)
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """?job takes an id, or with ?namespace a name."""
     query = Query(request, "job", "namespace", *_FILTERS)
@@ -49,20 +66,10 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     with ctx.read() as view:
         if name is None:
             return _list(view, request, query, None)
-        job = _job(view, name, query.text("namespace"))
+        job = referred_job(view, name, query.text("namespace"))
         if job is None:
             raise Problem("not-found", f'There is no job "{name[:128]}"; give an id, or a name with ?namespace=.')
         return _list(view, request, query, job)
-
-
-def _job(view: ReadView, text: str, namespace: str | None) -> Job | None:
-    job_id = parse_job(text)
-    job = None if job_id is None else get_job(view, job_id)
-    if job is not None and namespace is not None and job.namespace != namespace:
-        job = None
-    if job is None and namespace is not None and len(namespace) <= 64 and len(text) <= 128:
-        job = get_named(view, namespace, text)
-    return job
 
 
 class _Filter:
@@ -120,21 +127,45 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
     return reply_page(request, [instance_json(row) for row in found], listing, filters, last)
 
 
+@operation(
+    "End an instance",
+    {202: InstanceOut},
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "illegal-transition"),
+)
 async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
     """Asks what runs to end; ends at once what has not started."""
     Query(request)
     await read_nothing(request)
-    return await _change(ctx, encode(Kill(instance_key_of(request))))
+    key = instance_key_of(request)
+    return await _change(ctx, encode(Kill(key)), key)
 
 
+@operation(
+    "Run an instance again",
+    {202: InstanceOut},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+)
 async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
-    """One more attempt of what is at its end."""
+    """One more attempt of what is at its end. With an Idempotency-Key it may be sent again (keys.py)."""
     Query(request)
     await read_nothing(request)
-    return await _change(ctx, encode(Rerun(instance_key_of(request))))
+    key = instance_key_of(request)
+    name = named(request, "rerun", key)
+    if done_before(ctx, name) is None:
+        return await _change(ctx, encode(Rerun(key, name.key, name.digest)), key)
+    with ctx.read() as view:
+        return reply(instance_json(requested_instance(view, key)), 202)
 
 
-async def _change(ctx: ApiContext, command: bytes) -> web.Response:
+async def _change(ctx: ApiContext, command: bytes, key: bytes) -> web.Response:
     accepted = await propose_one(ctx, command)
-    assert accepted.row is not None, "apply answers these commands with the row"
-    return reply(instance_json(accepted.row), 202)
+    row = accepted.row
+    if row is None:  # done before, under the same key
+        with ctx.read() as view:
+            row = requested_instance(view, key)
+    return reply(instance_json(row), 202)

@@ -7,7 +7,7 @@ import msgspec
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.schema import AttemptOut, InstanceOut, OutputOut
 from raftsched.core.ids import instance_key, instance_text, job_text
-from raftsched.core.model import Attempt, Instance
+from raftsched.core.model import ASKED_FOR, Attempt, Instance
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,7 +57,7 @@ def instance_json(row: Instance) -> bytes:
             job_id=job_text(row.job_id),
             state=row.state.name,
             scheduled_at=format_time(row.nominal_at_ms),
-            manual=row.request != 0,
+            manual=row.steps[0].detail in ASKED_FOR,
             priority=row.priority,
             node=last.node if last else None,
             token=last.token if last else None,

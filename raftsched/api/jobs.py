@@ -1,4 +1,4 @@
-"""/v1/jobs and /v1/namespaces/{ns}/jobs/{name}: create, read, replace, patch, delete, list."""
+"""/v1/jobs and /v1/namespaces/{ns}/jobs/{name}: create, read, replace, patch, delete."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from raftsched.api.jobs_in import (
     read_job,
     read_plain,
 )
-from raftsched.api.jobs_out import etag, job_json
+from raftsched.api.jobs_out import etag
 from raftsched.api.keys import done_before, named
+from raftsched.api.merging import merge
+from raftsched.api.openapi_types import JOB, JOB_PATCH
+from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
-from raftsched.api.replies import job_of, propose_one, reply_job, reply_page
+from raftsched.api.replies import job_of, propose_one, reply_job
 from raftsched.api.requests import (
     PATCH_TYPES,
     READ,
     Query,
-    bad_parameter,
     catch_up,
-    check_namespace,
     check_type,
     create_only,
     fresh_enough,
@@ -38,13 +39,11 @@ from raftsched.api.requests import (
     read_body,
     refuse_headers,
 )
-from raftsched.api.rows import following, get_named, page, requested_job
+from raftsched.api.rows import get_named, requested_job
 from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.targets import target_job
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
-from raftsched.core.model import Job, JobState
-from raftsched.core.tables import ReadView, Table, after, name_key
+from raftsched.core.model import Job
 
 PATCH_TRIES = 5  # when nobody said which revision to change
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
@@ -55,9 +54,18 @@ _NESTED = {
     "placement": frozenset(PlacementIn.__struct_encode_fields__),
     "retention": frozenset(RetentionIn.__struct_encode_fields__),
 }
-_STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
 
 
+@operation(
+    "Create a job",
+    {
+        201: Reply(JOB, "Made, and on the disks of a majority.", ("ETag", "Location")),
+        200: Reply(JOB, "It is there.", ("ETag",)),
+    },
+    headers=("Idempotency-Key", "If-None-Match"),
+    body=JobIn,
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found"),
+)
 async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
     job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
@@ -80,6 +88,12 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_job(ctx, job_of(accepted))
 
 
+@operation(
+    "Read a job",
+    {200: Reply(JOB, "The job.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
+    query=READ,
+    headers=("If-None-Match",),
+)
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
@@ -89,6 +103,13 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_job(ctx, job)
 
 
+@operation(
+    "Replace a job's content",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JobIn,
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+)
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """By id: the whole new content."""
     raw = await _edit_body(ctx, request)
@@ -99,6 +120,13 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _edit(ctx, job, content, if_match(request), content.name or job.name)
 
 
+@operation(
+    "Create or replace a job by name",
+    {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JobIn,
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+)
 async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
     raw = await _edit_body(ctx, request)
@@ -110,7 +138,7 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     content = read_job(
         raw, ctx.settings(), ctx.now_ms(), kept=None if job is None else job.policy.trigger, tolerant=True
     )
-    _identify(content, namespace, name)
+    identify(content, namespace, name)
     if job is not None:
         not_create_only(request)
     if "If-Match" in request.headers:
@@ -124,6 +152,14 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_job(ctx, job_of(accepted))
 
 
+@operation(
+    "Change a part of a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JOB_PATCH,
+    media=(JSON, MERGE_PATCH),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+)
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396 on the job as given. Without If-Match, a change in between means to merge again."""
     check_type(request, PATCH_TYPES)
@@ -161,7 +197,7 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     given["name"] = job.name
     whole = {key: given.pop(key, None) for key in _WHOLE}
     whole.update({key: change[key] for key in _WHOLE if key in change})
-    merged = _merge(given, {k: v for k, v in change.items() if k not in _WHOLE})
+    merged = merge(given, {k: v for k, v in change.items() if k not in _WHOLE})
     content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), job.policy.trigger)
     _stays(content, job)
     return content
@@ -181,19 +217,12 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield at + pointer(key[:128]), detail
 
 
-def _merge(target: Any, change: Any) -> Any:
-    """RFC 7396, section 2."""
-    if not isinstance(change, dict):
-        return change
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in change.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merge(merged.get(key), value)
-    return merged
-
-
+@operation(
+    "Delete a job",
+    {204: None},
+    headers=("If-Match", "If-None-Match"),
+    codes=(*WRITES, "exists", "stale-revision"),
+)
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     job = await target_job(ctx, request)
@@ -224,7 +253,7 @@ def _stays(content: Content, job: Job) -> None:
         raise Problem("invalid-job", errors=errors)
 
 
-def _identify(content: Content, namespace: str, name: str) -> None:
+def identify(content: Content, namespace: str, name: str) -> None:
     """The address names the job; the body may repeat it."""
     errors = []
     if content.namespace is not None and content.namespace != namespace:
@@ -238,120 +267,3 @@ def _identify(content: Content, namespace: str, name: str) -> None:
     if errors:
         raise Problem("invalid-job", errors=errors)
     content.namespace, content.name = namespace, name
-
-
-# ---------------------------------------------------------------- list
-
-
-class _Head(msgspec.Struct, array_like=True):
-    """The first fields of core.model.Job: enough to pass over most rows without decoding them whole."""
-
-    id: int
-    namespace: str
-    name: str | None
-    revision: int
-    state: JobState
-
-
-class _Tags(msgspec.Struct):
-    """What filters look at in the body."""
-
-    owner: str | None = None
-    labels: dict[str, str] = {}
-
-
-_head = msgspec.msgpack.Decoder(_Head).decode
-_tags = msgspec.json.Decoder(_Tags).decode
-
-
-class _Filter:
-    def __init__(self, query: Query) -> None:
-        self.namespace = query.text("namespace")
-        self.name = query.text("name")
-        self.prefix = query.text("name_prefix")
-        self.owner = query.text("owner")
-        check_namespace(self.namespace)
-        states = query.text("state")
-        self.states = None
-        if states is not None:
-            self.states = states.split(",")
-            if any(state not in _STATES for state in self.states):
-                raise bad_parameter("state", f"must be one or more of {', '.join(_STATES)}, separated by commas")
-        label = query.text("label")
-        self.label = None
-        if label is not None:
-            key, equals, value = label.partition("=")
-            if not key or not equals:
-                raise bad_parameter("label", "must be key=value")
-            self.label = (key, value)
-        if self.name is not None and self.prefix is not None:
-            raise bad_parameter("name", "and name_prefix exclude each other")
-
-    def __call__(self, raw: bytes) -> Job | None:
-        head = _head(raw)
-        if head.state is JobState.DELETED:
-            return None
-        if self.namespace is not None and head.namespace != self.namespace:
-            return None
-        if self.states is not None and head.state.name not in self.states:
-            return None
-        if self.name is not None and head.name != self.name:
-            return None
-        if self.prefix is not None and not (head.name or "").startswith(self.prefix):
-            return None
-        job = decode_job(raw)
-        if self.owner is not None or self.label is not None:
-            try:
-                tags = _tags(job.body)
-            except ValueError:  # not what this API writes
-                return None
-            if self.owner is not None and tags.owner != self.owner:
-                return None
-            if self.label is not None and tags.labels.get(self.label[0]) != self.label[1]:
-                return None
-        return job
-
-
-async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
-    """In the order of their ids, which is that of their creation; within a namespace by name when a name or prefix is
-    asked for. A page may be short, even empty, while `next` says that there is more to look through."""
-    query = Query(
-        request,
-        "namespace",
-        "name",
-        "name_prefix",
-        "owner",
-        "state",
-        "label",
-        "order",
-        "limit",
-        "cursor",
-        *READ,
-    )
-    await fresh_enough(ctx, query)
-    keep = _Filter(query)
-    reverse = query.choice("order", "asc", "desc") == "desc"
-    filters = query.filters()
-    last = query.cursor("jobs")
-    now_ms = ctx.now_ms()
-    with ctx.read() as view:
-        table, low, high = _range(keep)
-        if last is not None:
-            low, high = (low, last) if reverse else (max(low, following(last)), high)
-        rows = view.scan(table, low, high, reverse=reverse)
-        jobs, last = page(rows, query.limit(), lambda _, value: _take(view, table, value, keep))
-    return reply_page(request, [job_json(job, now_ms) for job in jobs], "jobs", filters, last)
-
-
-def _take(view: ReadView, table: Table, value: bytes, keep: _Filter) -> Job | None:
-    """The value of a NAMES row is the key of a JOBS row."""
-    raw = value if table is Table.JOBS else view.get(Table.JOBS, value)
-    return None if raw is None else keep(raw)
-
-
-def _range(keep: _Filter) -> tuple[Table, bytes, bytes | None]:
-    name = keep.name if keep.name is not None else keep.prefix
-    if keep.namespace is None or name is None or len(keep.namespace) > 64 or len(name) > 128:
-        return Table.JOBS, b"", None
-    low = name_key(keep.namespace, name)
-    return Table.NAMES, low, following(low) if keep.name is not None else after(low)

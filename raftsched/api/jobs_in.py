@@ -13,18 +13,21 @@ from typing import Any
 import msgspec
 
 from raftsched.api import strict
+from raftsched.api.conditions_in import conditions_of
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
-from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.retry_in import retry_of
+from raftsched.api.schema import OWNER_MAX, READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.commands import CreateJob, encode
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.model import (
+    HOUR_MS,
     MINUTE_MS,
     Delivery,
     Misfire,
     MisfirePolicy,
-    Outcome,
     Overlap,
     Policy,
     Retention,
@@ -32,13 +35,9 @@ from raftsched.core.model import (
     Settings,
     Trigger,
 )
+from raftsched.core.selection import DEFAULT_NAMESPACE
 
-DEFAULT_NAMESPACE = "default"
 DEFAULT_QUEUE = "default"
-LABELS_MAX = 32
-LABEL_KEY_MAX = 128
-LABEL_VALUE_MAX = 256
-OWNER_MAX = 128
 
 # "." and ".." would be lost on the way: addresses are normalised by clients (RFC 3986, section 5.2.4)
 _name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
@@ -49,12 +48,13 @@ _NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not
 _OVERLAP = {v.name.lower(): v for v in Overlap}
 _MISFIRE = {v.name.lower(): v for v in MisfirePolicy}
 _DELIVERY = {v.name.lower(): v for v in Delivery}
-_OUTCOME = {v.name.lower(): v for v in Outcome}
 _RETRY = Retry()
 _MISFIRE_DEFAULT = Misfire()
 _RETENTION = Retention()
 _TIMEOUT_MS = 5 * MINUTE_MS
 _TIMEOUT_TEXT = format_duration(_TIMEOUT_MS)
+_CONDITIONS_TIMEOUT_MS = HOUR_MS
+_CONDITIONS_TIMEOUT_TEXT = format_duration(_CONDITIONS_TIMEOUT_MS)
 _RETRY_IN, _MISFIRE_IN, _RETENTION_IN, _PLACEMENT_IN = RetryIn(), MisfireIn(), RetentionIn(), PlacementIn()
 
 _json = msgspec.json.Encoder(order="deterministic").encode
@@ -169,10 +169,8 @@ def content_of(
         _labels(given.labels, "/labels", errors)
     if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
         errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
-    if given.max_concurrency is not None and given.max_concurrency != 1:
-        errors.append(FieldError("/max_concurrency", "is not supported yet; give 1 or leave it out"))
-    if given.conditions or given.conditions_timeout is not None or given.notify is not None:
-        _not_yet(given, errors)
+    if given.notify is not None:
+        errors.append(FieldError("/notify", "is not supported yet; leave it out"))
     if given.params:
         encode_params(given.params, settings, errors)
     suspended = given.suspended
@@ -193,15 +191,18 @@ def _leave_out_defaults(given: JobIn) -> None:
         given.timeout = None
     if given.delivery == "at_least_once":
         given.delivery = None
-    given.max_concurrency = None
     if given.overlap == "forbid":
         given.overlap = None
+    if given.max_concurrency == 1 and given.overlap != "allow":
+        given.max_concurrency = None
     if given.retry is not None and given.retry == _RETRY_IN:
         given.retry = None
     if given.misfire is not None and given.misfire == _MISFIRE_IN:
         given.misfire = None
     if given.retention is not None and given.retention == _RETENTION_IN:
         given.retention = None
+    if given.conditions_timeout == _CONDITIONS_TIMEOUT_TEXT:
+        given.conditions_timeout = None
     if given.placement is not None:
         if given.placement.on == "one":
             given.placement.on = None
@@ -220,6 +221,7 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         given.queue, queue = None, DEFAULT_QUEUE
     elif not _name(queue):
         errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
+    overlap = Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap]
     return Policy(
         trigger=trigger,
         priority=given.priority,
@@ -228,13 +230,23 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         delivery=Delivery.AT_LEAST_ONCE if given.delivery is None else _DELIVERY[given.delivery],
         max_lost=given.max_lost,
         suspend_after=given.suspend_after,
-        retry=_RETRY if given.retry is None else _retry(given.retry, errors),
-        overlap=Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap],
+        retry=_RETRY if given.retry is None else retry_of(given.retry, errors),
+        overlap=overlap,
         misfire=_MISFIRE_DEFAULT if given.misfire is None else _misfire(given, errors),
+        max_concurrency=_max_concurrency(given.max_concurrency, overlap),
         handler_need=need,
         node_labels=() if given.placement is None else _placement(given.placement, errors),
+        conditions=conditions_of(given.conditions, errors) if given.conditions else (),
+        conditions_timeout_ms=_conditions_timeout(given.conditions_timeout, errors),
         retention=_RETENTION if given.retention is None else _retention(given.retention, errors),
     )
+
+
+def _max_concurrency(given: int | None, overlap: Overlap) -> int:
+    """As the policy has it: 0 where it says what the overlap policy says by itself."""
+    if given is None or (given == 1 and overlap is not Overlap.ALLOW):
+        return 0
+    return given
 
 
 def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
@@ -251,11 +263,11 @@ def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
     return timeout
 
 
-def _retry(given: RetryIn, errors: list[FieldError]) -> Retry:
-    delays = [duration_of(text, f"/retry/delays/{i}", errors) or 0 for i, text in enumerate(given.delays)]
-    if not given.on:
-        errors.append(FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out'))
-    return Retry(tuple(delays), tuple(sorted({_OUTCOME[on] for on in given.on})))
+def _conditions_timeout(text: str | None, errors: list[FieldError]) -> int:
+    timeout = duration_of(text, "/conditions_timeout", errors)
+    if timeout == 0:
+        errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h"))
+    return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
 def _misfire(given: JobIn, errors: list[FieldError]) -> Misfire:
@@ -285,12 +297,6 @@ def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
             errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
         if len(value) > LABEL_VALUE_MAX:
             errors.append(FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters"))
-
-
-def _not_yet(given: JobIn, errors: list[FieldError]) -> None:
-    for field in ("conditions", "conditions_timeout", "notify"):
-        if getattr(given, field) not in (None, []):
-            errors.append(FieldError(f"/{field}", "is not supported yet; leave it out"))
 
 
 def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:

@@ -31,7 +31,8 @@ def next_fire_at_ms(job: Job, now_ms: int) -> int | None:
     if not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
         return None
     try:
-        return schedule.next_nominal(trigger, now_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
+        after_ms = max(now_ms, job.skipped_until_ms or 0)
+        return schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
     except TriggerError:  # another node knew its zone when it was accepted
         return None
 
@@ -65,6 +66,10 @@ def job_json(job: Job, now_ms: int) -> bytes:
         return _as_it_is(head, job.body)
     if content.timeout is None:
         content.timeout = format_duration(job.policy.timeout_ms)
+    if content.conditions_timeout is None and job.policy.conditions:
+        content.conditions_timeout = format_duration(job.policy.conditions_timeout_ms)
+    if content.max_concurrency is None and content.overlap != "allow":
+        content.max_concurrency = 1
     return head[:-1] + b"," + _encode(content)[1:]
 
 

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from raftsched.api.context import ClusterStatus
+from raftsched.core.model import Meta
 
 _BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -31,8 +32,10 @@ class RequestCounts:
 
 
 class ApiMetrics(Collector):
-    def __init__(self, status: Callable[[], ClusterStatus]) -> None:
+    def __init__(self, status: Callable[[], ClusterStatus], state: Callable[[], Meta]) -> None:
+        """`state`: the counters of the replicated state, as this node has applied them."""
         self._status = status
+        self._state = state
         self._routes: dict[tuple[str, str], RequestCounts] = {}
 
     def route(self, method: str, path: str) -> RequestCounts:
@@ -62,6 +65,8 @@ class ApiMetrics(Collector):
             seconds.add_metric([method, path], buckets, counts.total_s)
         yield requests
         yield seconds
+        waiting = self._state().dead_letters
+        yield GaugeMetricFamily("raftsched_dead_letters", "Runs that failed for good and were not dealt with.", waiting)
         cluster = self._status()
         yield GaugeMetricFamily("raftsched_raft_term", "Current Raft term.", cluster.term)
         yield GaugeMetricFamily("raftsched_raft_commit_index", "Newest committed entry.", cluster.commit_index)

@@ -13,8 +13,8 @@ from aiohttp import StreamReader, web
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import decode_cursor
 from raftsched.api.durations import parse_time
+from raftsched.api.operation import Operation
 from raftsched.api.problems import ParameterError, Problem
-from raftsched.core.commands import Barrier, encode
 from raftsched.core.ids import parse_instance, parse_job
 
 PAGE_DEFAULT = 100
@@ -27,7 +27,6 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _ENCODINGS = frozenset({"identity", "gzip", "deflate"})
-_BARRIER = encode(Barrier())
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
 
 
@@ -236,6 +235,24 @@ def check_namespace(text: str | None) -> None:
 READ = tuple(sorted(_READ_PARAMETERS))
 
 
+def check_operation(request: web.Request, said: Operation) -> None:
+    """What an operation declares of its parameters and headers: nothing else is taken, and a condition that would be
+    ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
+    if request.query_string:
+        Query(request, *said.query)
+    headers = request.headers
+    if request.method in ("GET", "HEAD"):
+        return
+    for name in ("If-Match", "If-None-Match"):
+        if name in headers and name not in said.headers:
+            known = f"; known are {', '.join(said.headers)}" if said.headers else ""
+            raise Problem("invalid-parameter", f"{name} has no meaning here, leave it out{known}.")
+    if "If-Match" in headers:
+        if_match(request)
+    if "If-None-Match" in headers:
+        create_only(request)
+
+
 async def fresh_enough(ctx: ApiContext, query: Query) -> None:
     """?consistency=leader: what was committed before is applied here; ?min_index=N: this node has applied N."""
     if query.choice("consistency", "local", "leader") == "leader":
@@ -247,7 +264,7 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
 
 async def catch_up(ctx: ApiContext) -> None:
     """What was committed before is applied here afterwards."""
-    await ctx.propose((_BARRIER,), ctx.propose_timeout_s)
+    await ctx.barrier(ctx.propose_timeout_s)
 
 
 def job_id_of(request: web.Request) -> int:

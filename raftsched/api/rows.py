@@ -9,13 +9,14 @@ from aiohttp import web
 
 from raftsched.api.problems import Problem
 from raftsched.api.requests import job_id_of
-from raftsched.core.apply.tx import decode_instance, decode_job, decode_session
-from raftsched.core.ids import instance_key, instance_text
-from raftsched.core.model import Instance, Job, JobState, Session, TriggerKind
+from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule, decode_session
+from raftsched.core.ids import instance_key, instance_text, parse_job
+from raftsched.core.model import Instance, Job, JobState, NodeRule, Session, TriggerKind
 from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from_u64, name_key, u64
 
 T = TypeVar("T")
 
+_NO_RULE = NodeRule()
 SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and its cursor goes on
 
 
@@ -48,6 +49,17 @@ def requested_job(view: ReadView, request: web.Request) -> Job:
     return job
 
 
+def referred_job(view: ReadView, text: str, namespace: str | None) -> Job | None:
+    """The job that a filter names, by id or, with a namespace, by name."""
+    job_id = parse_job(text)
+    job = None if job_id is None else get_job(view, job_id)
+    if job is not None and namespace is not None and job.namespace != namespace:
+        job = None
+    if job is None and namespace is not None and len(namespace) <= 64 and len(text) <= 128:
+        job = get_named(view, namespace, text)
+    return job
+
+
 def get_instance(view: ReadView, key: bytes) -> Instance | None:
     raw = view.get(Table.INSTANCES, key)
     return None if raw is None else decode_instance(raw)
@@ -68,6 +80,12 @@ def get_session(view: ReadView, number: int) -> Session | None:
 def newest_session(view: ReadView, node: str) -> Session | None:
     raw = view.get(Table.NODES, node.encode())
     return None if raw is None else get_session(view, from_u64(raw))
+
+
+def node_rule(view: ReadView, node: str) -> NodeRule:
+    """What was said about a node; defaults: nothing."""
+    raw = view.get(Table.NODE_RULES, node.encode())
+    return _NO_RULE if raw is None else decode_node_rule(raw)
 
 
 def page(

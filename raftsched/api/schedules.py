@@ -7,8 +7,10 @@ from aiohttp import web
 
 from raftsched import schedule
 from raftsched.api import strict
+from raftsched.api.answers import Moments
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
+from raftsched.api.operation import BODIES, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
@@ -24,6 +26,7 @@ COUNT_MAX = 100
 _preview = msgspec.json.Decoder(PreviewIn)
 
 
+@operation("Preview a trigger", {200: Moments}, body=PreviewIn, codes=(*BODIES, "invalid-trigger"))
 async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
     check_type(request)
@@ -42,6 +45,7 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     return _reply(trigger, from_ms, given.count, anchor_ms, 0)
 
 
+@operation("Read when a job runs next", {200: Moments}, query=("count", *READ))
 async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nominal times, before jitter. None while the job is not scheduled."""
     query = Query(request, "count", *READ)
@@ -57,6 +61,7 @@ async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     from_ms = ctx.now_ms()
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
+    from_ms = max(from_ms, job.skipped_until_ms or 0)
     return _reply(trigger, from_ms, count, job.anchor_at_ms, job.id)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from typing import Any
 
@@ -76,8 +77,16 @@ class ApiServer:
         self._sweeper = asyncio.ensure_future(self._sweep())
 
     @classmethod
-    async def start(cls, ctx: ApiContext, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> ApiServer:
-        """Raises OSError when the address cannot be bound. Port 0: any free one."""
+    async def start(
+        cls,
+        ctx: ApiContext,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        sock: socket.socket | None = None,
+    ) -> ApiServer:
+        """Raises OSError when the address cannot be bound. Port 0: any free one. `sock`: already bound there."""
         app = build_app(ctx)
         runner = web.AppRunner(app, shutdown_timeout=STOP_S)
         await runner.setup()
@@ -97,7 +106,16 @@ class ApiServer:
                 return _Ordinary(manager, loop=loop, **options)
 
             door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), ordinary)
-            server = await loop.create_server(door, host, port, ssl=tls, backlog=_BACKLOG)
+            # In two steps: create_server that is cancelled when it listens already would leave the port taken.
+            if sock is None:
+                server = await loop.create_server(door, host, port, ssl=tls, backlog=_BACKLOG, start_serving=False)
+            else:
+                server = await loop.create_server(door, sock=sock, ssl=tls, backlog=_BACKLOG, start_serving=False)
+            try:
+                await server.start_serving()
+            except BaseException:
+                server.close()
+                raise
         except BaseException:
             await runner.cleanup()
             raise
@@ -107,6 +125,10 @@ class ApiServer:
     def port(self) -> int:
         number: int = self._server.sockets[0].getsockname()[1]
         return number
+
+    def accept(self) -> asyncio.Protocol:
+        """The server's side of one more connection, for who brings it without a socket (to the process's own code)."""
+        return self._door()
 
     async def stop(self) -> None:
         """New connections are refused, what is being answered gets its answer, then connections are closed."""

@@ -21,6 +21,7 @@ T = TypeVar("T")
 DEPTH_MAX = 64  # of nested objects and lists in a body
 
 HINTS_MAX = 3  # unknown fields of an object for which a similar one is looked for: that takes a while
+_EXACT_MAX = 2**53  # integers up to here are exact as floats
 _DIGITS_MAX = 1_000  # of a number
 HINTED_MAX = 32  # characters
 
@@ -203,10 +204,17 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
         case inspect.BoolType():
             return value if isinstance(value, bool) else _bad(value, says or "true or false", at, errors)
         case inspect.IntType(ge=low, le=high):
+            if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_MAX:
+                value = int(value)  # to JSON Schema, and to many who write JSON, 5.0 is an integer
             sound = isinstance(value, int) and not isinstance(value, bool)
             if sound and (low is None or value >= low) and (high is None or value <= high):
                 return value
             return _bad(value, says or "an integer", at, errors)
+        case inspect.FloatType(ge=low, le=high):
+            sound = isinstance(value, int | float) and not isinstance(value, bool)
+            if sound and (low is None or value >= low) and (high is None or value <= high):
+                return value
+            return _bad(value, says or "a number", at, errors)
     raise AssertionError(f"no rule for {info}")
 
 

@@ -20,7 +20,7 @@ _KINDS = {
     "manual": TriggerKind.MANUAL,
 }
 _RECURRING = ("every", "cron", "rrule")
-_BELONGS = {  # field -> the kinds that know it
+BELONGS = {  # field -> the kinds that know it
     "mode": ("every",),
     "dialect": ("cron",),
     "timezone": ("cron", "rrule"),
@@ -29,6 +29,7 @@ _BELONGS = {  # field -> the kinds that know it
     "ends_at": _RECURRING,
     "max_runs": _RECURRING,
 }
+KINDS_OF_TRIGGER = tuple(_KINDS)
 _ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
 _MANUAL = Trigger(kind=TriggerKind.MANUAL)
 
@@ -88,7 +89,7 @@ def _plain(given: TriggerIn) -> bool:
 def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Trigger:
     at = "/trigger"
     before = len(errors)
-    for field, kinds in _BELONGS.items():
+    for field, kinds in BELONGS.items():
         if getattr(given, field) is not None and kind not in kinds:
             errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
     if given.calendar is not None:

@@ -168,13 +168,13 @@ def test_a_page_ends_after_a_bounded_search_and_goes_on(tmp_path: Path) -> None:
         count = SCAN_MAX + 10
         for start in range(0, count, 1000):
             some = [
-                {**JOB, "owner": "ana" if i == count - 1 else "bob"} for i in range(start, min(start + 1000, count))
+                {**JOB, "queue": "q" if i == count - 1 else "default"} for i in range(start, min(start + 1000, count))
             ]
             assert (await call("POST", "/v1/jobs:batch", some))[0] == 200
-        _, page = await call("GET", "/v1/jobs?owner=ana")
+        _, page = await call("GET", "/v1/jobs?queue=q")
         assert page["items"] == []
-        _, page = await call("GET", f"/v1/jobs?owner=ana&cursor={page['next']}")
-        assert [item["owner"] for item in page["items"]] == ["ana"]
+        _, page = await call("GET", f"/v1/jobs?queue=q&cursor={page['next']}")
+        assert [item["queue"] for item in page["items"]] == ["q"]
         assert page["next"] is None
 
     run(tmp_path, test)

@@ -96,3 +96,37 @@ def test_a_part_whose_outcome_is_unknown_says_so(tmp_path: Path) -> None:
         assert [i["status"] for i in body["items"]] == [201] * 1000 + [504] * 1000 + [201] * 500
 
     run(tmp_path, test)
+
+
+def test_a_batch_that_names_itself_is_not_done_again(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        key = {"Idempotency-Key": "b1"}
+        given: list[Any] = [JOB, {"trigger": {"at": "2030-01-01T00:00:05Z"}, "handler": {"exec": ["true"]}}, {}, JOB]
+        _, first = await call("POST", "/v1/jobs:batch", given, key)
+        assert [i["status"] for i in first["items"]] == [201, 201, 422, 201]
+        call.cluster.clock.now_ms += 60_000
+        status, again = await call("POST", "/v1/jobs:batch", given, key)
+        assert (status, again) == (200, first)
+        assert len((await call("GET", "/v1/jobs"))[1]["items"]) == 3
+        status, problem = await call("POST", "/v1/jobs:batch", [JOB], key)
+        assert (status, problem["code"]) == (422, "idempotency-mismatch")
+        _, other = await call("POST", "/v1/jobs:batch", [JOB], {"Idempotency-Key": "b2"})
+        assert other["items"][0]["id"] not in [i.get("id") for i in first["items"]]
+        assert (await call("DELETE", f"/v1/jobs/{first['items'][0]['id']}"))[0] == 204
+        _, gone = await call("POST", "/v1/jobs:batch", given, key)
+        assert [i["status"] for i in gone["items"]] == [404, 201, 422, 201]
+
+    run(tmp_path, test)
+
+
+def test_a_batch_that_found_a_job_there_says_so_again(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        key = {"Idempotency-Key": "b1"}
+        given = [JOB, {**JOB, "name": "B"}, {**JOB, "name": "c"}]
+        _, first = await call("POST", "/v1/jobs:batch", given[:1] + given[2:], {"Idempotency-Key": "other"})
+        _, made = await call("POST", "/v1/jobs:batch", given, key)
+        assert [i["status"] for i in made["items"]] == [201, 422, 200]
+        assert made["items"][2]["id"] == first["items"][1]["id"]
+        assert (await call("POST", "/v1/jobs:batch", given, key))[1] == made
+
+    run(tmp_path, test)

@@ -27,7 +27,12 @@ def test_create_answers_after_commit_with_all_of_the_job(tmp_path: Path) -> None
         assert {k: job[k] for k in given} == given
         assert job["timeout"] == "5m"
         assert job["overlap"] == "forbid"
-        assert job["retry"] == {"delays": [], "on": ["failed", "timed_out"]}
+        assert job["retry"] == {
+            "delays": [],
+            "exponential": None,
+            "jitter_percent": 0,
+            "on": ["failed", "timed_out"],
+        }
         assert await call("GET", f"/v1/jobs/{job['id']}") == (200, job)
         assert await call("GET", "/v1/namespaces/billing/jobs/report") == (200, job)
 

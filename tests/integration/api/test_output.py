@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
+from raftsched.raft.membership import removed
 from raftsched.worker import spool
 from raftsched.worker.output import Record
 from tests.support.local_api import Client, LocalCluster, serving
@@ -139,5 +142,35 @@ def test_output_that_cannot_be_had(tmp_path: Path) -> None:
         cluster.open_session("n1", "127.0.0.1:1")
         status, problem = await second("GET", f"{path}/output")
         assert (status, problem["code"]) == (503, "output-unavailable")
+
+    between(tmp_path, test)
+
+
+def test_output_of_a_member_that_was_removed_is_gone(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster = first.cluster
+        path, token = await start(first)
+        end(cluster, token, FRAMES)
+        catching_up = tuple(msgspec.structs.replace(m, voter=m.node != "n1") for m in cluster.members)
+        cluster.configure(catching_up)
+        assert await second("GET", f"{path}/output") == (200, TEXT), "a member all the same"
+        cluster.configure(removed(cluster.members, "n1"))
+        status, problem = await second("GET", f"{path}/output")
+        assert (status, problem["code"]) == (410, "output-gone")
+        assert "n1" in problem["detail"]
+
+    between(tmp_path, test)
+
+
+def test_output_on_a_disk_that_was_replaced_is_gone(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster = first.cluster
+        path, token = await start(first)
+        end(cluster, token, FRAMES)
+        fresh = first.context.output = second.context.output  # n1 has an empty disk
+        fresh.append([Record(token + 1, cluster.clock.now_ms, spool.pack(spool.STDOUT, b"another run's\n"))])
+        for call in (first, second):
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (410, "output-gone")
 
     between(tmp_path, test)

@@ -71,6 +71,7 @@ def test_a_row_that_cannot_be_shown_whole_does_not_hide_the_others(tmp_path: Pat
         _, odd = await call("POST", "/v1/jobs", JOB)
         _, other = await call("POST", "/v1/jobs", JOB)
         call.cluster.apply(EditJob(parse_job(odd["id"]) or 0, stored(call, odd).policy, body))
+        call.checked = False  # the API would not have written such a row
         status, page = await call("GET", "/v1/jobs")
         assert (status, [item["id"] for item in page["items"]]) == (200, [odd["id"], other["id"]])
         assert page["items"][1] == other
@@ -90,5 +91,15 @@ def test_a_zone_that_this_node_does_not_know_hides_nothing(tmp_path: Path) -> No
         call.cluster.apply(EditJob(row.id, policy, row.body))
         status, page = await call("GET", "/v1/jobs")
         assert (status, page["items"][0]["next_fire_at"]) == (200, None)
+
+    run(tmp_path, test)
+
+
+def test_a_call_goes_where_its_name_is_known(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        given = {**JOB, "handler": {"call": "send-invoice", "env": {"A": "b"}}}
+        status, job = await call("POST", "/v1/jobs", given)
+        assert (status, job["handler"]) == (201, given["handler"])
+        assert stored(call, job).policy.handler_need == "call:send-invoice"
 
     run(tmp_path, test)

@@ -143,9 +143,9 @@ def test_an_existing_job_is_not_edited_by_who_wants_to_create(tmp_path: Path) ->
     ("path", "header", "says"),
     [
         ("/v1/jobs", "If-Match", "If-None-Match"),
-        ("/v1/jobs:batch", "If-Match", "batch"),
-        ("/v1/jobs:batch", "If-None-Match", "batch"),
-        ("/v1/jobs:batch", "Idempotency-Key", "not supported on batches yet"),
+        ("/v1/jobs:batch", "If-Match", "Idempotency-Key"),
+        ("/v1/jobs:batch", "If-None-Match", "Idempotency-Key"),
+        ("/v1/cluster/pause", "If-Match", "no meaning here"),
     ],
 )
 def test_conditions_that_would_be_ignored_are_refused(tmp_path: Path, path: str, header: str, says: str) -> None:

@@ -25,7 +25,8 @@ def http(**fields: Any) -> dict[str, Any]:
 
 
 REFUSED: list[tuple[Any, str, str]] = [  # body, pointer, something that the message says
-    (job(max_concurrency=2), "/max_concurrency", "not supported yet"),
+    (job(max_concurrency=10_001), "/max_concurrency", "to 10,000"),
+    (job(max_concurrency=1.5), "/max_concurrency", "integer"),
     (job(max_concurrency=0), "/max_concurrency", "from 1"),
     (http(headers={"Host": "b"}), "/handler/http/headers/Host", "leave it out"),
     (http(headers={"content-length": "5"}), "/handler/http/headers/content-length", "leave it out"),

@@ -1,0 +1,65 @@
+"""POST /v1/namespaces/{ns}/jobs/{name}/compare: what a PUT of the same body would change. Nothing is done."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.jobs import identify
+from raftsched.api.jobs_in import parse_name, parse_namespace, read_job
+from raftsched.api.operation import JOB_BODIES, operation
+from raftsched.api.replies import reply_value
+from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.rows import get_named
+from raftsched.api.schema import JobIn
+from raftsched.core.model import JobState
+
+_PAUSED = (JobState.NEW, JobState.SUSPENDED)
+
+
+class ComparisonOut(msgspec.Struct):
+    """Jobs as they are given, without defaults."""
+
+    result: Literal["created", "changed", "unchanged"]
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+
+
+@operation(
+    "Compare a job with what it would become",
+    {200: ComparisonOut},
+    query=READ,
+    body=JobIn,
+    codes=JOB_BODIES,
+)
+async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The body is checked as that of a PUT to the job is. A job that is paused would stay so."""
+    check_type(request)
+    await fresh_enough(ctx, Query(request, *READ))
+    raw = await read_body(request, ctx.settings().body_max_bytes)
+    namespace, name = request.match_info["ns"], request.match_info["name"]
+    with ctx.read() as view:
+        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+    kept = None if job is None else job.policy.trigger
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=kept, tolerant=True)
+    identify(content, namespace, name)
+    if job is None:
+        return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
+    paused = job.state in _PAUSED
+    suspended = paused or (content.suspended and job.state is JobState.SCHEDULED)
+    same = (job.policy, job.body, paused) == (content.policy, content.body, suspended)
+    return reply_value(
+        ComparisonOut(
+            "unchanged" if same else "changed",
+            _given(namespace, name, paused, job.body),
+            _given(namespace, name, suspended, content.body),
+        )
+    )
+
+
+def _given(namespace: str, name: str, suspended: bool, body: bytes) -> dict[str, Any]:
+    state = {"suspended": True} if suspended else {}
+    return {"namespace": namespace, "name": name, **state, **msgspec.json.decode(body)}

@@ -1,0 +1,102 @@
+"""What an endpoint says about itself: declared beside its handler, read by `openapi`.
+
+The address and the method come from the route table, the long description from the handler's docstring, the status of
+each problem from `raftsched.errors`. What is left to say is said by the decorator `operation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+
+JSON = "application/json"
+TEXT = "text/plain"
+MERGE_PATCH = "application/merge-patch+json"
+
+ALWAYS = ("invalid-parameter", "invalid-request", "forbidden-host", "expectation-failed")
+READS = ("no-leader", "behind", "overloaded")  # of what takes `consistency` and `min_index`
+WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome", "disk-full")
+BODIES = ("invalid-json", "invalid-body", "too-large", "unsupported-media-type")
+JOB_BODIES = ("invalid-json", "invalid-job", "invalid-trigger", "too-large", "unsupported-media-type")
+
+
+@dataclass(frozen=True)
+class PageOf:
+    """{"items": [...], "next": cursor or null}."""
+
+    item: Any
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """One of these types."""
+
+    types: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """`schema`: a type, a PageOf, or None for an answer without a body."""
+
+    schema: Any = None
+    says: str = ""
+    headers: tuple[str, ...] = ()
+    media: str = JSON
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`query`: the parameters that `requests.Query` lets through. `codes`: of problems, beside those of every request.
+    `schemas` replaces that of a parameter, which means something of its own here."""
+
+    summary: str
+    answers: Mapping[int, Reply]
+    query: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    body: Any = None
+    body_required: bool = True
+    media: tuple[str, ...] = (JSON,)
+    codes: tuple[str, ...] = ()
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False  # may answer without end
+
+
+OPERATIONS: dict[Callable[..., Any], Operation] = {}
+
+
+def operation(
+    summary: str,
+    answers: Mapping[int, Any],
+    *,
+    query: Sequence[str] = (),
+    headers: Sequence[str] = (),
+    body: Any = None,
+    body_required: bool = True,
+    media: Sequence[str] = (JSON,),
+    codes: Sequence[str] = (),
+    schemas: Mapping[str, Any] | None = None,
+    streams: bool = False,
+) -> Callable[[H], H]:
+    """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
+    given = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
+    said = Operation(
+        summary,
+        given,
+        tuple(query),
+        tuple(headers),
+        body,
+        body_required,
+        tuple(media),
+        tuple(codes),
+        schemas or {},
+        streams,
+    )
+
+    def declare(handler: H) -> H:
+        OPERATIONS[handler] = said
+        return handler
+
+    return declare

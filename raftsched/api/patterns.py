@@ -1,0 +1,31 @@
+"""Regular expressions of what requests hold, for OpenAPI (ECMA-262). They describe what the checks let through, and
+check nothing themselves."""
+
+from __future__ import annotations
+
+
+def _name(most: int) -> str:
+    """a-z, 0-9, '.', '_' and '-', but not "." or ".." alone. Written without looking ahead, which many lack."""
+    plain, free = "[a-z0-9_-]", "[a-z0-9._-]"
+    return f"^({plain}{free}{{0,{most - 1}}}|\\.{plain}{free}{{0,{most - 2}}}|\\.\\.{free}{{1,{most - 2}}})$"
+
+
+_NUMBER = r"[0-9]{1,15}([.,][0-9]{1,9})?"
+_ID = "[0-9a-hjkmnp-tv-z]"
+
+NAME = _name(128)
+NAMESPACE = _name(64)
+DURATION = rf"^(({_NUMBER}(ms|[wdhms]))+|P({_NUMBER}W)?({_NUMBER}D)?(T({_NUMBER}H)?({_NUMBER}M)?({_NUMBER}S)?)?)$"
+SIZE = r"^\s*[0-9]{1,15}\s*([KMGTkmgt]?[iI]?[bB])?\s*$"
+JOB_ID = f"^[0-9a-f]{_ID}{{12}}$"
+INSTANCE_ID = f"^[0-9a-f]{_ID}{{12}}@[0-9]{{1,16}}(-[0-9a-f]{{16}})?$"
+CALLABLE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
+OWN_HEADER = (
+    "^([Cc][Oo][Nn][Nn][Ee][Cc][Tt][Ii][Oo][Nn]|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]|[Hh][Oo][Ss][Tt]"
+    "|[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]|[Rr][Aa][Ff][Tt][Ss][Cc][Hh][Ee][Dd]-.*)$"
+)
+A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
+COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
+JOB_OF_NAMESPACE = f"{_name(64)[:-1]}/{_name(128)[1:]}"
+NO_NUL = "^[^\\x00]*$"

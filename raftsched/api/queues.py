@@ -1,0 +1,238 @@
+"""/v1/queues: queues with limits. Jobs may name any queue; one that is not here has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api import strict
+from raftsched.api.actions import BODY_MAX
+from raftsched.api.context import ApiContext
+from raftsched.api.durations import format_duration, format_time
+from raftsched.api.jobs_in import parse_name
+from raftsched.api.merging import merge
+from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
+from raftsched.api.operators_schema import QUEUE_READ_ONLY, QueueIn, QueueOut, RateIn, RateOut
+from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.replies import propose_one, reply_page, reply_value
+from raftsched.api.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    create_only,
+    fresh_enough,
+    read_body,
+    refuse_headers,
+)
+from raftsched.api.rows import following, page
+from raftsched.api.triggers_in import duration_of
+from raftsched.core.admission import shut
+from raftsched.core.apply.queues import limits_of
+from raftsched.core.apply.tx import decode_queue
+from raftsched.core.commands import Accepted, DeleteQueue, PutQueue, encode
+from raftsched.core.limits import RATE_PERIOD_MS
+from raftsched.core.model import Queue, QueueLimits
+from raftsched.core.tables import ReadView, Table, after, lane_key
+
+COUNT_MAX = 10_000  # waiting instances counted for one request, and
+COUNT_LEAST = 100  # of each queue of a page at least
+PATCH_TRIES = 5
+
+_NO_TAGS = "not supported here; PATCH merges into what there is, and PUT creates only with If-None-Match: *"
+
+
+@operation(
+    "List queues with limits",
+    {200: Reply(PageOf(QueueOut), "A page of queues.", ("Link",))},
+    query=("limit", "cursor", *READ),
+)
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By name."""
+    query = Query(request, "limit", "cursor", *READ)
+    await fresh_enough(ctx, query)
+    last = query.cursor("queues")
+    with ctx.read() as view:
+        rows = view.scan(Table.QUEUES, b"" if last is None else following(last))
+        queues, last = page(rows, query.limit(), lambda _, raw: decode_queue(raw))
+        most = max(COUNT_LEAST, COUNT_MAX // max(1, len(queues)))
+        shown = [_shown(ctx, view, queue, most) for queue in queues]
+    return reply_page(request, [msgspec.json.encode(out) for out in shown], "queues", query.filters(), last)
+
+
+@operation("Read a queue", {200: QueueOut}, query=READ)
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    return reply_value(_read(ctx, request))
+
+
+@operation(
+    "Set the limits of a queue",
+    {201: Reply(QueueOut, "It has limits now."), 200: Reply(QueueOut, "Its limits are set anew.")},
+    headers=("If-None-Match",),
+    body=QueueIn,
+    codes=(*BODIES, *WRITES, "exists", "not-possible"),
+)
+async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Creates the queue or sets all its limits anew; what was answered may be put back. With If-None-Match: * it must
+    have none yet."""
+    check_type(request)
+    Query(request)
+    refuse_headers(request, ("If-Match",), _NO_TAGS)
+    name = request.match_info["name"]
+    if not parse_name(name):
+        raise Problem(
+            "invalid-parameter", "A queue has a name of 1 to 128 characters of a-z, 0-9, '.', '_' and '-', as a job."
+        )
+    value = strict.parse(await read_body(request, BODY_MAX))
+    if isinstance(value, dict):
+        value = {k: v for k, v in value.items() if k not in QUEUE_READ_ONLY}
+    command = _command(name, _limits(value), if_none=create_only(request))
+    accepted = await propose_one(ctx, encode(command))
+    return reply_value(_read(ctx, request), 201 if accepted.created else 200)
+
+
+@operation(
+    "Change limits of a queue",
+    {200: QueueOut},
+    body=QueueIn,
+    media=(JSON, MERGE_PATCH),
+    codes=(*BODIES, *WRITES, "stale"),
+)
+async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """RFC 7396. A change in between means to merge again: none gets lost."""
+    check_type(request, PATCH_TYPES)
+    _plain_request(request)
+    change = strict.parse(await read_body(request, BODY_MAX))
+    errors: list[FieldError] = []
+    strict.examine(change, QueueIn, errors, QUEUE_READ_ONLY)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    for _ in range(PATCH_TRIES):
+        was = await _target(ctx, request)
+        limits = _limits(merge(_given(was), change))
+        command = _command(was.name, limits, was=limits_of(was))
+        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
+        if isinstance(answer, Accepted):
+            return reply_value(_read(ctx, request))
+        if answer.code != "stale":
+            raise from_rejected(answer)
+        await catch_up(ctx)
+    raise Problem("stale", "The queue changes too often; try again.")
+
+
+@operation("Take the limits of a queue away", {204: None}, codes=WRITES)
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Its limits go; what waits in it goes on without."""
+    _plain_request(request)
+    name = request.match_info["name"]
+    if not parse_name(name):
+        raise _unknown(name)
+    await propose_one(ctx, encode(DeleteQueue(name)))
+    return web.Response(status=204)
+
+
+def _plain_request(request: web.Request) -> None:
+    Query(request)
+    refuse_headers(request, ("If-Match", "If-None-Match"), _NO_TAGS)
+
+
+def _find(view: ReadView, name: str) -> Queue | None:
+    raw = view.get(Table.QUEUES, name.encode()) if parse_name(name) else None
+    return None if raw is None else decode_queue(raw)
+
+
+def _unknown(name: str) -> Problem:
+    return Problem("not-found", f'The queue "{name[:128]}" has no limits; PUT to it to give it some.')
+
+
+async def _target(ctx: ApiContext, request: web.Request) -> Queue:
+    """The queue that a change is meant for; this node catches up before it says that there is none."""
+    name = request.match_info["name"]
+    with ctx.read() as view:
+        queue = _find(view, name)
+    if queue is None and parse_name(name):
+        await catch_up(ctx)
+        with ctx.read() as view:
+            queue = _find(view, name)
+    if queue is None:
+        raise _unknown(name)
+    return queue
+
+
+def _read(ctx: ApiContext, request: web.Request) -> QueueOut:
+    name = request.match_info["name"]
+    with ctx.read() as view:
+        queue = _find(view, name)
+        if queue is None:
+            raise _unknown(name)
+        return _shown(ctx, view, queue, COUNT_MAX)
+
+
+def _shown(ctx: ApiContext, view: ReadView, queue: Queue, most: int) -> QueueOut:
+    waiting = 0
+    lane = lane_key(queue.lane)
+    for _ in view.scan(Table.READY, lane, after(lane)):
+        if waiting >= most:
+            exact = False
+            break
+        waiting += 1
+    else:
+        exact = True
+    return QueueOut(
+        name=queue.name,
+        max_running=queue.max_running,
+        rate=_rate(queue),
+        paused=queue.paused,
+        running=queue.running,
+        waiting=waiting,
+        waiting_exact=exact,
+        shut=shut(queue, ctx.now_ms()),
+        created_at=format_time(queue.created_at_ms),
+        modified_at=format_time(queue.modified_at_ms),
+    )
+
+
+def _rate(queue: Queue) -> RateOut | None:
+    return None if queue.rate_count is None else RateOut(queue.rate_count, format_duration(queue.rate_period_ms))
+
+
+def _given(queue: Queue) -> dict[str, Any]:
+    """As it would be put."""
+    rate = _rate(queue)
+    return {
+        "max_running": queue.max_running,
+        "rate": None if rate is None else msgspec.to_builtins(rate),
+        "paused": queue.paused,
+    }
+
+
+def _command(name: str, limits: QueueLimits, *, was: QueueLimits | None = None, if_none: bool = False) -> PutQueue:
+    return PutQueue(name, limits.max_running, limits.rate_count, limits.rate_period_ms, limits.paused, was, if_none)
+
+
+def _limits(value: Any) -> QueueLimits:
+    """Raises Problem invalid-body with all that is wrong."""
+    errors: list[FieldError] = []
+    given = strict.examine(value, QueueIn, errors)
+    if errors or given is None:
+        raise Problem("invalid-body", errors=errors)
+    count, period = (None, 0) if given.rate is None else _read_rate(given.rate, errors)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    return QueueLimits(given.max_running, count, period, bool(given.paused))
+
+
+def _read_rate(given: RateIn, errors: list[FieldError]) -> tuple[int | None, int]:
+    period = duration_of(given.per, "/rate/per", errors)
+    least, most = RATE_PERIOD_MS
+    if given.count is None:
+        errors.append(FieldError("/rate/count", "is missing; say how many starts there may be in each period"))
+    if given.per is None:
+        errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1m"))
+    elif period is not None and not least <= period <= most:
+        errors.append(FieldError("/rate/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    return given.count, period or 0

@@ -1,0 +1,117 @@
+"""/v1/cluster/settings: limits and defaults that hold on every node alike; /v1/cluster/pause and resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from raftsched.api import strict
+from raftsched.api.actions import BODY_MAX, read_nothing
+from raftsched.api.answers import Paused
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.durations import format_duration
+from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, operation
+from raftsched.api.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
+from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
+from raftsched.api.replies import propose_one, reply_value
+from raftsched.api.requests import PATCH_TYPES, READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.schema import Nothing
+from raftsched.api.triggers_in import duration_of
+from raftsched.core.commands import Accepted, PauseCluster, PutSettings, encode
+from raftsched.core.limits import SETTINGS
+from raftsched.core.model import Settings
+
+PATCH_TRIES = 5
+
+_DEFAULTS = Settings()
+
+
+@operation("Read the settings", {200: SettingsOut}, query=READ)
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    return reply_value(_shown(_stored(ctx)))
+
+
+@operation(
+    "Change settings",
+    {200: SettingsOut},
+    body=SettingsIn,
+    media=(JSON, MERGE_PATCH),
+    codes=(*BODIES, *WRITES, "stale"),
+)
+async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """RFC 7396; null: the default. A change in between means to merge again: none gets lost."""
+    check_type(request, PATCH_TYPES)
+    Query(request)
+    change = _read(strict.parse(await read_body(request, BODY_MAX)))
+    for _ in range(PATCH_TRIES):
+        was = _stored(ctx)
+        command = PutSettings(replace(was, **change), was)
+        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
+        if isinstance(answer, Accepted):
+            ctx.forget_settings()
+            return reply_value(_shown(_stored(ctx)))
+        if answer.code != "stale":
+            raise from_rejected(answer)
+        await catch_up(ctx)
+    raise Problem("stale", "The settings change too often; try again.")
+
+
+@operation("Pause the cluster", {200: Paused}, body=Nothing, body_required=False, codes=(*BODIES, *WRITES))
+async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Nothing is fired or started any more; what runs goes on."""
+    return await _set_paused(ctx, request, True)
+
+
+@operation("Resume the cluster", {200: Paused}, body=Nothing, body_required=False, codes=(*BODIES, *WRITES))
+async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
+    """What was missed meanwhile is treated as each job's misfire policy says."""
+    return await _set_paused(ctx, request, False)
+
+
+async def _set_paused(ctx: ApiContext, request: web.Request, paused: bool) -> web.Response:
+    await read_nothing(request)
+    Query(request)
+    await propose_one(ctx, encode(PauseCluster(paused)))
+    return reply_value({"paused": paused})
+
+
+def _stored(ctx: ApiContext) -> Settings:
+    with ctx.read() as view:
+        return meta(view).settings
+
+
+def _shown(settings: Settings) -> dict[str, Any]:
+    shown = {}
+    for field in SETTINGS:
+        value = getattr(settings, field)
+        shown[setting_name(field)] = format_duration(value) if is_duration(field) else value
+    return shown
+
+
+def _read(value: Any) -> dict[str, int]:
+    """The fields of Settings that are to change. Raises Problem invalid-body."""
+    errors: list[FieldError] = []
+    given = strict.examine(value, SettingsIn, errors)
+    change: dict[str, int] = {}
+    for field, (least, most) in SETTINGS.items():
+        name = setting_name(field)
+        wanted = UNSET if given is None else getattr(given, name)
+        if wanted is UNSET:
+            continue
+        if wanted is None:
+            change[field] = getattr(_DEFAULTS, field)
+        elif is_duration(field):
+            ms = duration_of(wanted, pointer(name), errors)
+            if ms is not None and not least <= ms <= most:
+                bounds = f"from {format_duration(least)} to {format_duration(most)}"
+                errors.append(FieldError(pointer(name), f"is {format_duration(ms)}; it must be {bounds}"))
+            change[field] = ms or 0
+        else:
+            change[field] = wanted
+    if errors or given is None:
+        raise Problem("invalid-body", errors=errors)
+    return change

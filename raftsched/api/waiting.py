@@ -1,0 +1,212 @@
+"""What an instance that has not started waits for now, read from the tables as of one moment.
+
+The answer names the first thing that is in its way, in the order in which they have to go: a leader, the pause of the
+cluster, another run of its job, its conditions, its queue, a node that can take it, a free slot, its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from raftsched.api.context import ClusterStatus
+from raftsched.api.durations import format_time
+from raftsched.api.rows import SCAN_MAX, get_instance, newest_session
+from raftsched.core.admission import opens_at_ms, shut
+from raftsched.core.apply.tx import scheduled_instance
+from raftsched.core.eligibility import Offer, lacking, offer
+from raftsched.core.ids import instance_text
+from raftsched.core.model import FINAL, Instance, InstanceState, Job, Meta, NodeRule, Policy, Queue, StepKind
+from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
+from raftsched.quantities import format_duration
+
+_SHOWN = 5  # names that one text lists
+
+_queue = msgspec.msgpack.Decoder(Queue)
+_rule = msgspec.msgpack.Decoder(NodeRule)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """`reason` is a stable code."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A member with an open session, as the rules about it have it."""
+
+    offer: Offer
+    voter: bool
+    running: int
+
+    @property
+    def name(self) -> str:
+        return self.offer.node
+
+
+def waits_for(
+    view: ReadView, meta: Meta, status: ClusterStatus, job: Job, policy: Policy, row: Instance, now_ms: int
+) -> Obstacle | None:
+    """None: it waits for nothing, it runs or is at its end. `policy` is that of the row's revision."""
+    if row.state in FINAL or row.state is InstanceState.RUNNING:
+        return None
+    if row.state is InstanceState.LAUNCHED:
+        return Obstacle("start", f"It was given to {row.attempts[-1].node}, whose word that it started is awaited.")
+    if status.leader is None:
+        return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
+    if row.state is InstanceState.RETRYING:
+        at = row.wake_at_ms or now_ms
+        return Obstacle("retry", f"Its last attempt failed; the next one may start {_when(at, now_ms)}.")
+    if row.held:
+        return _behind(view, job, row)
+    if row.checking:
+        return _conditions(row, now_ms)
+    if meta.paused:
+        return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
+    return _queue_of(view, policy, now_ms) or _place(view, meta, status, policy, row) or _turn(view, row)
+
+
+def _when(at_ms: int, now_ms: int) -> str:
+    if at_ms <= now_ms:
+        return "now"
+    return f"at {format_time(at_ms)}, in {format_duration(at_ms - now_ms)}"
+
+
+# ---------------------------------------------------------------- other runs, conditions
+
+
+def _behind(view: ReadView, job: Job, row: Instance) -> Obstacle:
+    going = [instance_text(key) for key in islice(_going(view, job, row.key), _SHOWN + 1)]
+    prefix = u64(job.id)
+    own = held_key(job.id, row.ready_at_ms, row.key)
+    earlier = sum(1 for _ in islice(view.scan(Table.HELD, prefix, own), SCAN_MAX))
+    text = "Its job may not run more often at one time; it starts when another run is over"
+    if going:
+        text += f": it waits for {_some(going)}"
+    if earlier:
+        text += f", and {_at_least(earlier)} of the job wait in front of it"
+    return Obstacle("overlap", text + ".")
+
+
+def _going(view: ReadView, job: Job, but: bytes) -> Iterator[bytes]:
+    """Keys of the job's instances that are neither final nor held, newest first but for a one-shot's own."""
+    own = scheduled_instance(job)
+    if own is not None and own != but and _is_going(get_instance(view, own)):
+        yield own
+    prefix = u64(job.id)
+    for index_key, state in islice(view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True), SCAN_MAX):
+        key = from_by_job(index_key)
+        if state[0] not in FINAL and key not in (but, own) and _is_going(get_instance(view, key)):
+            yield key
+
+
+def _is_going(row: Instance | None) -> bool:
+    return row is not None and row.state not in FINAL and not row.held
+
+
+def _conditions(row: Instance, now_ms: int) -> Obstacle:
+    text = "Its conditions are not met"
+    found = row.error or next((s.detail for s in reversed(row.steps) if s.kind is StepKind.CONDITIONS), None)
+    if found:
+        text += f": {found.rstrip('.')}"
+    if row.wake_at_ms is not None and row.wake_at_ms != row.checks_end_at_ms:  # else it will be told
+        text += f"; they are looked at again {_when(row.wake_at_ms, now_ms)}"
+    if row.checks_end_at_ms is not None:
+        text += f"; it is given up {_when(row.checks_end_at_ms, now_ms)}"
+    return Obstacle("conditions", text + ".")
+
+
+# ---------------------------------------------------------------- its queue
+
+
+def _queue_of(view: ReadView, policy: Policy, now_ms: int) -> Obstacle | None:
+    raw = view.get(Table.QUEUES, policy.queue.encode())
+    if raw is None:
+        return None
+    queue: Queue = _queue.decode(raw)
+    name = f'Its queue "{queue.name}"'
+    match shut(queue, now_ms):
+        case "paused":
+            return Obstacle("queue_paused", f"{name} is paused.")
+        case "full":
+            return Obstacle("queue_full", f"{name} is full: {queue.running} of {queue.max_running} run.")
+        case "rate":
+            many, per = queue.rate_count, format_duration(queue.rate_period_ms)
+            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            return Obstacle("queue_rate", f"{name} lets {many} start in {per}; the next may start {when}.")
+    return None
+
+
+# ---------------------------------------------------------------- a node
+
+
+def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, row: Instance) -> Obstacle | None:
+    nodes = list(_nodes(view, meta))
+    able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy)]
+    if row.only_on:
+        able = [n for n in able if n.name == row.only_on]
+        if not able:
+            return Obstacle(
+                "node_gone",
+                f"The paths of its conditions were seen on {row.only_on}, which cannot take it now; they are "
+                "looked for again.",
+            )
+    if not able:
+        return Obstacle("no_eligible_node", _lacking(nodes, policy))
+    followers = [n for n in able if n.name != status.leader] or able
+    if all(n.running >= n.offer.slots for n in followers):
+        busy = _some([f"{n.name} ({n.running} of {n.offer.slots} slots)" for n in followers])
+        return Obstacle("no_free_slot", f"Every node that can take it is busy: {busy}.")
+    return None
+
+
+def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
+    for member in meta.members:
+        session = newest_session(view, member.node)
+        if session is None or not session.open:
+            continue
+        raw = view.get(Table.NODE_RULES, member.node.encode())
+        rule = NodeRule() if raw is None else _rule.decode(raw)
+        prefix = u64(session.id)
+        yield _Node(
+            offer=offer(session, rule),
+            voter=member.voter,
+            running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
+        )
+
+
+def _lacking(nodes: list[_Node], policy: Policy) -> str:
+    """Why none of these nodes is given it, busy or not."""
+    able = [n for n in nodes if n.offer.can(policy)]
+    if not able:
+        return lacking([n.offer for n in nodes], policy)
+    free = [n for n in able if not n.offer.drained]
+    if not free:
+        return f"Every node that could take it is drained: {_some([n.name for n in able])}."
+    return f"Who could take it does not vote yet, and is given nothing until it does: {_some([n.name for n in free])}."
+
+
+# ---------------------------------------------------------------- its turn
+
+
+def _turn(view: ReadView, row: Instance) -> Obstacle:
+    low = ready_key(row.lane, 0, b"")
+    ahead = sum(1 for _ in islice(view.scan(Table.READY, low, ready_key(row.lane, row.score_ms, row.key)), SCAN_MAX))
+    if ahead:
+        return Obstacle("turn", f"{_at_least(ahead)} instances that are more urgent, or came earlier, go first.")
+    return Obstacle("turn", "It is the first in line, and is about to be given to a node.")
+
+
+def _at_least(count: int) -> str:
+    return f"{count} or more" if count >= SCAN_MAX else str(count)
+
+
+def _some(names: list[str], joint: str = ", ") -> str:
+    more = len(names) - _SHOWN
+    return joint.join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,60 @@
+"""What a PUT by name would do, without doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.local_api import Client, run
+
+PATH = "/v1/namespaces/billing/jobs/report"
+JOB = {"trigger": {"every": "5m"}, "handler": {"shell": "true"}, "timeout": "5m", "priority": 5}
+
+
+def test_comparing_says_what_put_does_and_does_nothing(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        status, found = await call("POST", f"{PATH}/compare", JOB)
+        bare = {"namespace": "billing", "name": "report", "trigger": {"every": "5m"}, "handler": {"shell": "true"}}
+        assert (status, found) == (200, {"result": "created", "before": None, "after": bare})
+        assert (await call("GET", PATH))[0] == 404
+        assert (await call("PUT", PATH, JOB))[0] == 201
+        status, job = await call("GET", PATH)
+        for same in (JOB, bare, job):
+            status, found = await call("POST", f"{PATH}/compare", same)
+            assert (status, found) == (200, {"result": "unchanged", "before": bare, "after": bare})
+        status, found = await call("POST", f"{PATH}/compare", {**JOB, "priority": 7, "suspended": True})
+        assert (found["result"], found["before"]) == ("changed", bare)
+        assert found["after"] == {**bare, "priority": 7, "suspended": True}
+        assert (await call("GET", PATH))[1] == job
+
+    run(tmp_path, test)
+
+
+def test_a_paused_job_stays_paused_as_put_leaves_it(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("PUT", PATH, {**JOB, "suspended": True})
+        _, found = await call("POST", f"{PATH}/compare", JOB)
+        assert (found["result"], found["after"]["suspended"]) == ("unchanged", True)
+        assert (await call("PUT", PATH, JOB))[1]["state"] == "NEW"
+        assert (await call("POST", f"{PATH}/resume", {}))[0] == 200
+        _, found = await call("POST", f"{PATH}/compare", {**JOB, "suspended": True})
+        assert (found["result"], found["before"].get("suspended")) == ("changed", None)
+
+    run(tmp_path, test)
+
+
+def test_the_body_is_checked_as_that_of_put_is(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for path, body in (
+            (PATH, {**JOB, "timeout": "soon"}),
+            (PATH, {**JOB, "name": "other"}),
+            (PATH, {"handler": {"shell": "true"}}),
+            ("/v1/namespaces/billing/jobs/UPPER", JOB),
+            (PATH, []),
+        ):
+            put = await call("PUT", path, body)
+            compared = await call("POST", f"{path}/compare", body)
+            assert compared == put
+            assert put[0] == 422
+        assert (await call("POST", f"{PATH}/compare?x=1", JOB))[0] == 400
+
+    run(tmp_path, test)

@@ -1,0 +1,46 @@
+"""GET /v1/instances/{id}/explain over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.local_api import Client, run
+
+MANUAL = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "by-hand"}
+
+
+def test_what_is_told_of_a_run_that_waits(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", MANUAL)
+        _, made = await call("POST", f"/v1/jobs/{job['id']}/run", {})
+        status, told = await call("GET", f"/v1/instances/{made['id']}/explain")
+        assert status == 200
+        assert (told["id"], told["job"], told["state"]) == (made["id"], "default/by-hand", "WAITING")
+        assert told["waiting_for"]["reason"] == "no_eligible_node"
+        assert told["text"].endswith(told["waiting_for"]["text"])
+        assert [(s["kind"], s["term"]) for s in told["steps"]] == [("created", 1)]
+        assert told["steps"][0]["index"] == call.cluster.store.applied_index
+        assert told["waits"][0]["from"] == told["steps"][0]["at"]
+        assert (await call("GET", f"/v1/instances/{made['id']}/explain?consistency=leader"))[0] == 200
+        call.cluster.leader = None
+        _, told = await call("GET", f"/v1/instances/{made['id']}/explain")
+        assert told["waiting_for"]["reason"] == "no_leader"
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/instances/0d3k5xw2a9f4m@1763600400000/explain", 404),
+        ("/v1/instances/nonsense/explain", 404),
+        ("/v1/instances/0d3k5xw2a9f4m@1763600400000/explain?why=1", 400),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, path: str, status: int) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("GET", path))[0] == status
+
+    run(tmp_path, test)

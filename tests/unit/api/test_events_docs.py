@@ -1,0 +1,32 @@
+"""docs/events.md names every type, and the limits that it gives are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from raftsched.api.events import TYPES
+from raftsched.api.requests import MIN_INDEX_WAIT_S
+from raftsched.api.streams import HEARTBEAT_S, STALLED_S, STREAMS_MAX
+from raftsched.core.model import HOUR_MS, Settings
+
+PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
+TEXT = " ".join(PAGE.split())
+
+
+def test_every_type() -> None:
+    table = PAGE.partition("## Types")[2].partition("## Parameters")[0]
+    named = re.findall(r"`((?:[a-z]+)?\.[a-z_]+)`", table)
+    full = {f"instance{name}" if name.startswith(".") else name for name in named}
+    assert full == set(TYPES)
+
+
+def test_the_limits() -> None:
+    settings = Settings()
+    assert f"`events_max` events are kept ({settings.events_max:,})" in TEXT
+    assert settings.events_keep_ms == HOUR_MS
+    assert "`events_keep` (1 h)" in TEXT
+    assert f"A node serves {STREAMS_MAX} streams" in TEXT
+    assert f"takes nothing for {STALLED_S:g} s" in TEXT
+    assert f"one each {HEARTBEAT_S:g} s of silence" in TEXT
+    assert f"waits {MIN_INDEX_WAIT_S:g} s for it" in TEXT
