@@ -40,10 +40,17 @@ KINDS: dict[str, Kind] = {
     "method-not-allowed": Kind(405, "Method not allowed", Exit.USAGE),
     "name-taken": Kind(409, "The name holds another job", Exit.CONFLICT),
     "idempotency-mismatch": Kind(422, "The Idempotency-Key belongs to another request", Exit.CONFLICT),
+    "not-next": Kind(409, "Not the next time of the job", Exit.CONFLICT),
     "illegal-transition": Kind(409, "Not possible in this state", Exit.CONFLICT),
     "stale-revision": Kind(412, "The job was changed meanwhile", Exit.CONFLICT),
     "exists": Kind(412, "It exists already", Exit.CONFLICT),
+    "membership-busy": Kind(409, "Another change of the members is under way", Exit.CONFLICT),
+    "not-waiting": Kind(409, "No such node asks to be let in", Exit.CONFLICT),
+    "no-such-member": Kind(404, "No such member", Exit.NOT_FOUND),
+    "last-member": Kind(409, "The last voting member cannot be removed", Exit.CONFLICT),
+    "not-possible": Kind(409, "Not possible at the moment", Exit.CONFLICT),
     "output-gone": Kind(410, "The output is gone", Exit.NOT_FOUND),
+    "events-gone": Kind(410, "Those events are no longer kept", Exit.NOT_FOUND),
     "output-unavailable": Kind(503, "The node that holds the output does not answer", Exit.UNAVAILABLE),
     "no-leader": Kind(503, "No leader at the moment", Exit.UNAVAILABLE),
     "behind": Kind(503, "This node has not caught up", Exit.UNAVAILABLE),
@@ -55,6 +62,12 @@ KINDS: dict[str, Kind] = {
     # answers between the rooms, not seen by users
     "stale": Kind(409, "Meanwhile out of date", Exit.CONFLICT),
     "duplicate": Kind(409, "Already applied", Exit.CONFLICT),
+    "queue-paused": Kind(409, "The queue is paused", Exit.CONFLICT),
+    "queue-full": Kind(409, "The queue runs as many as it may", Exit.CONFLICT),
+    "queue-rate": Kind(409, "The queue started as many as it may", Exit.CONFLICT),
+    "cluster-paused": Kind(409, "The cluster is paused", Exit.CONFLICT),
+    "drained": Kind(409, "The node takes nothing new", Exit.CONFLICT),
+    "moved": Kind(409, "Leadership is being handed over", Exit.CONFLICT),
 }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from raftsched.errors import KINDS, Exit, RaftschedError
 
@@ -50,3 +52,59 @@ class ClientError(RaftschedError):
             return Exit.UNAVAILABLE
         kind = KINDS.get(self.code)
         return kind.exit if kind is not None else _EXIT_OF_STATUS.get(self.status, Exit.ERROR)
+
+
+class InvalidError(ClientError):
+    """The request is wrong, and would be wrong again: 400, 413, 415, 422. `errors` names the places."""
+
+
+class NotFoundError(ClientError):
+    """There is no such thing, or not any more: 404, 410."""
+
+
+class ConflictError(ClientError):
+    """It is not possible in this state, or the thing was changed meanwhile: 409, 412."""
+
+
+class UnavailableError(ClientError):
+    """Nothing was done: no node answers, none leads, all are overloaded, or the disk is full (503, 507, status 0)."""
+
+
+class UnknownOutcomeError(ClientError):
+    """It is not known whether it was done (504, or no answer)."""
+
+
+_KIND_OF_STATUS: dict[int, type[ClientError]] = {
+    **dict.fromkeys((400, 413, 415, 422), InvalidError),
+    **dict.fromkeys((404, 410), NotFoundError),
+    **dict.fromkeys((409, 412), ConflictError),
+    **dict.fromkeys((429, 502, 503, 507), UnavailableError),
+    504: UnknownOutcomeError,
+}
+
+
+def error_of(status: int, reason: str, raw: bytes) -> ClientError:
+    """From the body of an answer: problem+json (RFC 9457), or what can be read of anything else."""
+    try:
+        problem = json.loads(raw)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        first = raw.decode("utf-8", "replace").strip().split("\n", 1)[0][:200]
+        detail = f"{status} {reason}{': ' if first else ''}{first}"
+        return _KIND_OF_STATUS.get(status, ClientError)(f"http-{status}", detail, status=status)
+    return error_of_problem(status, reason, problem)
+
+
+def error_of_problem(status: int, reason: str, problem: Mapping[str, Any]) -> ClientError:
+    """From a decoded problem, as a body or as one item of a batch."""
+    code = problem.get("code") or str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
+    detail = problem.get("detail") or problem.get("title") or f"{status} {reason}".rstrip()
+    fields = problem.get("errors")
+    errors = [
+        FieldError(str(e.get("pointer") or e.get("parameter") or ""), str(e.get("detail", "")))
+        for e in (fields if isinstance(fields, list) else [])
+        if isinstance(e, dict)
+    ]
+    kind = _KIND_OF_STATUS.get(status, ClientError)
+    return kind(str(code), str(detail), status=status, errors=errors)

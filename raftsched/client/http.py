@@ -11,13 +11,13 @@ from __future__ import annotations
 import http.client
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from raftsched import __version__
-from raftsched.client.errors import ClientError, FieldError
+from raftsched.client.errors import ClientError, error_of
 from raftsched.client.servers import Server
 
 CONNECT_TIMEOUT_S = 3.0
@@ -93,12 +93,23 @@ class Client:
         finally:
             connection.close()
 
-    def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
-        """The body of a GET piece by piece, as it comes; waits between pieces as long as the node does."""
-        connection, response = self._open("GET", path, query, None, None, True)
+    def stream(
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        silent_s: float | None = None,
+        answered: Callable[[Mapping[str, str]], None] | None = None,
+    ) -> Iterator[bytes]:
+        """The body of a GET piece by piece, as it comes; waits for each as long as the node does, or `silent_s`.
+        `answered` is told the headers of the answer, names in lower case, before the first piece."""
+        connection, response = self._open("GET", path, query, None, headers, True)
         try:
+            if answered is not None:
+                answered(_headers(response))
             if connection.sock is not None:
-                connection.sock.settimeout(None)
+                connection.sock.settimeout(silent_s)
             while piece := response.read1(_CHUNK):
                 yield piece
         except (OSError, http.client.HTTPException) as e:
@@ -231,28 +242,11 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
 
 
 def _error(response: http.client.HTTPResponse) -> ClientError:
-    """Reads problem+json (RFC 9457), or what can be read of anything else."""
     try:
         raw = response.read(1 << 20)
     except (OSError, http.client.HTTPException):
         raw = b""
-    status = response.status
-    try:
-        problem = json.loads(raw)
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        first = raw.decode("utf-8", "replace").strip().split("\n", 1)[0][:200]
-        return ClientError(f"http-{status}", f"{status} {response.reason}{': ' if first else ''}{first}", status=status)
-    code = problem.get("code") or str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
-    detail = problem.get("detail") or problem.get("title") or f"{status} {response.reason}"
-    fields = problem.get("errors")
-    errors = [
-        FieldError(str(e.get("pointer") or e.get("parameter") or ""), str(e.get("detail", "")))
-        for e in (fields if isinstance(fields, list) else [])
-        if isinstance(e, dict)
-    ]
-    return ClientError(str(code), str(detail), status=status, errors=errors)
+    return error_of(response.status, response.reason, raw)
 
 
 def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:

@@ -1,0 +1,178 @@
+"""Jobs to be created, gathered into batches by themselves.
+
+What is asked for in one turn of the event loop goes out at once; what is asked for while that is on its way goes out
+together when its answer comes, or before that when there is enough for a batch that is worth it. So a lone create does
+not wait for others, and the more there are at a time the less each of them costs, without anything to be tuned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from raftsched.client.errors import UnknownOutcomeError, error_of_problem
+from raftsched.client.models import Created
+from raftsched.client.transport import Transport
+
+BATCH_JOBS = 500
+BATCH_BYTES = 1 << 20
+FLIGHTS = 4  # batches on their way at a time
+WORTH_A_FLIGHT = 250  # jobs that do not wait for the batch before them
+WAITING_MAX = 100_000  # jobs that wait for their batch; who comes then waits before that
+PAUSE_S = 0.1  # before what was refused for the moment is tried again
+
+
+class _Item(msgspec.Struct):
+    """Of the answer to a batch: a job, or a problem."""
+
+    status: int
+    id: str = ""
+    state: str = ""
+    revision: int = 0
+    next_fire_at: datetime | None = None
+
+
+class _Items(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+_item = msgspec.json.Decoder(_Item).decode
+_problem = msgspec.json.Decoder(dict).decode
+_created = msgspec.json.Decoder(Created).decode
+
+
+@dataclass(slots=True, eq=False)
+class _Wanted:
+    raw: bytes  # the job as JSON
+    name: str | None
+    namespace: str
+    deadline: float
+    done: asyncio.Future[Created] = field(repr=False)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Creates:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._waiting: deque[_Wanted] = deque()
+        self._room = asyncio.Semaphore(WAITING_MAX)
+        self._flights: set[asyncio.Task[None]] = set()
+        self._started = False  # sending is called in this turn of the loop, or as soon as a flight ends
+
+    async def create(self, raw: bytes, name: str | None, namespace: str) -> Created:
+        """Raises ClientError. Who stops waiting does not stop the job from being made."""
+        loop = asyncio.get_running_loop()
+        async with self._room:
+            wanted = _Wanted(raw, name, namespace, loop.time() + self._transport.timeout, loop.create_future())
+            self._waiting.append(wanted)
+            if not self._started:
+                self._started = True
+                loop.call_soon(self._go)
+            return await wanted.done
+
+    async def close(self) -> None:
+        """What is on its way is answered; what waits for its turn goes out before."""
+        while self._waiting or self._flights:
+            if self._flights:
+                await asyncio.wait(self._flights)
+            else:
+                await asyncio.sleep(0)
+
+    def _go(self) -> None:
+        self._started = False
+        while self._waiting and self._may_fly():
+            flight = asyncio.create_task(self._fly(self._take()), name="raftsched client: creates")
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _may_fly(self) -> bool:
+        return not self._flights or (len(self._flights) < FLIGHTS and len(self._waiting) >= WORTH_A_FLIGHT)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        if self._waiting and not self._started:
+            self._started = True  # a turn later: who was just answered may ask for more
+            asyncio.get_running_loop().call_soon(self._go)
+
+    def _take(self) -> list[_Wanted]:
+        batch: list[_Wanted] = []
+        size = 0
+        while (
+            self._waiting and len(batch) < BATCH_JOBS and (not batch or size + len(self._waiting[0].raw) < BATCH_BYTES)
+        ):
+            wanted = self._waiting.popleft()
+            size += len(wanted.raw)
+            batch.append(wanted)
+        return batch
+
+    async def _fly(self, batch: list[_Wanted]) -> None:
+        try:
+            if len(batch) == 1:
+                await self._one(batch[0])
+            else:
+                await self._many(batch)
+        except Exception as error:
+            for wanted in batch:
+                wanted.fail(error)
+
+    async def _one(self, wanted: _Wanted) -> None:
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        answer = await self._transport.send("POST", "/v1/jobs", body=wanted.raw, headers=key, repeatable=True)
+        if not wanted.done.done():
+            made = _created(answer.body)
+            wanted.done.set_result(made if answer.status == 201 else msgspec.structs.replace(made, created=False))
+
+    async def _many(self, batch: list[_Wanted]) -> None:
+        """A batch has no Idempotency-Key: one that was not answered is sent again for the jobs that have names."""
+        body = b"[" + b",".join(wanted.raw for wanted in batch) + b"]"
+        try:
+            answer = await self._transport.send("POST", "/v1/jobs:batch", body=body, repeatable=False)
+        except UnknownOutcomeError as error:
+            again = [wanted for wanted in batch if not self._settle_unknown(wanted, error)]
+        else:
+            items = answer.decoded(_Items).items
+            again = [w for w, item in zip(batch, items, strict=True) if not self._settle(w, item)]
+        if again:
+            await asyncio.sleep(PAUSE_S)
+            self._waiting.extendleft(reversed(again))
+
+    def _settle(self, wanted: _Wanted, raw: msgspec.Raw) -> bool:
+        """False: it is to be asked for again."""
+        if wanted.done.done():
+            return True
+        item = _item(raw)
+        if item.status < 400:
+            wanted.done.set_result(
+                Created(
+                    id=item.id,
+                    state=item.state,
+                    revision=item.revision,
+                    next_fire_at=item.next_fire_at,
+                    name=wanted.name,
+                    namespace=wanted.namespace,
+                    created=item.status == 201,
+                )
+            )
+            return True
+        error = error_of_problem(item.status, "", _problem(raw))
+        if isinstance(error, UnknownOutcomeError):
+            return self._settle_unknown(wanted, error)
+        if item.status == 503 and asyncio.get_running_loop().time() < wanted.deadline:
+            return False  # nothing was done
+        wanted.fail(error)
+        return True
+
+    def _settle_unknown(self, wanted: _Wanted, error: UnknownOutcomeError) -> bool:
+        """Made by its name a job is made once, however often it is asked for."""
+        if wanted.name is not None and asyncio.get_running_loop().time() < wanted.deadline:
+            return False
+        wanted.fail(error)
+        return True

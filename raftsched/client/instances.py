@@ -1,0 +1,171 @@
+"""Instances: runs of jobs, with what they printed; and those that failed for good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+import aiohttp
+import msgspec
+
+from raftsched.client.http import segment
+from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
+from raftsched.client.pages import pages
+from raftsched.client.spec import DeadFilter, InstanceFilter
+from raftsched.client.transport import Transport
+
+Ref = str | Instance | Run
+Stream = Literal["stdout", "stderr"]
+LOOK_S = (0.02, 1.0)  # between two looks at an instance that is waited for: first, most
+TEXT = {"Accept": "text/plain"}
+
+
+def path_of(ref: Ref) -> str:
+    return f"/v1/instances/{segment(ref if isinstance(ref, str) else ref.id)}"
+
+
+class Instances:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, ref: Ref) -> Instance:
+        return await self._transport.get(Instance, path_of(ref))
+
+    async def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> AsyncIterator[Instance]:
+        """The newest scheduled time first; `most` of them (None: all)."""
+        async for page in pages(self._transport, Instance, "/v1/instances", filters, most):
+            for instance in page:
+                yield instance
+
+    async def explain(self, ref: Ref) -> dict[str, Any]:
+        """Why it ran, waits or was skipped, step by step."""
+        return await self._transport.get(dict[str, Any], f"{path_of(ref)}/explain")
+
+    async def kill(self, ref: Ref) -> Instance:
+        """Asks what runs to end; ends at once what has not started."""
+        return await self._transport.post(Instance, f"{path_of(ref)}/kill")
+
+    async def rerun(self, ref: Ref) -> Instance:
+        """One more attempt of what is at its end."""
+        return await self._transport.post(Instance, f"{path_of(ref)}/rerun")
+
+    async def wait(self, ref: Ref, *, timeout: float | None = None) -> Instance:
+        """Until it is at its end. `timeout` in seconds; TimeoutError after that."""
+        pause, most = LOOK_S
+        async with asyncio.timeout(timeout):
+            while not (instance := await self.get(ref)).final:
+                await asyncio.sleep(pause)
+                pause = min(most, pause * 1.5)
+        return instance
+
+    async def output(self, ref: Ref, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
+        """What it printed up to now: stdout and stderr as they came, or one of them; of the last attempt, unless
+        another one is named."""
+        query = {"attempt": attempt, "stream": stream}
+        answer = await self._transport.send("GET", f"{path_of(ref)}/output", query=self._own(query), headers=TEXT)
+        return answer.body
+
+    async def follow(
+        self, ref: Ref, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
+    ) -> AsyncIterator[bytes]:
+        """What it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the node
+        that is asked goes away; waits for an attempt that is still to come."""
+        number = attempt or (await self.get(ref)).attempt or 1
+        pause, most = LOOK_S
+        while True:
+            ended = await self._ended(ref, number)
+            query = {"attempt": number, "stream": stream, "offset": offset, "follow": True}
+            try:
+                async with self._transport.stream(f"{path_of(ref)}/output", self._own(query), TEXT) as response:
+                    async for piece in response.content.iter_any():
+                        offset += len(piece)
+                        pause = LOOK_S[0]
+                        yield piece
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                pass  # what is missing comes with the next request
+            else:
+                if ended:
+                    return
+                if await self._ended(ref, number):
+                    continue  # once more, for what came last
+            await asyncio.sleep(pause)
+            pause = min(most, pause * 1.5)
+
+    async def _ended(self, ref: Ref, number: int) -> bool:
+        """Nothing more comes of this attempt."""
+        instance = await self.get(ref)
+        for attempt in instance.attempts:
+            if attempt.number == number:
+                return attempt.outcome is not None
+        return instance.final
+
+    def _own(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**query, "min_index": self._transport.index} if self._transport.index else query
+
+
+class _Step(msgspec.Struct):
+    matched: int
+    refused: list[Refused]
+    requeued: int = 0
+    discarded: int = 0
+    next: str | None = None
+
+
+class DeadLetters:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self, *, most: int | None = None, **filters: Unpack[DeadFilter]) -> AsyncIterator[DeadLetter]:
+        """The newest first; `most` of them (None: all)."""
+        async for page in pages(self._transport, DeadLetter, "/v1/dead-letters", filters, most):
+            for letter in page:
+                yield letter
+
+    async def requeue(self, ids: Sequence[str] | None = None, /, **filters: Unpack[DeadFilter]) -> Sweep:
+        """These, or all that match. ValueError when neither is given."""
+        body: dict[str, Any] = {"ids": list(ids)} if ids is not None else {"filter": _named(filters)}
+        total = _Total()
+        cursor: str | None = None
+        while True:
+            step = await self._transport.post(
+                _Step, "/v1/dead-letters/requeue", {**body, **({"cursor": cursor} if cursor else {})}
+            )
+            cursor = total.add(step)
+            if cursor is None:
+                return total.sweep()
+
+    async def discard(self, **filters: Unpack[DeadFilter]) -> Sweep:
+        """All that match. ValueError without a filter."""
+        query = _named(filters)
+        total = _Total()
+        cursor: str | None = None
+        while True:
+            answer = await self._transport.send("DELETE", "/v1/dead-letters", query={**query, "cursor": cursor})
+            cursor = total.add(answer.decoded(_Step))
+            if cursor is None:
+                return total.sweep()
+
+
+class _Total:
+    """Over the steps of one sweep."""
+
+    def __init__(self) -> None:
+        self._matched = 0
+        self._done = 0
+        self._refused: list[Refused] = []
+
+    def add(self, step: _Step) -> str | None:
+        self._matched += step.matched
+        self._done += step.requeued + step.discarded
+        self._refused += step.refused
+        return step.next
+
+    def sweep(self) -> Sweep:
+        return Sweep(matched=self._matched, done=self._done, refused=self._refused)
+
+
+def _named(filters: Mapping[str, Any]) -> dict[str, Any]:
+    if not filters:
+        raise ValueError("name a job, a namespace or a name_prefix; without a filter it would be all of them")
+    return dict(filters)

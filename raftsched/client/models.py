@@ -1,0 +1,227 @@
+"""What the cluster answers, as types. Times are aware datetimes in UTC; what a newer node says beyond this
+is passed over.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"})
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is on the disks of a majority. `created` is False when it was there before: made under its name, or by
+    an earlier attempt of this very call whose answer was lost."""
+
+    id: str
+    state: str
+    revision: int
+    next_fire_at: datetime | None = None
+    name: str | None = None
+    namespace: str = "default"
+    created: bool = True
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str | None
+    namespace: str
+    state: str  # NEW, SCHEDULED, SUSPENDED, EXPIRED
+    revision: int
+    next_fire_at: datetime | None
+    last_instance: str | None
+    created_at: datetime
+    modified_at: datetime
+    running: int
+    active: int  # instances that are not at their end
+    runs: int
+    failures_in_a_row: int
+    last_start_at: datetime | None
+    last_end_at: datetime | None
+    last_executor: str | None
+    error: str | None  # that suspended it
+    # its content, as given, with the defaults filled in
+    trigger: dict[str, Any]
+    handler: dict[str, Any]
+    params: dict[str, Any] = {}
+    owner: str | None = None
+    priority: int = 5
+    queue: str = "default"
+    timeout: str | None = None
+    delivery: str = "at_least_once"
+    max_lost: int = 3
+    suspend_after: int | None = None
+    retry: dict[str, Any] | None = None
+    overlap: str = "forbid"
+    misfire: dict[str, Any] | None = None
+    max_concurrency: int | None = None
+    conditions: list[dict[str, Any]] = []
+    conditions_timeout: str | None = None
+    labels: dict[str, str] = {}
+    placement: dict[str, Any] | None = None
+    notify: dict[str, Any] | None = None
+    retention: dict[str, Any] | None = None
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the output of an attempt is."""
+
+    node: str
+    size: int  # bytes
+    truncated: int  # bytes that are left out in the middle
+    sha256: str
+    url: str
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    node: str
+    session: int
+    token: int  # fencing token
+    assigned_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: str | None  # None while it runs
+    exit_code: int | None
+    error: str | None
+    result: Any
+    output: Output | None
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    job_id: str
+    state: str
+    scheduled_at: datetime
+    manual: bool
+    priority: int
+    node: str | None
+    token: int | None
+    attempt: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    error: str | None
+    reason: str | None
+    kill_asked: bool
+    dead_letter: bool
+    job_revision: int
+    created_at: datetime
+    modified_at: datetime
+    skipped: int
+    skipped_until: datetime | None
+    params: Any
+    result: Any
+    output: Output | None
+    attempts: list[Attempt]
+
+    @property
+    def final(self) -> bool:
+        """Nothing more comes of it, unless somebody asks for a rerun."""
+        return self.state in FINAL
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    note: str | None = None
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger in words, and its next times."""
+
+    description: str
+    next: list[Occurrence]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A manual run that was accepted; `id` is that of its instance."""
+
+    id: str
+    job_id: str
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` runs were made; in a dry run, would be, for these nominal times."""
+
+    job_id: str
+    count: int
+    times: list[datetime] = []
+
+
+class DeadLetter(Instance, frozen=True, kw_only=True):
+    """An instance that failed for good."""
+
+    dead_since: datetime
+    job_name: str | None
+    namespace: str
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    code: str
+    detail: str
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of dead letters that were requeued or discarded; of a filter, over all its steps."""
+
+    matched: int
+    done: int
+    refused: list[Refused]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that was committed: of a job, an instance, or (`subject`) of something else in the cluster. Every node
+    has it under the same id; going on after it is possible at any of them."""
+
+    id: str  # index of the log entry, a dot, and the place in it
+    at: datetime
+    type: str  # such as "job.created", "instance.succeeded"
+    namespace: str | None = None
+    job_id: str | None = None
+    job: str | None = None  # the name that the job has now
+    state: str | None = None
+    revision: int | None = None
+    instance_id: str | None = None
+    attempt: int | None = None
+    node: str | None = None
+    reason: str | None = None
+    dead_letter: bool = False
+    subject: str | None = None
+
+
+class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    role: str
+    alive: bool
+    http: str | None = None  # host:port
+    voter: bool = True
+    applied_index: int | None = None
+    commit_index: int | None = None
+    lag: int | None = None
+    clock_offset_ms: float | None = None
+    running: int = 0
+    slots: int = 0
+    version: str | None = None
+    drained: bool = False
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster as the node that answered sees it."""
+
+    node: str
+    leader: str | None
+    term: int
+    formed: bool
+    nodes: list[ClusterNode]
+    paused: bool = False
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of a list; `items` are decoded by who knows what they are."""
+
+    items: list[msgspec.Raw]
+    next: str | None = None

@@ -1,0 +1,167 @@
+"""A job as its creator writes it, for type checkers: the JSON of POST /v1/jobs with Python's own times and durations.
+
+A `datetime` needs a time zone. Of the alternatives in a trigger or handler exactly one is given; the cluster checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict
+
+Moment = datetime | str  # RFC 3339 as text
+Duration = timedelta | str  # "90s", "1h30m", ISO 8601 as text
+
+Trigger = TypedDict(
+    "Trigger",
+    {
+        "at": Moment,
+        "in": Duration,
+        "every": Duration,
+        "cron": str,
+        "rrule": str,
+        "manual": bool,
+        "mode": Literal["fixed_rate", "fixed_delay"],
+        "dialect": Literal["vixie", "quartz"],
+        "timezone": str,
+        "jitter": Duration,
+        "starts_at": Moment,
+        "ends_at": Moment,
+        "max_runs": int,
+        "calendar": str,
+    },
+    total=False,
+)
+
+
+class HttpCall(TypedDict, total=False):
+    url: str
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+    headers: Mapping[str, str]
+    body: str
+    expected_status: Sequence[int]
+
+
+class Limits(TypedDict, total=False):
+    memory: str
+    cpu: Duration
+    open_files: int
+
+
+class Handler(TypedDict, total=False):
+    exec: Sequence[str]
+    shell: str
+    python: str
+    http: HttpCall
+    call: str
+    env: Mapping[str, str]
+    cwd: str
+    limits: Limits
+
+
+class Exponential(TypedDict, total=False):
+    first: Duration
+    factor: float
+    max: Duration
+    attempts: int
+
+
+class Retry(TypedDict, total=False):
+    delays: Sequence[Duration]
+    exponential: Exponential
+    jitter_percent: int
+    on: Sequence[Literal["failed", "timed_out"]]
+
+
+class Misfire(TypedDict, total=False):
+    policy: Literal["skip", "once", "all"]
+    grace: Duration
+
+
+class Condition(TypedDict, total=False):
+    path: str
+    http: str
+    status: int
+    job_succeeded: str
+    within: Duration
+
+
+class Placement(TypedDict, total=False):
+    labels: Mapping[str, str]
+    on: Literal["one", "all"]
+
+
+class Retention(TypedDict, total=False):
+    succeeded: int
+    failed: int
+    max_age: Duration
+
+
+class JobSpec(TypedDict, total=False):
+    name: str
+    namespace: str
+    owner: str
+    suspended: bool
+    trigger: Trigger
+    handler: Handler
+    params: Mapping[str, Any]
+    priority: int
+    queue: str
+    timeout: Duration
+    delivery: Literal["at_least_once", "at_most_once"]
+    max_lost: int
+    suspend_after: int
+    retry: Retry
+    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+    misfire: Misfire
+    max_concurrency: int
+    conditions: Sequence[Condition]
+    conditions_timeout: Duration
+    labels: Mapping[str, str]
+    placement: Placement
+    notify: Mapping[str, Any]
+    retention: Retention
+
+
+class JobFilter(TypedDict, total=False):
+    namespace: str
+    name: str
+    name_prefix: str
+    owner: str
+    name_contains: str
+    queue: str
+    state: str  # one, or several with commas
+    label: str  # key=value
+    created_from: Moment
+    created_to: Moment
+    next_from: Moment
+    next_to: Moment
+    order: Literal["asc", "desc"]
+
+
+InstanceFilter = TypedDict(
+    "InstanceFilter",
+    {
+        "job": str,
+        "namespace": str,
+        "state": str,
+        "node": str,
+        "from": Moment,
+        "to": Moment,
+        "dead_letter": bool,
+    },
+    total=False,
+)
+
+
+class EventFilter(TypedDict, total=False):
+    type: str  # such as "instance.failed" or "job", several with commas
+    namespace: str
+    job: str  # an id, or with `namespace` a name
+    state: str  # one, or several with commas
+
+
+class DeadFilter(TypedDict, total=False):
+    job: str
+    namespace: str
+    name_prefix: str

@@ -1,0 +1,304 @@
+"""Requests to a cluster whose nodes come and go: sent, sent again where that is safe, and answered or refused.
+
+Every request has one deadline, within which nodes are asked in turn, again and again with growing pauses. Whatever
+changes something carries an Idempotency-Key or is the same when done twice, so that it can be sent again after an
+answer that did not come; what cannot ends as UnknownOutcomeError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+
+from raftsched import __version__
+from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
+from raftsched.client.models import ClusterView
+from raftsched.client.nodes import Nodes
+from raftsched.client.servers import Server
+
+CONNECT_TIMEOUT_S = 3.0
+TIMEOUT_S = 30.0
+CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
+PAUSE_S = (0.05, 1.0)  # between two rounds over all nodes: first, most
+ERROR_MAX = 1 << 20  # bytes of an error's body that are read
+_AGAIN = frozenset({"no-leader", "overloaded", "stopping", "behind"})  # nothing was done; another node may do it
+_READS = frozenset({"GET", "HEAD"})
+_REPEATABLE = _READS | {"PUT", "PATCH", "DELETE"}
+
+_T = TypeVar("_T")
+encode = msgspec.json.Encoder().encode
+Query = Mapping[str, Any]
+Connector = Callable[[], aiohttp.BaseConnector]  # makes one, in the event loop where it is used
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def decoded(self, kind: type[_T]) -> _T:
+        """Raises ClientError "internal" for what no node answers."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ClientError("internal", f"The answer cannot be read: {error}", status=self.status) from None
+
+
+class _NotSent(Exception):
+    """This server got nothing of the request."""
+
+
+class _Unanswered(Exception):
+    """This server got (some of) the request, and no answer came back."""
+
+
+class Transport:
+    """For one event loop."""
+
+    def __init__(self, nodes: Nodes, *, timeout: float = TIMEOUT_S, connector: Connector | None = None) -> None:
+        """`timeout`: seconds for a request, with all its repeats. `connector`: how nodes are reached; None: by TCP."""
+        self.nodes = nodes
+        self._connector = connector
+        self.timeout = timeout
+        self.index = 0  # of the log, up to which this client's own writes reach
+        self._session: aiohttp.ClientSession | None = None
+        self._learning: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._learning is not None:
+            self._learning.cancel()
+            await asyncio.gather(self._learning, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    # ------------------------------------------------------------ requests
+
+    async def get(self, kind: type[_T], path: str, query: Query | None = None, *, own: bool = True) -> _T:
+        """`own`: what this client wrote before is seen, whichever node answers."""
+        if own and self.index:
+            query = {**(query or {}), "min_index": self.index}
+        try:
+            return (await self.send("GET", path, query=query)).decoded(kind)
+        except ClientError as error:
+            if error.code == "behind":
+                self.index = 0  # the cluster may have been restored from a backup: next time, as it is
+            raise
+
+    async def post(self, kind: type[_T], path: str, body: Any = None, *, query: Query | None = None) -> _T:
+        """With an Idempotency-Key of its own."""
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        raw = encode({} if body is None else body)
+        return (await self.send("POST", path, query=query, body=raw, headers=key, repeatable=True)).decoded(kind)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+    ) -> Answer:
+        """Raises ClientError for every answer from 400 on, and where none came. `repeatable`: doing it twice is the
+        same as once; None: as the method says (RFC 9110, section 9.2.2, and a merge patch is the same done twice)."""
+        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
+        for last in (not may_repeat, True):
+            async with self._open(method, path, query, body, headers, may_repeat, self.timeout) as (
+                response,
+                uncertain,
+            ):
+                if uncertain and method == "DELETE" and response.status == 404:
+                    return Answer(204, response.headers, b"")  # an earlier attempt did it, and was not answered
+                try:
+                    raw = await response.read()
+                except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                    if not last:
+                        continue
+                    if method in _READS:
+                        raise UnavailableError("unreachable", f"The connection broke in the answer: {error}") from None
+                    raise _unknown(method, path, "the connection broke in the answer") from None
+                if method not in _READS:
+                    self.index = max(self.index, _index(response.headers))
+                return Answer(response.status, response.headers, raw)
+        raise AssertionError("the last turn answers or raises")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Query | None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer of a GET whose body comes bit by bit, however long that takes. What breaks it is aiohttp's."""
+        async with self._open("GET", path, query, None, headers, True, None) as (response, _):
+            yield response
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        may_repeat: bool,
+        read_timeout: float | None,
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
+        """The first good answer, and whether an earlier attempt may have been done. A 404 to such a DELETE is good."""
+        lead = method not in _READS
+        sent = dict(headers or {})
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        target = path + _text(query)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+        failures: dict[Server, str] = {}
+        refusal: ClientError | None = None
+        uncertain: str | None = None
+        pause, most = PAUSE_S
+        while True:
+            for server in self.nodes.order(loop.time(), lead=lead):
+                left = deadline - loop.time()
+                if left <= 0:
+                    break
+                try:
+                    response = await self._ask(server, method, target, body, sent, left, read_timeout)
+                except _NotSent as error:
+                    failures[server] = str(error)
+                    self.nodes.failed(server, loop.time())
+                    continue
+                except _Unanswered as error:
+                    failures[server] = str(error)
+                    self.nodes.failed(server, loop.time())
+                    if not may_repeat:
+                        raise _unknown(method, path, f"{server} {error}") from None
+                    uncertain = f"{server} {error}"
+                    continue
+                self.nodes.answered(server, response.headers, lead=lead)
+                try:
+                    if response.status < 400 or (uncertain and method == "DELETE" and response.status == 404):
+                        self._learn(server)
+                        yield response, uncertain is not None
+                        return
+                    error_seen = await _error(response)
+                finally:
+                    response.release()
+                if error_seen.status == 503 and error_seen.code in _AGAIN:
+                    refusal = error_seen
+                elif error_seen.status == 504 and may_repeat:
+                    refusal, uncertain = None, error_seen.detail
+                elif error_seen.status == 412 and uncertain:
+                    raise _unknown(method, path, f"{uncertain}; since then it is changed, perhaps by that attempt")
+                else:
+                    raise error_seen
+            left = deadline - loop.time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(most, pause * 2)
+        if uncertain and lead:
+            raise _unknown(method, path, uncertain)
+        raise refusal or _unreachable(failures, self.timeout)
+
+    async def _ask(
+        self,
+        server: Server,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        left: float,
+        read_timeout: float | None,
+    ) -> aiohttp.ClientResponse:
+        """`left`: seconds until the head of the answer has to be there. Raises _NotSent, _Unanswered."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=min(left, CONNECT_TIMEOUT_S), sock_read=read_timeout)
+        try:
+            async with asyncio.timeout(left):
+                return await self._http().request(
+                    method, f"{server}{target}", data=body, headers=headers, timeout=limits, allow_redirects=False
+                )
+        except aiohttp.ClientConnectorError as error:
+            raise _NotSent(error.strerror or "cannot be connected to") from None
+        except aiohttp.ConnectionTimeoutError:
+            raise _NotSent("does not respond") from None
+        except TimeoutError:
+            raise _Unanswered(f"did not answer within {left:.3g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Unanswered(f"broke the connection: {error or type(error).__name__}") from None
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX) if self._connector is None else self._connector(),
+                headers={"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            # It would send a DELETE or PUT again by itself, and not say so; that has to be known here.
+            self._session._retry_connection = False
+        return self._session
+
+    # ------------------------------------------------------------ who leads
+
+    def _learn(self, server: Server) -> None:
+        """Where the leader and the others are, from a node that has just answered; beside what is going on."""
+        now = asyncio.get_running_loop().time()
+        if self.nodes.wants_to_learn(now) and (self._learning is None or self._learning.done()):
+            self._learning = asyncio.create_task(self._ask_for_nodes(server), name="raftsched client: nodes")
+
+    async def _ask_for_nodes(self, server: Server) -> None:
+        try:
+            response = await self._ask(server, "GET", "/v1/cluster", None, {}, CONNECT_TIMEOUT_S, CONNECT_TIMEOUT_S)
+            async with response:
+                if response.status == 200:
+                    self.nodes.learn(Answer(200, {}, await response.read()).decoded(ClusterView))
+        except (_NotSent, _Unanswered, ClientError, aiohttp.ClientError, TimeoutError, OSError):
+            pass  # it is asked for again when the next answer comes
+
+
+async def _error(response: aiohttp.ClientResponse) -> ClientError:
+    try:
+        raw = await response.content.read(ERROR_MAX) if response.content_length is None else await response.read()
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        raw = b""
+    return error_of(response.status, response.reason or "", raw)
+
+
+def _index(headers: Mapping[str, str]) -> int:
+    text = headers.get("Raftsched-Index", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+
+
+def _text(query: Query | None) -> str:
+    """None is left out, a list is repeated, booleans and times are as JSON writes them."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in (query or {}).items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, bool):
+                pairs.append((name, str(one).lower()))
+            elif isinstance(one, datetime):
+                pairs.append((name, one.isoformat()))
+            elif one is not None:
+                pairs.append((name, str(one)))
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _unreachable(failures: Mapping[Server, str], timeout: float) -> ClientError:
+    tried = "; ".join(f"{server} {why}" for server, why in failures.items())
+    return UnavailableError("unreachable", f"No node answered within {timeout:g} s: {tried or 'none was asked'}.")
+
+
+def _unknown(method: str, path: str, why: str) -> ClientError:
+    return UnknownOutcomeError("unknown-outcome", f"It is not known whether {method} {path} was done: {why}.")

@@ -1,0 +1,62 @@
+"""What changes in the cluster, as it comes: GET /v1/events as an iterator that outlives the node it reads from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from raftsched.client.errors import ClientError, error_of_problem
+from raftsched.client.events import Parser, Said
+from raftsched.client.models import Event
+from raftsched.client.transport import Transport
+
+SILENCE_S = 45.0  # a node says every 15 s that it is there; after this it is taken for gone
+PAUSE_S = (0.05, 2.0)  # before the next node is asked: first, most
+_SSE = {"Accept": "text/event-stream"}
+
+_event = msgspec.json.Decoder(Event).decode
+_problem = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+async def watch(
+    transport: Transport, after: str | None, follow: bool, filters: Mapping[str, Any]
+) -> AsyncIterator[Event]:
+    """`after`: the id of an event, an index of the log, "oldest", or None for what comes from now on."""
+    at = after
+    pause, most = PAUSE_S
+    while True:
+        query = {**filters, "after": at, "follow": follow}
+        try:
+            async with transport.stream("/v1/events", query, _SSE) as response:
+                async for said in _said(response):
+                    at = said.id or at
+                    pause = PAUSE_S[0]
+                    if said.event == "problem":
+                        problem = _problem(said.data)
+                        raise error_of_problem(int(problem.get("status", 0)), "", problem)
+                    if said.data:
+                        yield _event(said.data)
+                if not follow:
+                    return
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            pass  # another node has the same events under the same ids
+        except ClientError as error:
+            if error.code not in ("stopping", "behind"):
+                raise
+        await asyncio.sleep(pause)
+        pause = min(most, pause * 2)
+
+
+async def _said(response: aiohttp.ClientResponse) -> AsyncIterator[Said]:
+    parser = Parser()
+    while True:
+        async with asyncio.timeout(SILENCE_S):
+            piece = await response.content.readany()
+        if not piece:
+            return
+        for said in parser.feed(piece):
+            yield said

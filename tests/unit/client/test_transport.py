@@ -1,0 +1,419 @@
+"""raftsched.AsyncClient against servers that are written down: whom it asks, what it sends again, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import raftsched
+from raftsched.client.models import ClusterNode, ClusterView
+from raftsched.client.nodes import COOL_S, STRANGE_COOL_S, Nodes
+from raftsched.client.servers import Server, parse_servers
+from tests.support.stub_server import Reply, Request, problem, serve
+
+JOB: raftsched.JobSpec = {"trigger": {"in": "30m"}, "handler": {"shell": "true"}}
+MADE = {"id": "0d3k5xw2a9f4m", "state": "SCHEDULED", "revision": 1, "name": None, "namespace": "default"}
+NO_LEADER = problem(503, "no-leader", "No leader.")
+
+
+def closed_port() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{s.getsockname()[1]}"
+
+
+def client(*urls: str, timeout: float = 10.0) -> raftsched.AsyncClient:
+    return raftsched.AsyncClient(urls, timeout=timeout, discover=False)
+
+
+def script(*replies: Reply | Callable[[Request], Reply]) -> Callable[[Request], Reply]:
+    """One after the other; the last one from then on."""
+    rest = list(replies)
+
+    def answer(request: Request) -> Reply:
+        reply = rest.pop(0) if len(rest) > 1 else rest[0]
+        return reply(request) if callable(reply) else reply
+
+    return answer
+
+
+def batch(request: Request) -> Reply:
+    return 200, {"items": [{"status": 201, **MADE, "id": f"{i:013d}"} for i in range(len(request.json))]}
+
+
+def test_what_did_not_get_anywhere_goes_to_the_next_node() -> None:
+    async def main() -> None:
+        with serve(script((201, MADE))) as stub:
+            async with client(closed_port(), stub.url) as c:
+                made = await c.jobs.create(JOB)
+                assert (made.id, made.created) == (MADE["id"], True)
+                assert stub.requests[0].json == JOB
+
+    asyncio.run(main())
+
+
+def test_a_lone_create_is_sent_again_under_the_same_key() -> None:
+    async def main() -> None:
+        with serve(script((0, None), problem(504, "unknown-outcome", "?"), NO_LEADER, (201, MADE))) as stub:
+            async with client(stub.url) as c:
+                await c.jobs.create(JOB)
+            keys = {r.headers["idempotency-key"] for r in stub.requests}
+            assert len(stub.requests) == 4
+            assert len(keys) == 1, "each attempt is the same request"
+
+    asyncio.run(main())
+
+
+def test_creates_of_one_turn_go_in_one_batch_and_those_after_it_in_the_next() -> None:
+    async def main() -> None:
+        with serve(batch) as stub:
+            async with client(stub.url) as c:
+                jobs = [{**JOB, "params": {"n": n}} for n in range(40)]
+                made = await asyncio.gather(*(c.jobs.create(job) for job in jobs))  # type: ignore[arg-type]
+            assert [m.id for m in made] == [f"{n:013d}" for n in range(40)]
+            (request,) = stub.requests
+            assert request.path == "/v1/jobs:batch"
+            assert request.json == jobs
+
+    asyncio.run(main())
+
+
+def test_what_is_asked_for_meanwhile_goes_together() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        arrived, go_on = asyncio.Event(), __import__("threading").Event()
+
+        def first(request: Request) -> Reply:
+            loop.call_soon_threadsafe(arrived.set)
+            assert go_on.wait(30)
+            return 201, MADE
+
+        with serve(script(first, batch)) as stub:
+            async with client(stub.url) as c:
+                one = asyncio.create_task(c.jobs.create(JOB))
+                await arrived.wait()
+                rest = [asyncio.create_task(c.jobs.create(JOB)) for _ in range(5)]
+                await asyncio.sleep(0)
+                go_on.set()
+                await asyncio.gather(one, *rest)
+            assert [r.path for r in stub.requests] == ["/v1/jobs", "/v1/jobs:batch"]
+            assert len(stub.requests[1].json) == 5
+
+    asyncio.run(main())
+
+
+def test_of_a_batch_that_was_not_answered_only_names_are_sent_again() -> None:
+    async def main() -> None:
+        with serve(script((0, None), (200, {**MADE, "name": "a"}))) as stub:
+            async with client(stub.url) as c:
+                named, bare = await asyncio.gather(
+                    c.jobs.create(JOB, name="a"), c.jobs.create(JOB), return_exceptions=True
+                )
+            assert isinstance(named, raftsched.Created)
+            assert not named.created, "it may have been there"
+            assert isinstance(bare, raftsched.UnknownOutcomeError)
+            assert len(stub.requests) == 2
+            assert stub.requests[1].json["name"] == "a"
+
+    asyncio.run(main())
+
+
+def test_items_of_a_batch_end_each_for_itself() -> None:
+    def item(status: int, code: str) -> Any:
+        return problem(status, code, "why", ("/name", "is bad"))[1]
+
+    answers = {
+        "items": [
+            {"status": 201, **MADE, "next_fire_at": "2030-01-01T00:30:00.000Z"},
+            item(422, "invalid-job"),
+            item(503, "overloaded"),
+            item(504, "unknown-outcome"),
+            item(409, "name-taken"),
+        ]
+    }
+
+    async def main() -> None:
+        with serve(script((200, answers), (201, {**MADE, "id": "again"}))) as stub:
+            async with client(stub.url) as c:
+                results = await c.jobs.create_many([JOB] * 5)
+            good, bad, again, unknown, taken = results
+            assert isinstance(good, raftsched.Created)
+            assert good.next_fire_at is not None
+            assert good.next_fire_at.isoformat() == "2030-01-01T00:30:00+00:00"
+            assert isinstance(bad, raftsched.InvalidError)
+            assert (bad.status, bad.code, bad.detail) == (422, "invalid-job", "why")
+            assert [(e.pointer, e.detail) for e in bad.errors] == [("/name", "is bad")]
+            assert isinstance(again, raftsched.Created)
+            assert again.id == "again"
+            assert isinstance(unknown, raftsched.UnknownOutcomeError)
+            assert isinstance(taken, raftsched.ConflictError)
+            assert len(stub.requests) == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "status, code, kind",
+    [
+        (400, "invalid-parameter", raftsched.InvalidError),
+        (404, "not-found", raftsched.NotFoundError),
+        (410, "output-gone", raftsched.NotFoundError),
+        (409, "illegal-transition", raftsched.ConflictError),
+        (412, "stale-revision", raftsched.ConflictError),
+        (507, "disk-full", raftsched.UnavailableError),
+        (503, "output-unavailable", raftsched.UnavailableError),
+        (500, "internal", raftsched.ClientError),
+    ],
+)
+def test_refusals_are_not_sent_again(status: int, code: str, kind: type[raftsched.ClientError]) -> None:
+    async def main() -> None:
+        with serve(script(problem(status, code, "no", ("/x", "y")))) as stub:
+            async with client(stub.url) as c:
+                with pytest.raises(kind) as caught:
+                    await c.jobs.pause("default/a")
+            assert (caught.value.status, caught.value.code) == (status, code)
+            assert len(stub.requests) == 1
+
+    asyncio.run(main())
+
+
+def test_no_node_within_the_timeout() -> None:
+    async def main() -> None:
+        async with client(closed_port(), timeout=0.2) as c:
+            with pytest.raises(raftsched.UnavailableError, match="No node answered") as caught:
+                await c.jobs.get("default/a")
+            assert caught.value.code == "unreachable"
+        with serve(script(NO_LEADER)) as stub:
+            async with client(stub.url, timeout=0.2) as c:
+                with pytest.raises(raftsched.UnavailableError) as caught:
+                    await c.jobs.pause("default/a")
+                assert caught.value.code == "no-leader"
+                assert len(stub.requests) > 1
+
+    asyncio.run(main())
+
+
+def test_what_may_have_been_done_says_so_when_time_is_up() -> None:
+    async def main() -> None:
+        with serve(script((0, None), NO_LEADER)) as stub:
+            async with client(stub.url, timeout=0.3) as c:
+                with pytest.raises(raftsched.UnknownOutcomeError):
+                    await c.jobs.delete("default/a")
+
+    asyncio.run(main())
+
+
+def test_a_deletion_whose_answer_was_lost_is_done_when_nothing_is_there() -> None:
+    gone = problem(404, "not-found", "none")
+
+    async def main() -> None:
+        with serve(script((0, None), gone)) as stub:
+            async with client(stub.url) as c:
+                await c.jobs.delete("default/a")
+                with pytest.raises(raftsched.NotFoundError):
+                    await c.jobs.delete("default/a")
+
+    asyncio.run(main())
+
+
+def test_a_lost_conditional_edit_is_not_called_a_conflict() -> None:
+    async def main() -> None:
+        with serve(script((0, None), problem(412, "stale-revision", "at 4"))) as stub:
+            async with client(stub.url) as c:
+                with pytest.raises(raftsched.UnknownOutcomeError):
+                    await c.jobs.patch("default/a", {"priority": 1}, if_match=3)
+                assert stub.requests[0].headers["if-match"] == '"3"'
+
+    asyncio.run(main())
+
+
+def test_pages_are_read_to_the_end_or_as_far_as_wanted() -> None:
+    def answer(request: Request) -> Reply:
+        if "cursor=b" in request.path:
+            return 200, {"items": [_instance("3")], "next": None}
+        if "cursor=a" in request.path:
+            return 200, {"items": [], "next": "b"}
+        return 200, {"items": [_instance("1"), _instance("2")], "next": "a"}
+
+    async def main() -> None:
+        with serve(answer) as stub:
+            async with client(stub.url) as c:
+                assert [i.id async for i in c.instances.list(state="FAILED")] == ["1", "2", "3"]
+                assert all("state=FAILED" in r.path for r in stub.requests)
+                stub.requests.clear()
+                assert [i.id async for i in c.instances.list(most=2)] == ["1", "2"]
+                assert len(stub.requests) == 1
+                assert "limit=2" in stub.requests[0].path
+
+    asyncio.run(main())
+
+
+def _instance(name: str) -> dict[str, Any]:
+    now = "2030-01-01T00:00:00Z"
+    fields: dict[str, Any] = dict.fromkeys(raftsched.Instance.__struct_fields__)
+    fields |= {"id": name, "job_id": "j", "state": "FAILED", "attempts": []}
+    fields |= dict.fromkeys(("scheduled_at", "created_at", "modified_at"), now)
+    fields |= dict.fromkeys(("manual", "kill_asked", "dead_letter"), False)
+    return fields | dict.fromkeys(("priority", "attempt", "job_revision", "skipped"), 0)
+
+
+def test_output_goes_on_where_a_node_broke_off() -> None:
+    text = b"one\ntwo\nthree\n"
+    running = {**_instance("i"), "state": "RUNNING", "attempt": 1, "attempts": [_attempt(None)]}
+    over = {**running, "state": "SUCCEEDED", "attempts": [_attempt("succeeded")]}
+    asked: list[str] = []
+
+    def answer(request: Request) -> Reply:
+        if "/output" not in request.path:
+            return 200, running if len(asked) < 3 else over
+        asked.append(request.path)
+        offset = int(request.path.partition("offset=")[2].partition("&")[0])
+        if len(asked) == 2:
+            return 0, None
+        return 200, text[offset : offset + 5] if len(asked) < 4 else text[offset:]
+
+    async def main() -> None:
+        with serve(answer) as stub:
+            async with client(stub.url) as c:
+                pieces = [piece async for piece in c.instances.follow("i")]
+        assert b"".join(pieces) == text
+        assert len(asked) >= 4
+
+    asyncio.run(main())
+
+
+def test_events_go_on_after_the_last_one_at_whichever_node() -> None:
+    def event(ident: str) -> bytes:
+        data = json.dumps({"id": ident, "at": "2030-01-01T00:00:00Z", "type": "job.created", "job_id": "j"})
+        return f"id: {ident}\ndata: {data}\n\n".encode()
+
+    gone = problem(410, "events-gone", "too old")
+
+    async def main() -> None:
+        first = b"id: 5\n\n" + event("7.0") + event("7.1") + b"id: 8.0\ndata: {"
+        with serve(script((200, first), (0, None), (200, b"id: 9\n\n"), (200, event("10.0")), gone)) as stub:
+            async with client(stub.url) as c:
+                seen = []
+
+                async def read() -> None:
+                    async for found in c.events(type="job"):
+                        seen.append((found.id, found.type, found.job_id))
+
+                with pytest.raises(raftsched.NotFoundError) as caught:
+                    await read()
+                assert caught.value.code == "events-gone"
+            assert seen == [(i, "job.created", "j") for i in ("7.0", "7.1", "10.0")], "half an event is none"
+            asked = [r.path.partition("after=")[2].partition("&")[0] for r in stub.requests]
+            assert asked == ["", "7.1", "7.1", "9", "10.0"]
+            assert all("type=job" in r.path for r in stub.requests)
+
+    asyncio.run(main())
+
+
+def test_a_problem_within_a_stream_of_events_is_raised() -> None:
+    frame = b"event: problem\ndata: " + json.dumps(problem(410, "events-gone", "too old")[1]).encode() + b"\n\n"
+
+    async def main() -> None:
+        with serve(script((200, frame))) as stub:
+            async with client(stub.url) as c:
+                with pytest.raises(raftsched.NotFoundError, match="too old"):
+                    await anext(c.events(after="oldest"))
+
+    asyncio.run(main())
+
+
+def _attempt(outcome: str | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"number": 1, "node": "n1", "session": 1, "token": 1, "outcome": outcome}
+    names = ("started_at", "ended_at", "exit_code", "error", "result", "output")
+    return {**fields, "assigned_at": "2030-01-01T00:00:00Z", **dict.fromkeys(names)}
+
+
+def test_a_job_is_meant_by_id_or_by_namespace_and_name() -> None:
+    async def main() -> None:
+        with serve(script(problem(404, "not-found", "none"))) as stub:
+            async with client(stub.url) as c:
+                for ref in ("0d3k5xw2a9f4m", "billing/night", raftsched.Created(id="x y", state="NEW", revision=1)):
+                    with pytest.raises(raftsched.NotFoundError):
+                        await c.jobs.get(ref)
+                assert [r.path for r in stub.requests] == [
+                    "/v1/jobs/0d3k5xw2a9f4m",
+                    "/v1/namespaces/billing/jobs/night",
+                    "/v1/jobs/x%20y",
+                ]
+                for bad in ("", "/a", "a/", "a/b/c", "../x"):
+                    with pytest.raises(ValueError, match="names no job"):
+                        await c.jobs.get(bad)
+
+    asyncio.run(main())
+
+
+# ---------------------------------------------------------------- whom to ask
+
+
+A, B, C = parse_servers("a:1,b:1,c:1")
+
+
+def view(**http: str) -> ClusterView:
+    nodes = [ClusterNode(id=n, role="follower", alive=True, http=h) for n, h in http.items()]
+    return ClusterView(node="n1", leader="n2", term=1, formed=True, nodes=nodes)
+
+
+def test_writes_go_to_the_leader_and_reads_stay_where_they_are() -> None:
+    nodes = Nodes([A, B])
+    assert nodes.order(0, lead=True) == [A, B]
+    nodes.answered(A, {"Raftsched-Leader": "n2"}, lead=False)
+    assert nodes.wants_to_learn(0)
+    assert not nodes.wants_to_learn(1), "asked a moment ago"
+    nodes.learn(view(n1="a:1", n2="c:1", n3="http://"))
+    assert nodes.order(0, lead=True) == [C, A, B]
+    assert nodes.order(0, lead=False) == [A, B, C]
+    nodes.answered(C, {"Raftsched-Leader": "n2"}, lead=True)
+    assert nodes.order(0, lead=False) == [A, B, C]
+    assert not nodes.wants_to_learn(100)
+
+
+def test_a_node_that_failed_is_asked_last_for_a_while() -> None:
+    nodes = Nodes([A, B])
+    nodes.answered(A, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.learn(view(n2="c:1"))
+    nodes.failed(C, 0)
+    nodes.failed(A, 0)
+    assert nodes.order(COOL_S - 1, lead=True) == [B, C, A]
+    assert nodes.order(COOL_S + 1, lead=True) == [A, B, C], "an address that never answered has to wait longer"
+    assert nodes.order(STRANGE_COOL_S + 1, lead=True) == [C, A, B]
+
+
+def test_behind_a_proxy_nobody_is_looked_for() -> None:
+    for server in (Server("https", "a", 443), Server("http", "a", 80, "/jobs")):
+        nodes = Nodes([server])
+        nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+        assert not nodes.wants_to_learn(0)
+
+
+def test_the_leader_is_found(tmp_path: Any) -> None:
+    def follower(leader: str) -> Callable[[Request], Reply]:
+        def answer(request: Request) -> Reply:
+            if request.path == "/v1/cluster":
+                nodes = [{"id": "n2", "role": "leader", "alive": True, "http": leader.removeprefix("http://")}]
+                return 200, {"node": "n1", "leader": "n2", "term": 1, "formed": True, "nodes": nodes}
+            return 201, MADE
+
+        return answer
+
+    async def main() -> None:
+        with serve(lambda r: (201, MADE)) as leader, serve(follower(leader.url)) as one:
+            c = raftsched.AsyncClient(one.url)
+            async with c:
+                c.transport.nodes.leader = "n2"  # as the header of an answer says
+                await c.jobs.create(JOB)
+                assert c.transport._learning is not None
+                await c.transport._learning
+                await c.jobs.create(JOB)
+            assert [json.loads(r.body) for r in leader.requests] == [JOB]
+
+    asyncio.run(main())
