@@ -68,6 +68,8 @@ def status(outer: Path | None, data: Path | None) -> None:
     for member in state.members:
         alive = member.process is not None and member.process.alive()
         role = "leads" if member.id == leader and alive else "runs" if alive else "down, about to be restarted"
+        if _is_out(member, cluster):
+            role += ", no member any more"
         pid = f"pid {member.process.pid}" if alive and member.process is not None else ""
         click.echo(f"{member.id}  {member.url}  {role}  {pid}".rstrip())
     click.echo(f"{leader} leads, term {cluster['term']}" if cluster and leader else "no leader at the moment")
@@ -236,9 +238,21 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
             told = ready
             _say(f"  {ready} of {len(members)} ready")
 
-    cluster.wait_ready(_ready, progress)
+    out: set[str] = set()
+
+    def ready(member: Member) -> bool:
+        if _ready(member):
+            return True
+        if not _is_out(member, _cluster(cluster.state, without=member)):
+            return False
+        out.add(member.id)
+        return True
+
+    cluster.wait_ready(ready, progress)
     for member in members:
-        _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}")
+        gone = "  (no member any more)" if member.id in out else ""
+        _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}{gone}")
+    members = [member for member in members if member.id not in out]
     client = _client(members, 2.0)
     shown = Samples(client, clock, _say)
     if samples:
@@ -274,3 +288,9 @@ def _ready(member: Member) -> bool:
         return _client([member], 1.0).request("GET", "/readyz").status == 200
     except ClientError:
         return False
+
+
+def _is_out(member: Member, view: dict[str, Any] | None) -> bool:
+    """Whether somebody has taken it out of the cluster, as a view of others says."""
+    known = {node["id"] for node in view["nodes"]} if view and view.get("leader") else set()
+    return bool(known) and member.id not in known

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.output import Column, print_fields, print_json, print_rows, print_table
+from raftsched.cli.output import Column, cell, print_fields, print_json, print_rows, print_table
 from raftsched.cli.remote import check_namespace, each, find_job, format_option, remote
+from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -38,12 +39,17 @@ _COLUMNS: list[Column] = [
 ]
 
 
-def _path(instance: str) -> str:
+def check_id(instance: str) -> None:
+    """Raises a usage error."""
     if not _ID.fullmatch(instance):
         raise click.UsageError(
             f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000,"
             " see 'raftsched instances list'"
         )
+
+
+def _path(instance: str) -> str:
+    check_id(instance)
     return f"/v1/instances/{instance}"
 
 
@@ -113,6 +119,40 @@ def get(client: Client, instance: str, fmt: str) -> None:
 
 @instances.command()
 @click.argument("instance", metavar="ID")
+@format_option
+@remote
+def explain(client: Client, instance: str, fmt: str) -> None:
+    """Say why an instance ran then and there, what it waited for, and what it waits for now.
+
+    Each step comes with the entry of the log that did it, the term of that entry, and the fencing token.
+
+    \b
+      raftsched instances explain 0d3k5xw2a9f4m@1763600400000
+    """
+    found: dict[str, Any] = client.get(_path(instance) + "/explain")
+    if fmt == "json":
+        print_json(found)
+        return
+    if fmt == "name":
+        click.echo(found["id"])
+        return
+    click.echo(found["text"])
+    for there in found["why_there"]:
+        click.echo(f"Attempt {there['attempt']}: {there['text']}")
+    if found["waits"]:
+        click.echo("\nIt waited:" if found["waiting_for"] is None else "\nIt waited, and waits:")
+        for wait in found["waits"]:
+            click.echo(f"  {format_duration(wait['ms'])} {wait['text']}")
+    click.echo()
+    names = ["at", "kind", "index", "term", "token", "text"]
+    rows = [[cell(step[n]) for n in names] for step in found["steps"]]
+    print_table([n.upper() for n in names], rows)
+    if found["steps_left_out"]:
+        click.echo("Steps between the first and the second were left out; the cluster keeps steps_kept of them.")
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
 @click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
@@ -127,9 +167,12 @@ def output(
       raftsched instances output 0d3k5xw2a9f4m@1763600400000
       raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
     """
+    from raftsched.client.events import output as follow_output
+
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
     try:
-        for piece in client.stream(_path(instance) + "/output", query):
+        path = _path(instance) + "/output"
+        for piece in follow_output(client, path, query) if follow else client.stream(path, query):
             sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
     except KeyboardInterrupt:
@@ -164,5 +207,5 @@ def rerun(client: Client, instance: str) -> None:
     \b
       raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
     """
-    client.post(f"{_path(instance)}/rerun")
+    client.post_once(f"{_path(instance)}/rerun", {})
     click.echo(f"runs again: {instance}")

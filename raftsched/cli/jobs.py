@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.job_filters import filter_options, said
+from raftsched.cli.jobs_apply import apply
+from raftsched.cli.jobs_diff import diff, edit
+from raftsched.cli.jobs_export import export
 from raftsched.cli.jobs_import import import_
-from raftsched.cli.jobs_write import apply, create
+from raftsched.cli.jobs_wait import wait
+from raftsched.cli.jobs_write import create
+from raftsched.cli.operations import by_filter, many_options
 from raftsched.cli.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.preview import print_times
-from raftsched.cli.remote import check_namespace, each, find_job, format_option, job_ref, read_json, remote
+from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_STATES = ["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 _TRIGGERS = ("cron", "every", "at", "in", "rrule")
 
 
@@ -39,6 +44,30 @@ _COLUMNS: list[Column] = [
 ]
 
 
+_REVISIONS: list[Column] = [
+    ("REVISION", lambda r: r["revision"]),
+    ("NAME", lambda r: r["name"]),
+    ("FROM", lambda r: r["from"]),
+    ("TO", lambda r: r["to"]),
+    ("OWNER", lambda r: r["content"].get("owner")),
+    ("TRIGGER", lambda r: _trigger(r["content"])),
+]
+
+
+def _stats(found: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"from": found["counted_from"], "to": found["to"]}
+    for name in ("jobs", "instances", "attempts"):
+        shown[name] = " ".join(f"{state}={n}" for state, n in (found[name] or {}).items() if n)
+    shown |= {"skipped fires": found["skipped_fires"], "dead letters": found["dead_letters"]}
+    for name in ("duration", "lateness"):
+        of = found[name]
+        if of["count"]:
+            shown[name] = " ".join(f"{key}={of[key]}ms" for key in ("mean", "p50", "p90", "p99", "max"))
+    if not found["complete"]:
+        shown["note"] = "the newest only: there are more than one answer counts"
+    return shown
+
+
 @click.group()
 def jobs() -> None:
     """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id.
@@ -48,31 +77,21 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--namespace", "-N", metavar="NS", help="Of this namespace.")
-@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="In this state.")
-@click.option("--owner", help="Of this owner.")
+@filter_options
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
 @format_option
 @remote
-def list_(
-    client: Client,
-    namespace: str | None,
-    state: str | None,
-    owner: str | None,
-    limit: int,
-    everything: bool,
-    fmt: str,
-) -> None:
-    """List jobs.
+def list_(client: Client, limit: int, everything: bool, fmt: str, **given: Any) -> None:
+    """List jobs, in the order of their creation; with --next-from or --next-to in that of their next times.
 
     \b
       raftsched jobs list
       raftsched jobs list -N billing --state SUSPENDED
+      raftsched jobs list --label team=fin --next-to 2026-11-21T00:00:00Z
       raftsched jobs list --all -o json > jobs.json
     """
-    query = {"namespace": check_namespace(namespace) if namespace else None, "state": state, "owner": owner}
-    rows = client.items("/v1/jobs", query, None if everything else limit)
+    rows = client.items("/v1/jobs", said(given), None if everything else limit)
     print_rows(fmt, rows, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
 
 
@@ -108,52 +127,65 @@ def _each(client: Client, refs: tuple[str, ...], action: str, done: str, body: A
 
 
 @jobs.command()
-@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
 @remote
-def pause(client: Client, refs: tuple[str, ...]) -> None:
+def pause(client: Client, refs: tuple[str, ...], **given: Any) -> None:
     """Suspend jobs: nothing new is started, what runs goes on. Pausing a paused job is no error.
 
     \b
       raftsched jobs pause billing/nightly-report
+      raftsched jobs pause --owner ana --dry-run
     """
-    _each(client, refs, "pause", "paused")
+    if not by_filter(client, "pause", refs, given):
+        _each(client, refs, "pause", "paused")
 
 
 @jobs.command()
-@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
 @remote
-def resume(client: Client, refs: tuple[str, ...]) -> None:
+def resume(client: Client, refs: tuple[str, ...], **given: Any) -> None:
     """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
 
     \b
       raftsched jobs resume billing/nightly-report
+      raftsched jobs resume --state SUSPENDED --label team=fin
     """
-    _each(client, refs, "resume", "resumed")
+    if not by_filter(client, "resume", refs, given):
+        _each(client, refs, "resume", "resumed")
 
 
 @jobs.command()
-@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
 @click.option("--kill", is_flag=True, help="Also ask what runs to end.")
+@many_options
 @remote
-def expire(client: Client, refs: tuple[str, ...], kill: bool) -> None:
+def expire(client: Client, refs: tuple[str, ...], kill: bool, **given: Any) -> None:
     """End jobs for good; they stay visible with their history.
 
     \b
       raftsched jobs expire billing/nightly-report --kill
+      raftsched jobs expire -N billing --created-to 2026-01-01T00:00:00Z
     """
-    _each(client, refs, "expire", "expired", {"kill": True} if kill else {})
+    more = {"kill": True} if kill else {}
+    if not by_filter(client, "expire", refs, given, **more):
+        _each(client, refs, "expire", "expired", more)
 
 
 @jobs.command()
-@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
 @remote
-def delete(client: Client, refs: tuple[str, ...]) -> None:
+def delete(client: Client, refs: tuple[str, ...], **given: Any) -> None:
     """Delete jobs and free their names. What runs is asked to end.
 
     \b
       raftsched jobs delete tick billing/nightly-report
-      raftsched jobs list -N samples --all -o name | xargs -r raftsched jobs delete
+      raftsched jobs delete -N samples --dry-run
     """
+    if by_filter(client, "delete", refs, given):
+        return
 
     def act(ref: str) -> None:
         found = find_job(client, ref)
@@ -164,18 +196,26 @@ def delete(client: Client, refs: tuple[str, ...]) -> None:
 
 
 @jobs.command()
-@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
 @click.option("--params", metavar="JSON", help="Parameters instead of the job's own, an object.")
 @click.option("--priority", type=click.IntRange(0, 9), help="Instead of the job's own, 9 first.")
+@many_options
 @format_option
 @remote
-def run(client: Client, refs: tuple[str, ...], params: str | None, priority: int | None, fmt: str) -> None:
-    """Run jobs now, beside their schedules, and print the instances.
+def run(
+    client: Client, refs: tuple[str, ...], params: str | None, priority: int | None, fmt: str, **given: Any
+) -> None:
+    """Run jobs now, beside their schedules, and print the instances. By filter, with their own parameters and priority,
+    only how many.
 
     \b
       raftsched jobs run billing/nightly-report --params '{"month": "2026-10"}'
       raftsched instances output -f $(raftsched jobs run tick -o name)
     """
+    if not refs and (params is not None or priority is not None):
+        raise click.UsageError("--params and --priority go with JOB..., not with a filter")
+    if by_filter(client, "run", refs, given):
+        return
     body: dict[str, Any] = {}
     if params is not None:
         body["params"] = read_json(params, "--params")
@@ -214,5 +254,92 @@ def next_(client: Client, job: str, count: int, fmt: str) -> None:
     print_times(client.get(f"/v1/jobs/{found['id']}/next", {"count": count}), fmt)
 
 
-for command in (create, apply, import_):
+@jobs.command("skip-next")
+@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@remote
+def skip_next(client: Client, refs: tuple[str, ...]) -> None:
+    """Leave out the next time of jobs; the times after it stay as they are.
+
+    \b
+      raftsched jobs skip-next billing/nightly-report
+    """
+
+    def act(ref: str) -> None:
+        found = find_job(client, ref)
+        upcoming = client.get(f"/v1/jobs/{found['id']}/next", {"count": 1})["next"]
+        body = {"at": upcoming[0]["at"]} if upcoming else {}  # so that asking twice leaves out one
+        job = client.post(f"/v1/jobs/{found['id']}/skip-next", body, repeatable=bool(body))
+        click.echo(f"skipped: {job_ref(found)} at {body.get('at', 'its next time')}; next {job['next_fire_at'] or '-'}")
+
+    each(refs, act)
+
+
+@jobs.command()
+@click.argument("job", metavar="JOB")
+@format_option
+@remote
+def revisions(client: Client, job: str, fmt: str) -> None:
+    """What a job was before its newest edits, and from when until when.
+
+    \b
+      raftsched jobs revisions billing/nightly-report
+      raftsched jobs revisions billing/nightly-report -o json
+    """
+    found = find_job(client, job)
+    rows = client.get(f"/v1/jobs/{found['id']}/revisions")["items"]
+    print_rows(fmt, rows, _REVISIONS, lambda r: str(r["revision"]), "no revisions")
+
+
+@jobs.command()
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("--owner", help="Of the jobs of this owner.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
+@click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
+@format_option
+@remote
+def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
+    """How runs went: counts, durations, lateness. Of one job, or of all, an owner's, a namespace's.
+
+    \b
+      raftsched jobs stats billing/nightly-report
+      raftsched jobs stats --owner ana --from 2026-11-20T00:00:00Z
+    """
+    query = {"from": given["start"], "to": given["end"]}
+    if job is not None:
+        if given["owner"] or given["namespace"]:
+            raise click.UsageError("--owner and --namespace are for all jobs; leave JOB out")
+        found = client.get(f"/v1/jobs/{find_job(client, job)['id']}/stats", query)
+    else:
+        found = client.get("/v1/stats", {**query, "owner": given["owner"], "namespace": given["namespace"]})
+    if fmt == "json":
+        print_json(found)
+    else:
+        print_fields(_stats(found))
+
+
+@jobs.command()
+@click.argument("job", metavar="JOB")
+@click.option("--from", "start", metavar="TIME", required=True, help="The first time that is meant (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Before this.  [default: now]")
+@click.option("--dry-run", is_flag=True, help="Only say which times.")
+@remote
+def backfill(client: Client, job: str, start: str, end: str | None, dry_run: bool) -> None:
+    """Run a job for times of its schedule that went by without a run, one after the other unless runs may overlap.
+
+    Asked for again, it runs none of them twice.
+
+    \b
+      raftsched jobs backfill billing/nightly-report --from 2026-11-01T00:00:00Z --dry-run
+      raftsched jobs backfill billing/nightly-report --from 2026-11-01T00:00:00Z --to 2026-11-15T00:00:00Z
+    """
+    found = find_job(client, job)
+    body = {"from": start, "dry_run": dry_run, **({"to": end} if end else {})}
+    answer = client.post_once(f"/v1/jobs/{found['id']}/backfill", body)
+    for time in answer.get("times", ()):
+        click.echo(time)
+    click.echo(f"{'would run' if dry_run else 'accepted'}: {job_ref(found)}, {answer['count']} times")
+
+
+for command in (create, apply, diff, edit, export, import_, wait):
     jobs.add_command(command)

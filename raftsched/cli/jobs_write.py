@@ -1,24 +1,18 @@
-"""`raftsched jobs create` and `apply`."""
+"""`raftsched jobs create`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.documents import read_jobs
 from raftsched.cli.output import print_json
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
-
-_READ_ONLY = (  # what `jobs get -o json` adds to a job
-    "id", "state", "revision", "next_fire_at", "last_instance", "created_at", "modified_at", "running", "active",
-    "runs", "failures_in_a_row", "last_start_at", "last_end_at", "last_executor", "error",
-)  # fmt: skip
 
 
 def pairs(name: str, items: Sequence[str]) -> dict[str, str]:
@@ -56,7 +50,7 @@ class _WithCommand(click.Command):
 
 @click.command(cls=_WithCommand)
 @click.argument("name", required=False)
-@click.option("-f", "--file", "file", type=click.File("rb"), help="The job as JSON ('-': stdin) instead of options.")
+@click.option("-f", "--file", "file", type=click.File("rb"), help="The job as YAML or JSON ('-': stdin).")
 @click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
 @click.option("--cron", metavar="EXPR", help="When: a cron expression.")
 @click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
@@ -71,10 +65,28 @@ class _WithCommand(click.Command):
 @click.option("--params", metavar="JSON", help="Parameters, an object.")
 @click.option("--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Directory of the command.")
+@click.option(
+    "--limit", metavar="NAME=VALUE", multiple=True, help="memory=512MiB, cpu=60s or open_files=1024; may be repeated."
+)
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
 @click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,10s,1m.")
 @click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
+@click.option(
+    "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."
+)
+@click.option("--if-path", metavar="GLOB", multiple=True, help="Wait until a file is there; may be repeated.")
+@click.option("--if-http", metavar="URL", multiple=True, help="Wait until a GET answers well; may be repeated.")
+@click.option(
+    "--if-succeeded",
+    metavar="JOB=WITHIN",
+    multiple=True,
+    help="Wait for a success of JOB within 2h, say; may be repeated.",
+)
+@click.option("--conditions-timeout", metavar="DURATION", help="Give up waiting after this.  [default: 1h]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]")
+@click.option(
+    "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
+)
 @click.option("--owner")
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
@@ -90,6 +102,7 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
       raftsched jobs create tick --every 10s --shell 'date; hostname'
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
       raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
+      raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
       raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
       raftsched jobs create -f job.json
     """
@@ -117,7 +130,10 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
         raise click.UsageError(e.message.replace("--exec", "-- COMMAND")) from None
     if "http" in handler:
         handler["http"] = {"url": o["http"], **({"method": o["method"].upper()} if o["method"] else {})}
-    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"])):
+    limits: dict[str, Any] = pairs("limit", o["limit"])
+    if limits.get("open_files", "").isdecimal():
+        limits["open_files"] = int(limits["open_files"])
+    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"]), ("limits", limits)):
         if value:
             handler[key] = value
     job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}
@@ -130,7 +146,10 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
         job["retry"] = {"delays": [d.strip() for d in o["retry"].split(",")]}
     if o["label"]:
         job["labels"] = pairs("label", o["label"])
-    for key in ("timeout", "overlap", "priority", "owner"):
+    conditions = _conditions(o)
+    if conditions:
+        job["conditions"] = conditions
+    for key in ("timeout", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner"):
         if o[key] is not None:
             job[key] = o[key]
     if o["suspended"]:
@@ -138,35 +157,12 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     return job
 
 
-def read_jobs(data: bytes, source: str) -> list[dict[str, Any]]:
-    """The jobs of a file: one object, a list, {"items": [...]} (what `jobs list -o json` prints), or JSON lines.
-
-    Fields that only answers have are dropped. Raises a usage error.
-    """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{source} is not UTF-8 text") from None
-    try:
-        value = json.loads(text)
-    except ValueError as whole:
-        value = []
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                try:
-                    value.append(json.loads(line))
-                except ValueError as e:
-                    # several good lines before it: meant as JSON lines; else the error of the whole text says more
-                    problem = f"line {number}: {e}" if value else str(whole)
-                    raise click.UsageError(f"{source} is neither JSON nor JSON lines: {problem}") from None
-    if isinstance(value, dict):
-        value = value["items"] if isinstance(value.get("items"), list) else [value]
-    if value == [] and not text.strip():
-        raise click.UsageError(f"{source} is empty; write a job as JSON, or several, one per line")
-    for n, job in enumerate(value if isinstance(value, list) else [None], 1):
-        if not isinstance(job, dict):
-            raise click.UsageError(f"{source}: item {n} is not a job; a job is a JSON object")
-    return [{k: v for k, v in job.items() if k not in _READ_ONLY} for job in value]
+def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:
+    """A job without a namespace is one of the new job's."""
+    found = [{"path": path} for path in o["if_path"]] + [{"http": url} for url in o["if_http"]]
+    for job, within in pairs("if-succeeded", o["if_succeeded"]).items():
+        found.append({"job_succeeded": job if "/" in job else f"{o['namespace']}/{job}", "within": within})
+    return found
 
 
 def _read_one(file: Any) -> dict[str, Any]:
@@ -174,60 +170,4 @@ def _read_one(file: Any) -> dict[str, Any]:
     found = read_jobs(file.read(), source)
     if len(found) != 1:
         raise click.UsageError(f"{source} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many")
-    return found[0]
-
-
-@click.command()
-@click.option("-f", "--file", "file", type=click.File("rb"), required=True, help="JSON or JSON lines ('-': stdin).")
-@click.option("--namespace", "-N", default="default", show_default=True, metavar="NS", help="Of jobs that name none.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
-@format_option
-@remote
-def apply(client: Client, file: Any, namespace: str, dry_run: bool, fmt: str) -> None:
-    """Create or replace the jobs of a file, each by its name. Safe to repeat.
-
-    The file holds one job, a list of them, one per line, or what `jobs list -o json` printed. A job that is refused
-    does not keep the others out; the exit code is then that of the first refusal.
-
-    \b
-      raftsched jobs apply -f jobs.json
-      raftsched jobs list --all -o json | raftsched --server http://other:7401 jobs apply -f -
-    """
-    from raftsched.client.errors import ClientError
-
-    source = source_name(file)
-    found = read_jobs(file.read(), source)
-    paths = []
-    for n, job in enumerate(found, 1):
-        if not isinstance(job.get("name"), str):
-            raise click.UsageError(f"{source}: item {n} has no name; apply finds jobs by name (or use jobs create)")
-        paths.append(by_name(str(job.get("namespace") or namespace), job["name"]))
-    results: list[dict[str, Any]] = []
-    code = 0
-    for job, path in zip(found, paths, strict=True):
-        where = {"namespace": job.get("namespace") or namespace, "name": job["name"]}
-        if dry_run:
-            results.append({**where, "result": "would be applied"})
-            continue
-        try:
-            answer = client.request("PUT", path, body={**job, "namespace": where["namespace"]})
-        except ClientError as e:
-            if not 400 <= e.status < 500:
-                raise
-            code = code or int(e.exit)
-            results.append({**where, "result": "refused", "reason": e.detail})
-        else:
-            results.append({**where, "result": "created" if answer.status == 201 else "applied"})
-    if fmt == "json":
-        print_json({"items": results})
-    else:
-        for result in results:
-            refused = result["result"] == "refused"
-            if fmt == "name" and not refused:
-                click.echo(job_ref(result))
-            else:
-                click.echo(
-                    f"{result['result']}: {job_ref(result)}" + (f": {result['reason']}" if refused else ""),
-                    err=refused,
-                )
-    sys.exit(code)
+    return found[0].value

@@ -17,12 +17,18 @@ from raftsched.errors import Exit, RaftschedError
 _CLUSTER = {
     "dev": ("raftsched.cli.dev", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("raftsched.cli.node", "node", "Run one node of a cluster."),
-    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, who follows, how far everybody is."),
+    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, how far everybody is; members, pause, settings."),
+    "nodes": ("raftsched.cli.nodes", "nodes", "What runs where: list, drain, undrain, label."),
 }
 _WORK = {
     "jobs": ("raftsched.cli.jobs", "jobs", "List, create, run, pause, import, ... jobs."),
+    "operations": ("raftsched.cli.operations", "operations", "Actions on many jobs: list, watch, cancel."),
     "instances": ("raftsched.cli.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
+    "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
+    "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
+    "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
+    "contexts": ("raftsched.cli.contexts", "contexts", "Clusters by a name, instead of --server."),
     "completion": ("raftsched.cli.completion", "completion", "Print the completion script of your shell."),
 }
 _COMMANDS = {**_CLUSTER, **_WORK}
@@ -85,8 +91,11 @@ class _Root(click.Group):
     help="Nodes to ask, any of them will do (RAFTSCHED_SERVER).  [default: those of a dev cluster that runs in"
     " ./.raftsched/dev, else http://127.0.0.1:7401, 7402 and 7403]",
 )
+@click.option(
+    "--context", metavar="NAME", help="The cluster of this name (RAFTSCHED_CONTEXT); see 'raftsched contexts'."
+)
 @click.pass_context
-def cli(ctx: click.Context, server: str | None) -> None:
+def cli(ctx: click.Context, server: str | None, context: str | None) -> None:
     """A job scheduler that is its own cluster: three processes, no database, no broker.
 
     \b
@@ -101,6 +110,10 @@ def cli(ctx: click.Context, server: str | None) -> None:
     Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 no node answers or
     no leader, 7 timeout (it may or may not have happened).
     """
+    if context is not None and server is None:
+        from raftsched.cli.contexts import server_of
+
+        server = server_of(context)
     ctx.obj = server
 
 

@@ -25,7 +25,10 @@ from raftsched.errors import Exit, StartupError
 @click.option("--slots", metavar="N", help="Attempts at one time.  [default: 16 for each CPU]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
 @click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
-@click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be admitted.")
+@click.option("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated.")
+@click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be let in.")
+@click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
+@click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
@@ -40,6 +43,14 @@ def node(config: str | None, **flags: Any) -> None:
     \b
     One alone:
       raftsched node --id n1 --data ./n1
+
+    \b
+    A new node of a cluster that runs; --peers names some of its members. It waits until it is let in:
+      raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS
+      raftsched cluster members add n4 --wait
+
+    A member that was away goes on from the log that was kept, as far as that reaches back; one that lacks more gets a
+    copy of everything.
 
     Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
     from the file given with --config; flags win over variables, variables over the file.

@@ -12,6 +12,8 @@ import click
 
 Column = tuple[str, Callable[[Mapping[str, Any]], Any]]
 
+YAML = "raftsched.yaml"  # in the context of a command: what is printed for programs is YAML
+
 _STYLES = {
     "SUCCEEDED": "green",
     "RUNNING": "cyan",
@@ -36,7 +38,14 @@ def cell(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """As JSON, or as YAML where `-o yaml` was given."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(YAML):
+        from raftsched.cli.yaml_text import yaml_text
+
+        click.echo(yaml_text(value).rstrip("\n"))
+    else:
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_rows(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from raftsched.cli.output import YAML
+
 if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.client.servers import Server
@@ -20,15 +22,34 @@ _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters
 _NAME = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 
+
+def _format(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    """For the commands YAML is JSON that is printed another way."""
+    if value == "yaml":
+        ctx.meta[YAML] = True
+        return "json"
+    return value
+
+
 format_option = click.option(
     "-o",
     "--output",
     "fmt",
-    type=click.Choice(["table", "json", "name"]),
+    type=click.Choice(["table", "json", "yaml", "name"]),
     default="table",
     show_default=True,
+    callback=_format,
     help="How to print: for people, for programs, or names only.",
 )
+
+
+class Listing(click.Group):
+    """Without a sub-command it lists."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 def remote(function: _F) -> _F:
@@ -44,7 +65,8 @@ def remote(function: _F) -> _F:
 
 
 def client(given: str | None) -> Client:
-    """For --server, else RAFTSCHED_SERVER, else the dev cluster of this directory, else this machine's usual ports.
+    """For --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use, else the dev
+    cluster of this directory, else this machine's usual ports.
 
     Raises a usage error.
     """
@@ -53,11 +75,17 @@ def client(given: str | None) -> Client:
     from raftsched.client.http import Client
     from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 
-    text = given or os.environ.get("RAFTSCHED_SERVER")
+    text = given or os.environ.get("RAFTSCHED_SERVER") or _of_context(os.environ.get("RAFTSCHED_CONTEXT"))
     try:
         return Client(parse_servers(text) if text else _dev_servers() or parse_servers(DEFAULT_SERVERS))
     except ValueError as e:
         raise click.UsageError(f"--server: {e}") from None
+
+
+def _of_context(name: str | None) -> str | None:
+    from raftsched.cli.contexts import server_of
+
+    return server_of(name or None)
 
 
 def _dev_servers() -> list[Server]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from raftsched.config import Address, ConfigError, build, load, parse_address, parse_labels, parse_peers
+from raftsched.raft import RaftOptions
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
 BASE = {"id": "n1", "data": "/var/lib/n1"}
@@ -42,13 +43,17 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
         "RAFTSCHED_ID": "n2", "RAFTSCHED_DATA": "d", "RAFTSCHED_HTTP": "0.0.0.0:80", "RAFTSCHED_RAFT": "0.0.0.0:7502",
         "RAFTSCHED_PEERS": "n1=10.0.0.1:7501,n2=10.0.0.2:7502", "RAFTSCHED_ADVERTISE_HTTP": "n2.example:8080",
         "RAFTSCHED_ADVERTISE_RAFT": "10.0.0.2:7502", "RAFTSCHED_CLUSTER_KEY_FILE": str(key), "RAFTSCHED_SLOTS": "3",
-        "RAFTSCHED_LABELS": "b=2,a=1", "RAFTSCHED_PYTHONPATH": str(tmp_path), "RAFTSCHED_JOIN": "true",
+        "RAFTSCHED_LABELS": "b=2,a=1", "RAFTSCHED_PYTHONPATH": str(tmp_path), "RAFTSCHED_HANDLERS": "a.b, c,a.b",
+        "RAFTSCHED_JOIN": "true",
+        "RAFTSCHED_LOG_KEEP_ENTRIES": "5000", "RAFTSCHED_LOG_KEEP_BYTES": "1GiB",
     }  # fmt: skip
     config = load({}, environ)
     assert config.advertise_http == Address("n2.example", 8080)
     assert config.labels == (("a", "1"), ("b", "2"))
     assert config.pythonpath == (tmp_path,)
+    assert config.handlers == ("a.b", "c")
     assert (config.slots, config.join, config.cluster_key_file) == (3, True, key)
+    assert (config.log_keep_entries, config.log_keep_bytes) == (5_000, 1 << 30)
 
 
 @pytest.mark.parametrize("value", [PEERS, PEERS.split(","), dict(p.split("=") for p in PEERS.split(","))])
@@ -109,7 +114,19 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"labels": "a b=c"}, "1 to 64 letters"),
         ({"labels": ["a=1", "a=2"]}, "twice with different values"),
         ({"pythonpath": "/nowhere/at/all"}, "not a directory"),
+        ({"handlers": "shop/tasks.py"}, "is not a module; write its dotted name"),
         ({"join": "perhaps"}, "true or false"),
+        ({"join": True}, "at least one running member"),
+        ({"join": True, "peers": "n1=127.0.0.1:7501"}, "at least one running member"),
+        ({"join": True, "id": "n4", "peers": PEERS}, "is the address of n1"),
+        ({"log_keep_entries": "999"}, "from 1000 to 10000000"),
+        ({"log_keep_entries": "all"}, "whole number"),
+        ({"log_keep_entries": True}, "whole number"),
+        ({"log_keep_bytes": "64 megs"}, "such as 64MiB"),
+        ({"log_keep_bytes": "-1MiB"}, "such as 64MiB"),
+        ({"log_keep_bytes": True}, "such as 64MiB"),
+        ({"log_keep_bytes": "1023KiB"}, "from 1MiB to 64GiB"),
+        ({"log_keep_bytes": "1TB"}, "from 1MiB to 64GiB"),
     ],
 )
 def test_errors_say_what_would_be_right(settings: dict[str, Any], message: str) -> None:
@@ -117,6 +134,17 @@ def test_errors_say_what_would_be_right(settings: dict[str, Any], message: str) 
         build({**BASE, **settings})
     assert message in str(e.value)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64MiB", 64 << 20), ("1GiB", 1 << 30), ("2 gb", 2 * 10**9), ("1500000", 1_500_000), (5_000_000, 5_000_000)],
+)
+def test_how_much_of_the_log_is_kept(text: str | int, size: int) -> None:
+    config = build({**BASE, "log_keep_bytes": text, "log_keep_entries": "2000"})
+    assert (config.log_keep_bytes, config.log_keep_entries) == (size, 2_000)
+    usual, options = build(BASE), RaftOptions()
+    assert (usual.log_keep_bytes, usual.log_keep_entries) == (options.keep_bytes, options.keep_entries)
 
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:

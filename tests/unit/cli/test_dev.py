@@ -145,6 +145,20 @@ def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
         assert "holds a cluster of 3 nodes" in other.stderr
 
 
+def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "stub-removed").write_text("n1")
+    with dev(tmp_path, "--port", str(free_port())) as d:
+        d.read_until("ready; Ctrl-C")
+        assert b"n1.log  (no member any more)" in d.output
+        assert d.output.count(b"no member any more") == 1
+        code, text = d.command("status")
+        assert code == 0
+        assert ["no member any more" in line for line in text.splitlines()[:3]] == [True, False, False]
+        assert "n2 leads, term 1" in text
+        assert d.command("stop") == (0, "stopped\n")
+        assert d.end() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_everything(tmp_path: Path, number: signal.Signals) -> None:
     with dev(tmp_path, "--port", str(free_port()), "--nodes", "1") as d:

@@ -1,0 +1,157 @@
+"""`raftsched contexts`: clusters by a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.output import print_json, print_table
+from raftsched.cli.remote import Listing, format_option
+from raftsched.errors import Exit
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+def contexts_file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "raftsched" / "contexts.toml"
+
+
+def read_contexts() -> tuple[dict[str, str], str | None]:
+    """(name -> servers, the one in use). Raises Failure when the file is not what it should be."""
+    import tomllib
+
+    path = contexts_file()
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, None
+    except (OSError, ValueError) as error:
+        raise Failure(f"cannot read {path}: {error}") from None
+    contexts = found.get("contexts", {})
+    current = found.get("current")
+    good = isinstance(contexts, dict) and all(
+        isinstance(c, dict) and isinstance(c.get("server"), str) for c in contexts.values()
+    )
+    if not good or not (current is None or isinstance(current, str)):
+        raise Failure(f'{path} is not a list of contexts; write [contexts.NAME] and server = "http://host:port"')
+    return {name: context["server"] for name, context in contexts.items()}, current
+
+
+def server_of(name: str | None) -> str | None:
+    """The servers of a context, or of the one in use; None: none is in use. Raises Failure."""
+    if name is None and not contexts_file().is_file():
+        return None
+    contexts, current = read_contexts()
+    wanted = name or current
+    if wanted is None:
+        return None
+    if wanted not in contexts:
+        raise Failure(f"there is no context {wanted!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
+    return contexts[wanted]
+
+
+def _write(contexts: dict[str, str], current: str | None) -> None:
+    """All of it or nothing: by a file beside it that takes its place."""
+    lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
+    for name, server in sorted(contexts.items()):
+        lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(server)}", ""]
+    path = contexts_file()
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text("\n".join(lines), "utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+@click.group(cls=Listing)
+def contexts() -> None:
+    """Clusters by a name, so that --server need not be said each time. --context NAME takes one for one command."""
+
+
+@contexts.command("list")
+@format_option
+def list_(fmt: str) -> None:
+    """List contexts; * is the one in use.
+
+    \b
+      raftsched contexts list
+    """
+    found, current = read_contexts()
+    rows = [{"name": name, "server": server, "current": name == current} for name, server in sorted(found.items())]
+    if fmt == "json":
+        print_json({"items": rows})
+    elif fmt == "name":
+        for row in rows:
+            click.echo(row["name"])
+    elif rows:
+        print_table(
+            ["", "NAME", "SERVER"], [["*" if r["current"] else "", str(r["name"]), str(r["server"])] for r in rows]
+        )
+    else:
+        click.echo("no contexts; make one: raftsched contexts set prod http://10.0.0.1:7401", err=True)
+
+
+@contexts.command("set")
+@click.argument("name")
+@click.argument("server", metavar="URL[,URL]")
+@click.option("--use", "used", is_flag=True, help="And use it from now on.")
+def set_(name: str, server: str, used: bool) -> None:
+    """Make a context, or change it.
+
+    \b
+      raftsched contexts set prod http://10.0.0.1:7401,http://10.0.0.2:7401 --use
+    """
+    from raftsched.client.servers import parse_servers
+
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"{name!r} is not possible; a context has 1 to 64 letters, digits, '.', '_' and '-'")
+    try:
+        parse_servers(server)
+    except ValueError as e:
+        raise click.UsageError(str(e)) from None
+    found, current = read_contexts()
+    _write({**found, name: server}, name if used else current)
+    click.echo(f"set: {name}" + (", in use" if used or current == name else ""))
+
+
+@contexts.command()
+@click.argument("name", required=False)
+@click.option("--none", is_flag=True, help="Use none.")
+def use(name: str | None, none: bool) -> None:
+    """Use a context from now on.
+
+    \b
+      raftsched contexts use prod
+      raftsched contexts use --none
+    """
+    if (name is None) != none:
+        raise click.UsageError("say a name, or --none")
+    found, _ = read_contexts()
+    if name is not None and name not in found:
+        raise Failure(f"there is no context {name!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
+    _write(found, name)
+    click.echo(f"in use: {name or 'none'}")
+
+
+@contexts.command()
+@click.argument("name")
+def delete(name: str) -> None:
+    """Forget a context.
+
+    \b
+      raftsched contexts delete prod
+    """
+    found, current = read_contexts()
+    if found.pop(name, None) is None:
+        raise Failure(f"there is no context {name!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
+    _write(found, None if current == name else current)
+    click.echo(f"deleted: {name}")

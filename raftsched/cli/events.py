@@ -1,0 +1,79 @@
+"""`raftsched events`: what changes in the cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.output import cell
+from raftsched.cli.remote import check_namespace, find_job, remote
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_TYPE_WIDTH = 20
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come, from now unless --after says otherwise.")
+@click.option(
+    "--type", "types", metavar="TYPE[,TYPE]", help="Of these types, such as instance.failed, or job for all of jobs."
+)
+@click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@click.option("--state", metavar="STATE[,STATE]", help="Of what is in one of these states then.")
+@click.option("--after", metavar="ID", help="After this event, or this index of the log; or: oldest.")
+@click.option(
+    "-o",
+    "--output",
+    "fmt",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="For people, or one JSON object a line.",
+)
+@remote
+def events(
+    client: Client, follow: bool, types: str | None, job: str | None, namespace: str | None, state: str | None,
+    after: str | None, fmt: str,
+) -> None:  # fmt: skip
+    """Print what changed, the events that are kept, or with -f what comes.
+
+    The connection may break and nodes may go: it goes on at another one, with the next event.
+
+    \b
+      raftsched events -f
+      raftsched events -f --type instance.failed,instance.timed_out -o json
+      raftsched events --job billing/nightly-report --after 4711
+    """
+    from raftsched.client.events import watch
+
+    query: dict[str, Any] = {
+        "follow": follow,
+        "type": types,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": state.upper() if state else None,
+        "after": after,
+    }
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    try:
+        for event in watch(client, "/v1/events", query):
+            click.echo(json.dumps(event, ensure_ascii=False) if fmt == "json" else _line(event))
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _line(event: dict[str, Any]) -> str:
+    words = [event["at"], event["type"].ljust(_TYPE_WIDTH)]
+    if "job_id" in event:
+        name = f"{event['namespace']}/{event['job']}" if event["job"] else None
+        words.append(event.get("instance_id") or event["job_id"])
+        words += [cell(one) for one in (name, event.get("node"), event.get("reason")) if one]
+    elif event.get("subject"):
+        words.append(cell(event["subject"]))
+    return " ".join(words).rstrip()

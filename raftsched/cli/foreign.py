@@ -1,0 +1,148 @@
+"""What importing from other schedulers shares: what came of reading a file, and schedules as programs in Go write them.
+
+Nothing that a job says is dropped silently: a field is carried over, or named in a note, or the reason of a refusal. A
+job that lacks something it needs to run comes in suspended, and a note says what it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+_GO_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
+_GO_UNITS = {"ns": Fraction(1, 10**6), "us": Fraction(1, 1000), "µs": Fraction(1, 1000), "ms": Fraction(1),
+             "s": Fraction(1000), "m": Fraction(60_000), "h": Fraction(3_600_000)}  # fmt: skip
+_ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
+_STARRED = re.compile(r"[*?](?:/0*1)?", re.ASCII)  # what that library takes for "any day"
+_NICKNAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_NAME = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII)
+EVERY_MIN_MS = 1000
+
+
+class Unmapped(Exception):
+    """This job cannot be imported; the text says why and what would be right."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A job that can be sent."""
+
+    place: str  # in the file, for messages
+    text: str  # what it is called there
+    name: str
+    namespace: str | None  # None: as the command says
+    job: dict[str, Any]  # the body of PUT /v1/namespaces/{ns}/jobs/{name}
+
+
+@dataclass
+class Reading:
+    """What came of a file."""
+
+    entries: list[Entry] = field(default_factory=list)
+    refused: list[tuple[str, str, str]] = field(default_factory=list)  # place, what it is called, reason
+    notes: list[tuple[str, str]] = field(default_factory=list)  # place, what is otherwise than it was
+
+
+@dataclass
+class Notes:
+    """About one job."""
+
+    said: list[str] = field(default_factory=list)
+    lacking: bool = False  # it cannot run as it should until somebody sees to it
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def lack(self, text: str) -> None:
+        self.said.append(f"{text}; the job comes in suspended")
+        self.lacking = True
+
+    def leave(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
+        """Names what was given and is not known; what is empty says nothing."""
+        for key, value in given.items():
+            if key not in known and value not in (None, "", [], {}, False):
+                self.say(f"{at}{key} has no counterpart here; it is left out")
+
+
+def job_name(text: str, prefix: str, notes: Notes) -> str:
+    """A name that is possible here. Raises Unmapped."""
+    name = prefix + text
+    if not _NAME.fullmatch(name):
+        name = (prefix + re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-"))[:128]
+        if not _NAME.fullmatch(name) or name == prefix:
+            raise Unmapped(f"its name {text[:60]!r} has nothing that a name here may have: a-z, 0-9, '.', '_' and '-'")
+        notes.say(f"its name is {name!r} here")
+    return name
+
+
+def text_map(value: Any, at: str) -> dict[str, str]:
+    """An object of texts; numbers and booleans as JSON writes them. Raises Unmapped."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Unmapped(f"{at} is not an object")
+    return {str(k): v if isinstance(v, str) else str(v).lower() for k, v in value.items() if v is not None}
+
+
+def whole(value: Any, at: str) -> int | None:
+    """A number of at least 0, also as text; None when it was not given. Raises Unmapped."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,15}", str(value), re.ASCII):
+        raise Unmapped(f"{at} is {value!r}, not a whole number")
+    return int(value)
+
+
+def go_duration_ms(text: str) -> int:
+    """A duration as Go's time.ParseDuration has it, in milliseconds, rounded up. Raises Unmapped."""
+    parts = _GO_DURATION.findall(text)
+    if not parts or "".join(parts) != text.removeprefix("+"):
+        raise Unmapped(f"{text[:40]!r} is not a duration such as 90s or 1h30m")
+    total = Fraction(0)
+    for part in parts:
+        number = part.rstrip("nuµmsh")
+        unit = part[len(number) :]
+        total += Fraction(f"0{number}".rstrip(".")) * _GO_UNITS[unit]
+    return -int(-total // 1)
+
+
+def cron_trigger(text: str, zone: str, *, seconds: bool, notes: Notes) -> dict[str, Any]:
+    """A schedule of the library robfig/cron, which Kubernetes and Dkron build on, as a trigger. Raises Unmapped.
+
+    `seconds`: six fields with seconds first are allowed. Where the library means other days than cron does, the
+    schedule is refused rather than run on those.
+    """
+    zoned = _ZONED.fullmatch(text.strip())
+    if zoned:
+        zone, text = zoned.groups()
+    text = text.strip()
+    nickname, _, rest = text.partition(" ")
+    if nickname.lower() == "@every":
+        return {"every": every(go_duration_ms(rest.strip()), notes)}
+    if nickname.startswith("@"):
+        if nickname.lower() not in _NICKNAMES or rest:
+            raise Unmapped(f"the schedule {text[:60]!r} is not known; known are {', '.join(_NICKNAMES)} and @every")
+        return {"cron": nickname.lower(), "timezone": zone}
+    fields = text.split()
+    if len(fields) not in ((5, 6) if seconds else (5,)):
+        raise Unmapped(f"the schedule {text[:60]!r} has {len(fields)} fields; {'6' if seconds else '5'} are expected")
+    day, weekday = fields[-3], fields[-1]
+    for one, other in ((day, weekday), (weekday, day)):
+        if one.startswith("*") and not _STARRED.fullmatch(one) and not _STARRED.fullmatch(other):
+            raise Unmapped(
+                f"the schedule {text[:60]!r} means either of {one} and {other} where it comes from, and both of them"
+                " here; write it as two jobs"
+            )
+    fields = ["*" + item[1:] if item.startswith("?") else item for item in fields]
+    return {"cron": " ".join(fields), "timezone": zone}
+
+
+def every(period_ms: int, notes: Notes) -> str:
+    from raftsched.quantities import format_duration
+
+    if period_ms < EVERY_MIN_MS:
+        notes.say("it is due every second, the shortest there is")
+    return format_duration(max(period_ms, EVERY_MIN_MS))

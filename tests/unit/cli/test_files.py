@@ -1,0 +1,325 @@
+"""Job files: what is read from YAML and JSON, what apply does with it, what export writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftsched.api.schema import JobShown
+from raftsched.cli import documents
+from raftsched.cli.documents import read_documents, read_jobs
+from raftsched.cli.jobs_export import DEFAULTS, portable
+from raftsched.cli.yaml_text import yaml_text
+from tests.support.stub_server import Reply, Request, problem, serve
+from tests.unit.cli.house import JOB, run
+
+_texts = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        ["on", "yes", "12:30", "1e3", "0o17", "0x1F", "~", "", "<<", "=", "2027-01-31", "1_000", ".5", "1."]
+    ),
+)
+_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(10**15), 10**15), st.floats(allow_nan=False), _texts).filter(
+        lambda v: v not in (float("inf"), float("-inf"))
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_texts, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(_texts.filter(lambda k: k != "items"), _values, max_size=5))
+def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
+    text = "---\n" + yaml_text(value)
+    assert [d.value for d in read_documents(text.encode("utf-8", "surrogatepass"), "f")] == [value]
+    for d in yaml.safe_load_all(text):  # others read the same, by the rules of 1.1
+        assert {str(k) for k in d} == {str(k) for k in value}
+
+
+def test_yaml_has_the_rules_of_1_2() -> None:
+    text = """
+name: a
+trigger: {cron: "*/5 * * * *", at: 2027-01-31T09:00:00Z}
+retry: {on: [failed], delays: [5s, 1m]}
+owner: yes
+params: {when: 12:30, ratio: 1.5, mask: 0o17, 1: one}
+---
+- {name: b, labels: &l {team: fin}}
+- name: c
+  labels:
+    <<: *l
+    app: shop
+---
+"""
+    found = read_documents(text.encode(), "f")
+    assert [(d.place, d.value) for d in found] == [
+        (
+            "line 2",
+            {
+                "name": "a",
+                "trigger": {"cron": "*/5 * * * *", "at": "2027-01-31T09:00:00Z"},
+                "retry": {"on": ["failed"], "delays": ["5s", "1m"]},
+                "owner": "yes",
+                "params": {"when": "12:30", "ratio": 1.5, "mask": 15, "1": "one"},
+            },
+        ),
+        ("line 8, item 1", {"name": "b", "labels": {"team": "fin"}}),
+        ("line 8, item 2", {"name": "c", "labels": {"team": "fin", "app": "shop"}}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("trigger:\n  cron: * * * * *\n", 'line 2: .*cron: "* * * * *"'),
+        ("trigger:\n  cron: @daily\n", "line 2"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is given twice"),
+        ('{"a": 1, "a": 2}', "'a' is given twice"),
+        ("a: !!python/object/apply:os.system [x]\n", "line 1: could not determine"),
+        ("&a [*a]\n", "levels"),
+        ("a: 99999999999999999999999\n", "too large"),
+        ("a: [1\n", "line 2"),
+        ("just words\n", "is not a job"),
+        ("? [a]\n: b\n", "a key must be plain text"),
+        ("\x00", "not YAML"),
+        ("[" * 100_000, "nests too deeply"),
+        ("- " * 100_000 + "x", "not YAML"),
+    ],
+)
+def test_bad_files_say_where_and_what(text: str, message: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        read_documents(text.encode(), "jobs.yaml")
+    import re
+
+    assert re.search(message.replace("* * * * *", r"\* \* \* \* \*"), refused.value.message), refused.value.message
+    assert "jobs.yaml" in refused.value.message
+
+
+def test_a_small_file_cannot_become_a_huge_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "VALUES_MAX", 10_000)
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(click.UsageError, match="10,000 values"):
+        read_documents("\n".join(lines).encode(), "f")
+
+
+def test_an_answer_is_made_a_job_again() -> None:
+    answers = [
+        {**JOB, "state": "SUSPENDED"},
+        {**JOB, "state": "EXPIRED"},
+        {**JOB, "trigger": {"in": "30m", "jitter": "1m"}},
+        {**JOB, "trigger": {"in": "30m"}, "next_fire_at": None, "state": "NEW"},
+    ]
+    found = read_jobs(json.dumps(answers).encode(), "f")
+    assert found[0].value["suspended"] is True
+    assert [d.expired for d in found] == [False, True, False, False]
+    assert found[2].value["trigger"] == {"at": "2026-11-20T12:00:00Z"}
+    assert found[3].value["trigger"] == {"in": "30m"}
+    assert all("state" not in d.value and "id" not in d.value for d in found)
+
+
+def test_export_leaves_out_what_the_server_fills_in() -> None:
+    shown = msgspec.json.decode(b'{"trigger": {"manual": true}, "handler": {"shell": "x"}}', type=JobShown)
+    filled = msgspec.json.decode(msgspec.json.encode(shown))
+    filled |= {"timeout": "5m", "max_concurrency": 1}
+    assert portable({"name": "a", "namespace": "b", **filled}) == {
+        "name": "a",
+        "namespace": "b",
+        "trigger": {"manual": True},
+        "handler": {"shell": "x"},
+    }
+    assert portable({**filled, "retry": {**DEFAULTS["retry"], "delays": ["5s"]}})["retry"] == {"delays": ["5s"]}
+    assert portable({**filled, "overlap": "allow", "max_concurrency": None})["overlap"] == "allow"
+    assert portable({**filled, "overlap": "allow", "max_concurrency": 1})["max_concurrency"] == 1
+    assert portable(filled, full=True)["misfire"] == DEFAULTS["misfire"]
+
+
+def test_export_writes_what_apply_reads_and_says_what_it_leaves_out() -> None:
+    jobs = [
+        {**JOB, "state": "SUSPENDED", "timeout": "5m", "labels": {"a": "b"}},
+        {**JOB, "name": "old", "state": "EXPIRED"},
+        {**JOB, "name": None},
+    ]
+    wanted = {"name": "tick", "namespace": "default", "suspended": True, "trigger": JOB["trigger"],
+              "handler": JOB["handler"], "labels": {"a": "b"}}  # fmt: skip
+    with serve(lambda r: (200, {"items": jobs, "next": None})) as stub:
+        for fmt in ("yaml", "json"):
+            result = run("--server", stub.url, "jobs", "export", "-o", fmt)
+            assert result.exit_code == 0
+            assert [d.value for d in read_jobs(result.stdout.encode(), "f")] == [wanted]
+            assert "left out: 1 expired" in result.stderr
+            assert "left out: 1 without a name; --name-unnamed takes them along" in result.stderr
+        named = run("--server", stub.url, "jobs", "export", "--name-unnamed")
+    assert [d.value["name"] for d in read_jobs(named.stdout.encode(), "f")] == ["tick", JOB["id"]]
+
+
+def test_apply_reads_directories_and_refuses_a_job_that_is_there_twice(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("name: b\n---\nname: c\nnamespace: x\n")
+    (tmp_path / "a.json").write_text('{"name": "a"}')
+    (tmp_path / "notes.txt").write_text("no job")
+
+    def answer(request: Request) -> Reply:
+        return problem(404, "not-found", "no") if request.method == "GET" else (201, JOB)
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
+        assert result.output == "created: a\ncreated: b\ncreated: x/c\n"
+        sent = len(stub.requests)
+        (tmp_path / "c.yaml").write_text("name: a\n")
+        twice = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
+        assert twice.exit_code == 2
+        assert "is there already" in twice.stderr
+        assert len(stub.requests) == sent
+    missing = run("jobs", "apply", "-f", str(tmp_path / "none.yaml"))
+    assert (missing.exit_code, "cannot read" in missing.stderr) == (2, True)
+
+
+def test_what_had_expired_is_not_started_again() -> None:
+    with serve(lambda r: (200, JOB)) as stub:
+        result = run("--server", stub.url, "jobs", "apply", "-f", "-", input=json.dumps({**JOB, "state": "EXPIRED"}))
+    assert (result.exit_code, stub.requests) == (0, [])
+    assert result.stderr == "left out: tick: it had expired where it comes from\n"
+
+
+def _labelled(request: Request) -> Reply:
+    if request.method == "GET" and request.path.startswith("/v1/jobs?"):
+        assert "label=app%3Dshop" in request.path
+        return 200, {"items": [JOB, {**JOB, "id": "0d3k5xw2a9f5m", "name": "gone", "namespace": "x"}], "next": None}
+    if request.method == "DELETE":
+        return 204, b""
+    if request.path.endswith("/compare"):
+        return 200, {"result": "changed", "before": {}, "after": {}}
+    return 200, JOB
+
+
+_FILE = "name: tick\nlabels: {app: shop}\n"
+
+
+def test_prune_deletes_what_the_files_do_not_have_at_the_revision_it_showed() -> None:
+    words = ("jobs", "apply", "-f", "-", "--prune", "--label", "app=shop")
+    with serve(_labelled) as stub:
+        result = run("--server", stub.url, *words, "--yes", input=_FILE)
+        assert result.stdout == "unchanged: tick\ndeleted: x/gone\n"
+        deleted = [r for r in stub.requests if r.method == "DELETE"]
+        assert [(r.path, r.headers["if-match"]) for r in deleted] == [("/v1/jobs/0d3k5xw2a9f5m", '"3"')]
+        stub.requests.clear()
+        dry = run("--server", stub.url, *words, "--dry-run", input=_FILE)
+        assert dry.stdout == "would be changed: tick\nwould be deleted: x/gone\n"
+        assert not [r for r in stub.requests if r.method in ("PUT", "DELETE")]
+
+
+def test_prune_asks_first_and_stops_at_a_refusal(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(_FILE)
+    words = ("jobs", "apply", "-f", str(file), "--prune", "--label", "app=shop")
+    with serve(_labelled) as stub:
+        result = run("--server", stub.url, *words, input="n\n")
+        assert result.exit_code == 1
+        assert "not in the files: x/gone (SCHEDULED)" in result.stderr
+        assert not [r for r in stub.requests if r.method == "DELETE"]
+        assert run("--server", stub.url, *words[:-2], input="").exit_code == 2  # no label
+        file.write_text("name: tick\n")
+        lacking = run("--server", stub.url, *words)
+        assert "lacks the label app=shop" in lacking.stderr
+
+    def refuses(request: Request) -> Reply:
+        return problem(422, "invalid-job", "no") if request.method == "PUT" else _labelled(request)
+
+    with serve(refuses) as stub:
+        file.write_text(_FILE)
+        assert run("--server", stub.url, *words, "--yes").exit_code == 1
+        assert not [r for r in stub.requests if r.method == "DELETE"]
+
+
+def test_yaml_is_printed_wherever_json_is() -> None:
+    with serve(lambda r: (200, {"items": [JOB], "next": None} if "?" in r.path else JOB)) as stub:
+        listed = run("--server", stub.url, "jobs", "list", "-o", "yaml")
+        got = run("--server", stub.url, "jobs", "get", "tick", "-o", "yaml")
+    assert yaml.safe_load(listed.stdout)["items"][0]["trigger"] == JOB["trigger"]
+    assert [d.value for d in read_documents(got.stdout.encode(), "f")] == [JOB]
+
+
+BEFORE = {"namespace": "default", "name": "a", "trigger": {"every": "5m"}, "handler": {"shell": "x"}}
+
+
+def test_diff_shows_what_apply_would_change_and_ends_with_1() -> None:
+    def answer(request: Request) -> Reply:
+        name = request.path.split("/")[-2]
+        if name == "bad":
+            return problem(422, "invalid-job", "Two things.", ("/timeout", "is no duration"), ("/queue", "is bad"))
+        after = {**BEFORE, "name": name, **({"timeout": "1h"} if name != "same" else {})}
+        results = {"new": "created", "a": "changed", "same": "unchanged"}
+        before = None if name == "new" else {**BEFORE, "name": name}
+        return 200, {"result": results[name], "before": before, "after": after}
+
+    with serve(answer) as stub:
+
+        def diff(text: str, *words: str) -> tuple[int, str, str]:
+            result = run("--server", stub.url, "jobs", "diff", "-f", "-", *words, input=text)
+            return result.exit_code, result.stdout, result.stderr
+
+        assert diff("name: same\n") == (0, "", "")
+        code, out, _ = diff("name: a\n---\nname: same\n---\nname: new\n")
+        assert code == 1
+        lines = out.splitlines()
+        assert lines[:2] == ["--- a (there)", "+++ a (file)"]
+        assert [line for line in lines if line.startswith("+t")] == ["+timeout: 1h", "+trigger:", "+timeout: 1h"]
+        assert "same" not in out
+        assert diff("name: a\n---\nname: new\n", "-o", "name")[:2] == (1, "a\nnew\n")
+        code, _, err = diff("name: a\n---\nname: bad\n")
+        assert (code, err) == (2, "refused: bad: Two things.; /timeout: is no duration; /queue: is bad\n")
+        assert {r.method for r in stub.requests} == {"POST"}
+
+
+def _editor(monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]) -> list[str]:
+    shown: list[str] = []
+
+    def edit(text: str, extension: str) -> str:
+        shown.append(text)
+        return text.replace(*change)
+
+    monkeypatch.setattr(click, "edit", edit)
+    return shown
+
+
+def test_edit_puts_what_was_written_at_the_revision_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _editor(monkeypatch, ("shell: date", "shell: hostname"))
+    with serve(lambda r: (200, {**JOB, "state": "SUSPENDED"})) as stub:
+        result = run("--server", stub.url, "jobs", "edit", "tick")
+    assert result.output == "changed: tick\n"
+    assert "revision" not in shown[0]
+    put = stub.requests[-1]
+    assert (put.method, put.path, put.headers["if-match"]) == ("PUT", f"/v1/jobs/{JOB['id']}", '"3"')
+    assert put.json == {"name": "tick", "namespace": "default", "trigger": JOB["trigger"],
+                        "handler": {"shell": "hostname"}}  # fmt: skip
+
+
+def test_edit_without_a_change_sends_nothing_and_a_refusal_keeps_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def answer(request: Request) -> Reply:
+        return (200, JOB) if request.method == "GET" else problem(412, "stale-revision", "Changed meanwhile.")
+
+    with serve(answer) as stub:
+        _editor(monkeypatch, ("", ""))
+        assert run("--server", stub.url, "jobs", "edit", "tick").output == "unchanged: tick\n"
+        assert {r.method for r in stub.requests} == {"GET"}
+        _editor(monkeypatch, ("date", "hostname"))
+        for number in (1, 2):
+            result = run("--server", stub.url, "jobs", "edit", "tick")
+            assert result.exit_code == 4
+            assert result.stderr == f"raftsched: Changed meanwhile.\nwhat you wrote is in tick.edit{number}.yaml\n"
+        _editor(monkeypatch, ("shell: date", "shell: [date"))
+        assert run("--server", stub.url, "jobs", "edit", "tick").exit_code == 2
+    assert "hostname" in (tmp_path / "tick.edit1.yaml").read_text()
+    assert "[date" in (tmp_path / "tick.edit3.yaml").read_text()
