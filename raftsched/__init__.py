@@ -1,3 +1,67 @@
 """raftsched: a job scheduler that is its own cluster."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raftsched.client.aio import AsyncClient
+    from raftsched.client.errors import (
+        ClientError,
+        ConflictError,
+        InvalidError,
+        NotFoundError,
+        UnavailableError,
+        UnknownOutcomeError,
+    )
+    from raftsched.client.models import Created, Instance, Job
+    from raftsched.client.spec import JobSpec
+    from raftsched.client.sync import Client
+    from raftsched.embedded.node import Node, NodeFailed
+    from raftsched.handlers import handler
+
 __version__ = "0.1.0"
+
+# Loaded when they are asked for: the command line starts without them.
+_PUBLIC = {
+    "AsyncClient": "raftsched.client.aio",
+    "Client": "raftsched.client.sync",
+    "ClientError": "raftsched.client.errors",
+    "ConflictError": "raftsched.client.errors",
+    "Created": "raftsched.client.models",
+    "Instance": "raftsched.client.models",
+    "InvalidError": "raftsched.client.errors",
+    "Job": "raftsched.client.models",
+    "JobSpec": "raftsched.client.spec",
+    "Node": "raftsched.embedded.node",
+    "NodeFailed": "raftsched.embedded.node",
+    "NotFoundError": "raftsched.client.errors",
+    "UnavailableError": "raftsched.client.errors",
+    "UnknownOutcomeError": "raftsched.client.errors",
+    "handler": "raftsched.handlers",
+}
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "ConflictError",
+    "Created",
+    "Instance",
+    "InvalidError",
+    "Job",
+    "JobSpec",
+    "Node",
+    "NodeFailed",
+    "NotFoundError",
+    "UnavailableError",
+    "UnknownOutcomeError",
+    "handler",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

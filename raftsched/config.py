@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from raftsched import quantities
+
 _ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
 SLOTS_MAX = 10_000
+LOG_ENTRIES = (1_000, 50_000, 10_000_000)  # least, default, most
+LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
-    "pythonpath", "join",
+    "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes",
 )  # fmt: skip
 
 
@@ -66,7 +71,11 @@ class NodeConfig:
     slots: int  # attempts at one time
     labels: tuple[tuple[str, str], ...] = ()  # sorted
     pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
+    handlers: tuple[str, ...] = ()  # modules that register handlers by name
     join: bool = False  # a new node of a cluster that exists
+    # how much of the log is kept for members that were away; who lacks more gets a snapshot of everything
+    log_keep_entries: int = LOG_ENTRIES[1]
+    log_keep_bytes: int = LOG_BYTES[1]
 
 
 def default_slots() -> int:
@@ -119,8 +128,19 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         slots=_slots(settings["slots"]) if "slots" in settings else default_slots(),
         labels=parse_labels(settings.get("labels", {})),
         pythonpath=_paths(settings.get("pythonpath", ())),
+        handlers=_modules(settings.get("handlers", ())),
         join=join,
+        log_keep_entries=_log_entries(settings.get("log_keep_entries", LOG_ENTRIES[1])),
+        log_keep_bytes=_log_bytes(settings.get("log_keep_bytes", LOG_BYTES[1])),
     )
+
+
+def parse_size(name: str, value: Any) -> int:
+    """Bytes, as a number or with a unit: 64MiB, 1GB. Raises ConfigError."""
+    try:
+        return quantities.parse_size("" if isinstance(value, bool) else str(value))
+    except ValueError as error:
+        raise ConfigError(f"{name} {value!r} {error}") from None
 
 
 def parse_address(name: str, value: Any) -> Address:
@@ -196,10 +216,15 @@ def _advertised_raft(
     settings: Mapping[str, Any], node_id: str, raft: Address, peers: Mapping[str, Address], join: bool
 ) -> Address:
     mine = peers.get(node_id)
+    if join and not peers.keys() - {node_id}:
+        raise ConfigError(
+            "join: peers must name at least one running member of the cluster to be let into; say --peers"
+            " n1=host:port,..."
+        )
     if peers and mine is None and not join:
         raise ConfigError(
             f"peers: {node_id!r}, this node, is not among {', '.join(peers)}; the list is the same on every node and"
-            " names all of them"
+            " names all of them (a new node of a cluster that exists says --join)"
         )
     if "advertise_raft" in settings:
         advertised = parse_address("advertise_raft", settings["advertise_raft"])
@@ -214,6 +239,9 @@ def _advertised_raft(
                 f"raft listens on port {raft.port}, but peers say {node_id}={mine}; correct one of them, or say"
                 f" --advertise-raft {mine} when ports are mapped"
             )
+    for other, taken in peers.items():
+        if other != node_id and taken == advertised:
+            raise ConfigError(f"raft {advertised} is the address of {other} in peers; each node has its own")
     if advertised.wildcard:
         raise ConfigError(f"raft {raft} listens everywhere; say --advertise-raft host:port, the address others use")
     return advertised
@@ -278,6 +306,24 @@ def _slots(value: Any) -> int:
     return int(text)
 
 
+def _log_entries(value: Any) -> int:
+    least, _, most = LOG_ENTRIES
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 12):
+        raise ConfigError(f"log_keep_entries must be a whole number from {least} to {most}, not {value!r}")
+    if not least <= int(text) <= most:
+        raise ConfigError(f"log_keep_entries must be from {least} to {most}, not {text}")
+    return int(text)
+
+
+def _log_bytes(value: Any) -> int:
+    least, _, most = LOG_BYTES
+    size = parse_size("log_keep_bytes", value)
+    if not least <= size <= most:
+        raise ConfigError(f"log_keep_bytes must be from {least >> 20}MiB to {most >> 30}GiB, not {value}")
+    return size
+
+
 def _paths(value: Any) -> tuple[Path, ...]:
     items = value.split(os.pathsep) if isinstance(value, str) else _list("pythonpath", value)
     paths = [Path(item).absolute() for item in items if item]
@@ -285,6 +331,15 @@ def _paths(value: Any) -> tuple[Path, ...]:
         if not path.is_dir():
             raise ConfigError(f"pythonpath {path} is not a directory")
     return tuple(dict.fromkeys(paths))
+
+
+def _modules(value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else _list("handlers", value)
+    modules = [item.strip() for item in items if item.strip()]
+    for module in modules:
+        if not _MODULE.fullmatch(module):
+            raise ConfigError(f"handlers {module[:80]!r} is not a module; write its dotted name, such as shop.tasks")
+    return tuple(dict.fromkeys(modules))
 
 
 def _is_ipv6(text: str) -> bool:

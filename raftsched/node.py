@@ -9,31 +9,37 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import random
 import secrets
 import shutil
 import signal
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__
-from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.api.context import ApiContext, ClusterStatus, MembersPort, Peer
 from raftsched.api.server import ApiServer
 from raftsched.clock import Clock, SystemClock
-from raftsched.config import NodeConfig
+from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.core.model import DAY_MS
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
-from raftsched.raft import Raft, RaftOptions
+from raftsched.raft import Change, Raft, RaftOptions
 from raftsched.store import Store
+from raftsched.worker import cgroup
+from raftsched.worker.checks import Checks
+from raftsched.worker.discovery import discover
 from raftsched.worker.output import OutputStore
-from raftsched.worker.runner import Runner
+from raftsched.worker.runner import Runner, base_environment
 from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")
@@ -46,21 +52,50 @@ STORE_STUCK_MS = 1_000
 OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
+ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
+SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
+
+
+class Sockets(NamedTuple):
+    """Sockets to listen on, bound to the addresses of the configuration; the node closes them."""
+
+    http: socket.socket
+    raft: socket.socket
 
 
 class Node:
-    """One member of a cluster. `start` raises StartupError; `stop` may be called at any point after."""
+    """One member of a cluster. `start` raises StartupError; `stop` may be called at any point after.
 
-    def __init__(self, config: NodeConfig, *, clock: Clock | None = None) -> None:
+    It may be one of several in a process that does other things as well: only `own_process` says that the process is
+    there for this node alone, which may then move it to a control group."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        clock: Clock | None = None,
+        own_process: bool = False,
+        sockets: Sockets | None = None,
+        elections_ms: tuple[int, int] = ELECTIONS_MS,
+        calls: Mapping[str, str] | None = None,
+    ) -> None:
+        """`elections_ms`: how long nothing is heard of a leader before there is an election, least and most; alike on
+        all nodes. `calls`: handlers by name beside those of the configuration, as "package.module:function"."""
         self.config = config
+        self._own_process = own_process
+        self._sockets = sockets
+        self._elections_ms = elections_ms
+        self._calls = calls or {}
         self.clock = clock or SystemClock()
         self.failed: BaseException | None = None
         self.ended = asyncio.Event()
         self._rng = random.Random(secrets.randbits(256))
         self._store: Store | None = None
+        self._output: OutputStore | None = None
         self._runner: Runner | None = None
         self._raft: Raft | None = None
         self._worker: Worker | None = None
+        self._checks: Checks | None = None
         self._leader: Leader | None = None
         self._web: ApiServer | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -74,23 +109,37 @@ class Node:
     async def start(self) -> None:
         config = self.config
         key = read_key(config.cluster_key_file)
+        calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         self._store = Store.open(config.data / "store")
-        output = OutputStore(config.data / "output")
+        output = self._output = OutputStore(config.data / "output")
+        cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
         self._runner = Runner(
-            config.data, output, self.clock, python_processes=config.slots, pythonpath=config.pythonpath
+            config.data,
+            output,
+            self.clock,
+            python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
+            pythonpath=config.pythonpath,
+            cgroups=cgroups,
         )
         self._raft = Raft(
             self._store,
             config.id,
-            str(config.raft),
+            str(config.raft) if self._sockets is None else self._sockets.raft,
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             cluster_key=key,
             clock=self.clock,
             rng=self._rng,
             http_address=str(config.advertise_http),
-            options=RaftOptions(snapshot_dir=config.data / "snapshots"),
+            options=RaftOptions(
+                snapshot_dir=config.data / "snapshots",
+                keep_entries=config.log_keep_entries,
+                keep_bytes=config.log_keep_bytes,
+                election_min_ms=self._elections_ms[0],
+                election_max_ms=self._elections_ms[1],
+            ),
             on_fatal=self._fatal,
+            join=config.join,
         )
         self._leader = Leader(self._raft, self._store.read, self.clock)
         self._worker = Worker(
@@ -99,17 +148,21 @@ class Node:
             read=self._store.read,
             clock=self.clock,
             runner=self._runner,
-            boot_id=boot_id(),
+            # Only who shares the data directory can know that nothing of the earlier session runs any more.
+            boot_id=f"{boot_id()}/{self._raft.store_id.hex()[:16]}",
             slots=config.slots,
             labels=config.labels,
             handlers=HANDLERS,
+            calls=calls,
             http=str(config.advertise_http),
             rng=self._rng,
             store_moves=self._store_moves,
             short_of_disk=self._own_disk_short,
+            limits_whole_runs=cgroups is not None,
         )
+        self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read)
         registry = CollectorRegistry()
-        metrics = RunMetrics(self._disk, self._leader.due_soon)
+        metrics = RunMetrics(self._disk, self._leader.due_soon, self._raft.heartbeats_late)
         registry.register(metrics)
         self._raft.subscribe(metrics.on_applied)
         self._raft.subscribe(self._leader.on_applied)
@@ -123,11 +176,13 @@ class Node:
         self._started = True
         self._leader.start()
         await self._worker.start()
+        self._checks.start()
         self._keeper = asyncio.create_task(self._keep_output(output), name="output")
+        log.info("%s", limits)  # only now: a node that cannot start says one line
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:
-            return await ApiServer.start(context, *self.config.http)
+            return await ApiServer.start(context, *self.config.http, sock=self._sockets.http if self._sockets else None)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
@@ -143,14 +198,28 @@ class Node:
             await self._web.stop()
         if self._leader is not None:
             await self._leader.stop()
+        if self._checks is not None:
+            self._checks.stop()
         if self._worker is not None:
             await self._worker.stop()
         if self._runner is not None:
             await self._runner.stop()
+        if self._output is not None:
+            self._output.close()
         if self._raft is not None:
             await self._raft.stop()
         if self._store is not None:
             self._store.close()
+        for sock in self._sockets or ():
+            sock.close()
+
+    def accept(self) -> asyncio.Protocol:
+        """The API's side of one more connection; see ApiServer.accept."""
+        assert self._web is not None
+        return self._web.accept()
+
+    def status(self) -> ClusterStatus:
+        return self._status()
 
     def _fatal(self, error: BaseException) -> None:
         if self.failed is None:
@@ -161,14 +230,17 @@ class Node:
 
     def _context(self, output: OutputStore, registry: CollectorRegistry) -> ApiContext:
         assert self._store is not None
+        assert self._raft is not None
         config = self.config
         return ApiContext(
             node_id=config.id,
             clock=self.clock,
             read=self._store.read,
             propose=self._propose,
+            barrier=self._barrier,
             status=self._status,
             peers=self._peers,
+            members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),
             output=output,
             rng=self._rng,
             wait_applied=self._wait_applied,
@@ -178,16 +250,31 @@ class Node:
         )
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
-        assert self._raft is not None
-        if not self._started:
-            raise NoLeader("This node is starting; try again shortly.")
+        raft = self._running()
         if self._own_disk_short() or (self._worker is not None and self._worker.cluster_short_of_disk):
             where = self.config.id if self._own_disk_short() else "the leader, or of too many nodes"
             raise RaftschedError(
                 "disk-full",
                 f"Less than {DISK_RESERVE >> 20} MiB are free on the disk of {where}; nothing was changed.",
             )
-        return await self._raft.propose(commands, timeout)
+        return await raft.propose(commands, timeout)
+
+    async def _barrier(self, timeout: float) -> None:
+        await self._running().barrier(timeout)
+
+    async def _change_members(self, change: Change, node: str, store_id: bytes | None, timeout: float) -> None:
+        await self._running().change_members(change, node, store_id=store_id, timeout=timeout)
+
+    async def _transfer(self, to: str | None, timeout: float) -> str:
+        return await self._running().transfer(to, timeout)
+
+    def _running(self) -> Raft:
+        """Raises NoLeader before the start is complete, and when this node is not let into the cluster."""
+        if not self._started or self._raft is None:
+            raise NoLeader("This node is starting; try again shortly.")
+        if (why := self._raft.outside) is not None:
+            raise NoLeader(why)
+        return self._raft
 
     def _own_disk_short(self) -> bool:
         assert self._store is not None
@@ -227,7 +314,8 @@ class Node:
                 reached.set_result(None)
 
     async def _keep_output(self, output: OutputStore) -> None:
-        """Segments go whole, when their newest record is older than any instance is kept by default."""
+        """Segments go whole, when their newest record is older than most instances are kept by default. Dead letters
+        stay for longer; the tail of what they printed is in the log."""
         while True:
             await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - OUTPUT_KEEP_MS)
             await asyncio.sleep(OUTPUT_LOOK_S)
@@ -248,6 +336,7 @@ class Node:
             commit_index=raft.commit_index,
             applied_index=raft.applied_index,
             formed=raft.formed,
+            waits_for=raft.waits_for,
         )
 
     def _peers(self) -> list[Peer]:
@@ -257,6 +346,15 @@ class Node:
             Peer(p.node, p.connected, p.match_index if leads else None, p.clock_offset_ms, p.http)
             for p in self._raft.peers()
         ]
+
+
+def take_cgroups() -> tuple[str | None, str]:
+    """Where runs get control groups (None: nowhere), and what that means for them."""
+    try:
+        runs = cgroup.take()
+    except cgroup.Unavailable as why:
+        return None, f"limits.memory holds for each process of a run, not for runs as a whole: {why}"
+    return runs, f"limits.memory holds for runs as a whole, by control groups in {runs}"
 
 
 def read_key(file: Path | None) -> bytes:
@@ -279,7 +377,7 @@ def boot_id() -> str:
 
 async def serve(config: NodeConfig) -> int:
     """Runs a node until SIGTERM or SIGINT. Returns the exit code."""
-    node = Node(config)
+    node = Node(config, own_process=True)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.ended.set)

@@ -1,0 +1,1 @@
+"""An example of a package with handlers for raftsched."""

@@ -1,0 +1,343 @@
+"""raftsched.Node: a member of a cluster that lives in an asyncio program."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from raftsched import handlers
+from raftsched.config import SETTINGS, NodeConfig, build, parse_peers
+from raftsched.errors import RaftschedError, StartupError
+
+if TYPE_CHECKING:
+    from raftsched.client.aio import AsyncClient
+    from raftsched.client.instances import DeadLetters, Instances
+    from raftsched.client.jobs import Jobs
+    from raftsched.node import Node as Member
+    from raftsched.node import Sockets
+
+log = logging.getLogger("raftsched.node")
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+READY_S = 60.0
+LOOK_S = 0.02  # between two looks whether the node is ready
+CLOSE_S = 5.0  # for what was asked through `client` and is not answered when the node stops
+
+
+class NodeFailed(RaftschedError):
+    """The node stopped by itself, because it could not go on safely: a disk that fails, a damaged log, a bug. Started
+    anew it is safe."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("internal", detail)
+
+
+class Node:
+    """A member of a cluster, in this process and event loop.
+
+    async with raftsched.Node(id="n1", data="data/n1", peers=PEERS, http="127.0.0.1:7401") as node:
+        await node.jobs.create(trigger={"in": "5m"}, handler={"python": "shop.tasks:remind"}, params={"order": 7})
+
+    Entering starts it, and does not wait for the others: `ready` does. Leaving stops it; nothing that it ran is left
+    then. After that it may be started again. Several nodes may live in one process, each with a data directory and
+    addresses of its own."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        data: str | Path,
+        peers: str | Mapping[str, str] | None = None,
+        http: str = "127.0.0.1:7401",
+        raft: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """The settings of `raftsched node`, by the names they have in its file: those above, and slots, labels (a
+        mapping), pythonpath, cluster_key_file, join, advertise_http, ... `raft` is what `peers` says of this node when
+        it is not given. Neither the environment nor a file is looked at.
+
+        Raises ConfigError (a ValueError) for what cannot be, TypeError for an unknown setting. Nothing is opened."""
+        unknown = settings.keys() - set(SETTINGS)
+        if unknown:
+            raise TypeError(f"Node: {', '.join(sorted(unknown))} is no setting; known are {', '.join(SETTINGS)}")
+        mine = raft or parse_peers(peers or {}).get(id)
+        where = {} if mine is None else {"raft": str(mine)}
+        config = build({"id": id, "data": str(data), "http": http, "peers": peers or {}, **where, **settings})
+        self._config = replace(config, data=config.data.absolute())  # the program may go elsewhere
+        self._member: Member | None = None
+        self._client: AsyncClient | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._failed: str | None = None
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    # ------------------------------------------------------------ handlers
+
+    def handler(self, name: str) -> Callable[[_F], _F]:
+        """Gives jobs a function to call by name, {"call": name}, on this node (and on others that have one of that
+        name), and leaves it as it is. To be said before the node is started.
+
+        @node.handler("send-invoice")
+        def send_invoice(number: int) -> dict[str, str]: ...
+
+        The function is run as every job is, by a supervised process beside this one, with the params as keyword
+        arguments and none of this program's objects; it may be a coroutine function. That process imports it by module
+        and name. So no handler can be: a lambda, a function made inside of another, a method of an object, and what is
+        in the program's main script (importing that would start the program again). What can be imported here can be
+        imported there.
+
+        ValueError for a bad name, one that is taken, or a function that cannot be one; RuntimeError when the node runs.
+        Raised by `start`: StartupError when something else has the function's name in its module by then."""
+        wrong = handlers.wrong_in_name(name)
+        if wrong is not None:
+            raise ValueError(f"handler {name!r}: {wrong}")
+        if self._member is not None:
+            raise RuntimeError(f"handler {name!r}: node {self.id} runs already, and has said which handlers it has")
+
+        def register(function: _F) -> _F:
+            try:
+                where = handlers.reference(function)
+            except ValueError as error:
+                raise ValueError(f"handler {name!r}: {error}") from None
+            if where.startswith("__main__:"):
+                raise ValueError(
+                    f"handler {name!r}: {where} is in the program's main script, which other processes cannot import;"
+                    " put the function into a module of its own"
+                )
+            before = self._functions.get(name)
+            if before is not None and handlers.reference(before) != where:
+                raise ValueError(f"handler {name!r} is {handlers.reference(before)} already; give {where} another name")
+            self._functions[name] = function
+            return function
+
+        return register
+
+    def _calls(self) -> dict[str, str]:
+        """The handlers as "package.module:function". Raises StartupError."""
+        calls = {name: handlers.reference(function) for name, function in self._functions.items()}
+        for name, where in calls.items():
+            module, _, path = where.partition(":")
+            target: Any = sys.modules.get(module)
+            for part in path.split("."):
+                target = getattr(target, part, None)
+            if target is None or inspect.unwrap(target) is not inspect.unwrap(self._functions[name]):
+                raise StartupError(
+                    f"handler {name!r}: what other processes find as {where} is not the function that was given; it has"
+                    " to be at the top of its module, under its own name, and no method of an object"
+                )
+        return calls
+
+    # ------------------------------------------------------------ start and stop
+
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self._failed is not None and error is None:
+            raise NodeFailed(self._failed)
+
+    async def start(self, *, sockets: Sockets | None = None, elections_ms: tuple[int, int] | None = None) -> None:
+        """Returns when the node listens and can run jobs, as soon as there is a cluster to give it some. `sockets` are
+        bound to its addresses already; the node closes them. `elections_ms`: see raftsched.node.Node. Raises
+        StartupError; nothing is left running then."""
+        if self._member is not None:
+            raise RuntimeError(f"node {self.id} is started already")
+        from raftsched.node import ELECTIONS_MS
+        from raftsched.node import Node as Member
+
+        self._failed = None
+        member = self._member = Member(
+            replace(self._config, pythonpath=(*self._config.pythonpath, *_import_path())),
+            sockets=sockets,
+            elections_ms=elections_ms or ELECTIONS_MS,
+            calls=self._calls(),
+        )
+        starting = self._starting = asyncio.create_task(member.start(), name=f"start of {self.id}")
+        try:
+            await starting
+        except BaseException as error:
+            await self.stop()
+            if isinstance(error, OSError) or (isinstance(error, asyncio.CancelledError) and not _cancelled()):
+                raise StartupError(_why(error, self._config)) from error
+            raise
+        self._client = self._inside(member)
+        self._watching = asyncio.create_task(self._watch(member), name=f"watch of {self.id}")
+
+    async def stop(self) -> None:
+        """Ends what runs here and hands it back to the cluster; returns when nothing of it is left, also when it is
+        cancelled meanwhile. Nothing to do when it is not running."""
+        if self._member is None:
+            return
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._shut(self._member), name=f"stop of {self.id}")
+        await _to_its_end(self._stopping)
+
+    async def wait(self) -> None:
+        """Until the node has stopped. Raises NodeFailed when it did so by itself."""
+        while self._watching is not None:
+            await asyncio.wait([self._watching])
+            if self._stopping is not None:
+                await asyncio.wait([self._stopping])
+        if self._failed is not None:
+            raise NodeFailed(self._failed)
+
+    async def _shut(self, member: Member) -> None:
+        for task in (self._starting, self._watching):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        if self._client is not None:
+            await _close(self._client)
+        try:
+            await member.stop()
+        finally:
+            self._member = self._client = self._starting = self._watching = self._stopping = None
+
+    async def _watch(self, member: Member) -> None:
+        """A node that must not go on is stopped; the program is told by what it asks of it next."""
+        await member.ended.wait()
+        from raftsched.node import describe
+
+        assert member.failed is not None
+        self._failed = describe(member.failed, self._config)
+        log.error("%s", self._failed)
+        self._stopping = asyncio.create_task(self._shut(member), name=f"stop of {self.id}")
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def id(self) -> str:
+        return self._config.id
+
+    @property
+    def url(self) -> str:
+        """Of its API, for programs elsewhere."""
+        return f"http://{self._config.advertise_http}"
+
+    @property
+    def running(self) -> bool:
+        return self._client is not None and self._stopping is None
+
+    @property
+    def leader(self) -> str | None:
+        """The id of the node that leads, as this one sees it; None when there is none, or this one does not run."""
+        return self._member.status().leader if self.running and self._member is not None else None
+
+    async def ready(self, timeout: float | None = READY_S) -> None:
+        """Until jobs can be created here: the cluster is formed and has a leader. `timeout` in seconds (None: waits as
+        long as it takes); TimeoutError says what the node waits for. NodeFailed when it stops by itself meanwhile."""
+        waits_for = "The node is starting."
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    status = self._of_running().status()
+                    if status.formed and status.leader is not None:
+                        return
+                    waits_for = status.waits_for or "There is no leader."
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise TimeoutError(f"node {self.id} is not ready after {timeout:g} s: {waits_for}") from None
+
+    def _of_running(self) -> Member:
+        if self._member is None or not self.running:
+            if self._failed is not None:
+                raise NodeFailed(self._failed)
+            raise RuntimeError(f'node {self.id} is not running; start it, or use "async with"')
+        return self._member
+
+    # ------------------------------------------------------------ what can be asked of it
+
+    @property
+    def client(self) -> AsyncClient:
+        """A client of this node's own API, without a socket in between; all of raftsched.AsyncClient. A node that does
+        not lead passes writes on to the one that does. Raises NodeFailed, or RuntimeError when it does not run."""
+        self._of_running()
+        assert self._client is not None
+        return self._client
+
+    @property
+    def jobs(self) -> Jobs:
+        return self.client.jobs
+
+    @property
+    def instances(self) -> Instances:
+        return self.client.instances
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self.client.dead_letters
+
+    def _inside(self, member: Member) -> AsyncClient:
+        from raftsched.client.aio import AsyncClient
+        from raftsched.client.transport import CONNECTIONS_MAX
+        from raftsched.embedded.memory import Connector
+
+        # The address only fills the Host header: every connection leads to this node.
+        return AsyncClient(
+            f"http://localhost:{self._config.advertise_http.port}",
+            discover=False,
+            connector=lambda: Connector(member.accept, limit=CONNECTIONS_MAX),
+        )
+
+
+def _import_path() -> list[Path]:
+    """Where this program finds modules that other processes of this Python would not find by themselves: the directory
+    of its script, and what was added to sys.path."""
+    installed = {Path(path).resolve() for path in (*site.getsitepackages(), site.getusersitepackages())}
+    python = Path(sysconfig.get_path("stdlib")).resolve()
+    found = [Path(path).absolute() for path in sys.path]
+    return [
+        path
+        for path in dict.fromkeys(found)
+        if path.is_dir() and path.resolve() not in installed and not path.resolve().is_relative_to(python)
+    ]
+
+
+def _why(error: BaseException, config: NodeConfig) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return f"node {config.id} was stopped while it started."
+    from raftsched.node import describe
+
+    return describe(error, config)
+
+
+def _cancelled() -> bool:
+    """Whether it is the current task that is to end, and not only what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _close(client: AsyncClient) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+    except TimeoutError:
+        await client.transport.close()
+
+
+async def _to_its_end(task: asyncio.Task[None]) -> None:
+    """Waits for it, and only then lets a cancellation of the waiter take effect."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

@@ -1,0 +1,40 @@
+"""Clusters for tests: real nodes on loopback in the process of the test, in a temporary directory, gone afterwards.
+
+In asyncio programs:
+
+    async with raftsched.testing.cluster(3) as nodes:
+        job = await nodes[0].jobs.create(trigger={"manual": True}, handler={"shell": "echo hello"})
+
+Without an event loop, and as the pytest fixture `raftsched_cluster` (plugin.py):
+
+    with raftsched.testing.running_cluster(3) as cluster:
+        job = cluster.client.jobs.create(trigger={"manual": True}, handler={"shell": "echo hello"})
+
+What is tested is the product: consensus, disks and supervised processes are those of a real node. Only the machine is
+shared.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raftsched.testing.nodes import Cluster, cluster
+    from raftsched.testing.running import RunningCluster, running_cluster
+
+_PUBLIC = {
+    "Cluster": "raftsched.testing.nodes",
+    "RunningCluster": "raftsched.testing.running",
+    "cluster": "raftsched.testing.nodes",
+    "running_cluster": "raftsched.testing.running",
+}
+
+__all__ = ["Cluster", "RunningCluster", "cluster", "running_cluster"]
+
+
+def __getattr__(name: str) -> Any:
+    """pytest loads the plugin in every run, also where no test needs a cluster."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

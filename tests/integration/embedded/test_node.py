@@ -1,0 +1,343 @@
+"""raftsched.Node in a program of its own: what it does, what it leaves alone, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+import raftsched
+from raftsched.config import ConfigError
+from raftsched.errors import StartupError
+from raftsched.testing import cluster
+from tests.integration.embedded.house import belongings, children, open_files, sockets
+from tests.support.cluster import free_ports
+
+
+def alone(directory: Path, **settings: object) -> raftsched.Node:
+    http, raft = free_ports(2)
+    return raftsched.Node(
+        id="n1", data=directory / "n1", http=f"127.0.0.1:{http}", raft=f"127.0.0.1:{raft}", slots=4, **settings
+    )
+
+
+def test_a_node_of_ones_own_makes_runs_and_tells_without_a_socket(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with alone(tmp_path) as node:
+            await node.ready()
+            assert node.leader == "n1"
+            job = await node.jobs.create(name="greet", trigger={"manual": True}, handler={"shell": "echo hello"})
+            assert job.created
+            assert job.name == "greet"
+            run = await node.jobs.run(job)
+            instance = await node.instances.wait(run, timeout=60)
+            assert instance.state == "SUCCEEDED"
+            assert instance.node == "n1"
+            assert await node.instances.output(run) == b"hello\n"
+            with pytest.raises(raftsched.NotFoundError):
+                await node.jobs.get("default/nobody")
+            with pytest.raises(raftsched.InvalidError, match="trigger"):
+                await node.jobs.create(trigger={"cron": "99 * * * *"}, handler={"shell": "true"})
+            async with raftsched.AsyncClient(node.url) as outside:  # and it is a node like any other
+                assert (await outside.jobs.get("default/greet")).id == job.id
+
+    asyncio.run(main())
+
+
+def test_the_nodes_own_client_opens_no_socket(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with alone(tmp_path) as node:
+            await node.ready()
+            before = sockets()
+            async with asyncio.TaskGroup() as group:
+                for _ in range(50):
+                    group.create_task(node.jobs.create(trigger={"manual": True}, handler={"shell": "true"}))
+                    group.create_task(node.client.cluster())
+                await asyncio.sleep(0)
+                assert sockets() == before
+            assert sockets() == before
+            assert len([job async for job in node.jobs.list()]) == 50
+
+    asyncio.run(main())
+
+
+def test_what_was_made_is_there_when_the_node_is_started_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = alone(tmp_path)
+        for runs in range(3):
+            async with node:
+                await node.ready()
+                assert len([job async for job in node.jobs.list()]) == runs
+                await node.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
+
+    asyncio.run(main())
+
+
+def test_a_start_again_gives_the_data_directory_to_who_has_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with alone(tmp_path) as first:
+            await first.ready()
+            before = children()
+            with pytest.raises(StartupError, match="in use"):
+                await alone(tmp_path).start()
+            assert children() == before
+            await first.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
+            with pytest.raises(RuntimeError, match="started already"):
+                await first.start()
+
+    asyncio.run(main())
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "n1").write_text("a file")
+
+    async def main() -> None:
+        with pytest.raises(StartupError, match="n1"):
+            await alone(tmp_path).start()
+
+    asyncio.run(main())
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with alone(tmp_path / "one") as first:
+            await first.ready()
+            second = raftsched.Node(id="n1", data=tmp_path / "two", http=first.url.removeprefix("http://"))
+            before = children(), open_files()
+            with pytest.raises(StartupError, match="the port is in use"):
+                await second.start()
+            assert (children(), open_files()) == before
+
+    asyncio.run(main())
+
+
+def test_the_program_keeps_all_that_is_its_own(tmp_path: Path) -> None:
+    """Signals, logging, loop policy, control group, and whatever else a process has once."""
+
+    async def main() -> None:
+        before = belongings()
+        async with alone(tmp_path) as node:
+            await node.ready()
+            job = await node.jobs.create(trigger={"manual": True}, handler={"python": "os:getpid"})
+            instance = await node.instances.wait(await node.jobs.run(job), timeout=60)
+            assert instance.result != os.getpid()
+            assert belongings() == before
+        assert belongings() == before
+
+    import raftsched.node  # noqa: F401  (what libraries do when they are imported is theirs)
+
+    asyncio.run(main())
+
+
+def test_nothing_is_left_of_a_node_that_was_stopped(tmp_path: Path) -> None:
+    """No process of the run that it was in the middle of, no thread, no task, no descriptor."""
+
+    async def main() -> None:
+        await asyncio.to_thread(int)  # the loop's own thread is there before and after
+        before = children(), open_files(), threading.active_count(), len(asyncio.all_tasks())
+        async with alone(tmp_path) as node:
+            await node.ready()
+            script = "(setsid sh -c 'trap : TERM; while :; do sleep 1; done' &) ; echo here; sleep 1000"
+            job = await node.jobs.create(trigger={"manual": True}, handler={"shell": script})
+            async with aclosing(node.instances.follow(await node.jobs.run(job))) as printed:
+                assert await anext(printed) == b"here\n"
+            assert len(children()) > len(before[0]) + 3
+        assert children() == before[0]
+        assert len(asyncio.all_tasks()) == before[3]
+        assert open_files() == before[1]
+        names = sorted(t.name for t in threading.enumerate())
+        assert not [name for name in names if "raft" in name or "output" in name], names
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5, 40, 200])
+def test_a_start_that_is_cancelled_leaves_nothing_and_can_be_repeated(tmp_path: Path, turns: int) -> None:
+    async def main() -> None:
+        node = alone(tmp_path)
+        before = children()
+        starting = asyncio.create_task(node.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+        if not starting.cancelled():  # it was there before it could be cancelled
+            await node.stop()
+        assert not node.running
+        assert children() == before
+        async with node:
+            await node.ready()
+
+    asyncio.run(main())
+
+
+def test_a_stop_while_it_starts_ends_the_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = alone(tmp_path)
+        starting = asyncio.create_task(node.start())
+        await asyncio.sleep(0.05)
+        await node.stop()
+        with pytest.raises(StartupError, match="stopped while it started"):
+            await starting
+        assert not node.running
+        await node.stop()
+
+    asyncio.run(main())
+
+
+def test_a_stop_is_whole_also_when_it_is_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        before = children()
+        node = alone(tmp_path)
+        entered = asyncio.Event()
+
+        async def body() -> None:
+            async with node:
+                entered.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await entered.wait()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert not node.running
+        assert children() == before
+        await node.stop()
+
+    asyncio.run(main())
+
+
+def test_a_node_that_cannot_go_on_stops_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As with a disk that fails. What it ran has ended; the program goes on, and hears of it from whatever it asks."""
+
+    async def main() -> None:
+        before = children()
+        node = alone(tmp_path)
+        with pytest.raises(raftsched.NodeFailed, match="no such disk"):  # noqa: PT012  (leaving raises)
+            async with node:
+                await node.ready()
+                jobs = node.jobs
+                member = node._member
+                assert member is not None
+                member._fatal(OSError(5, "no such disk"))
+                with pytest.raises(raftsched.NodeFailed, match="no such disk"):
+                    await node.wait()
+                assert children() == before
+                with pytest.raises(raftsched.NodeFailed, match="no such disk"):
+                    await node.jobs.get("default/x")
+                with pytest.raises(RuntimeError, match="closed"):
+                    await jobs.get("default/x")
+        async with node:  # started anew it is safe
+            await node.ready()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+    assert "no such disk" in caplog.text
+
+
+def test_a_node_whose_supervisor_is_killed_starts_another_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with alone(tmp_path) as node:
+            await node.ready()
+            assert node._member is not None
+            assert node._member._runner is not None
+            pid = node._member._runner.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
+            run = await node.jobs.run(job)
+            assert (await node.instances.wait(run, timeout=60)).state == "SUCCEEDED"
+
+    asyncio.run(main())
+
+
+def test_what_is_asked_of_a_node_that_does_not_run_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = alone(tmp_path)
+        asks: list[Callable[[], Awaitable[object]]] = [
+            lambda: node.jobs.get("default/x"),
+            lambda: node.instances.get("x"),
+            lambda: node.dead_letters.requeue(all=True),
+            node.ready,
+        ]
+        for ask in asks:
+            with pytest.raises(RuntimeError, match=r"n1 is not running; start it"):
+                await ask()
+        assert node.leader is None
+
+    asyncio.run(main())
+
+
+def test_settings_are_those_of_the_command_and_are_checked_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"slot is no setting; known are id, data"):
+        raftsched.Node(id="n1", data=tmp_path, slot=3)
+    with pytest.raises(ConfigError, match="id 'N 1' is not possible"):
+        raftsched.Node(id="N 1", data=tmp_path)
+    with pytest.raises(ConfigError, match="is not among"):
+        raftsched.Node(id="n1", data=tmp_path, peers={"n2": "127.0.0.1:7502"})
+    peers = {"n1": "127.0.0.1:7511", "n2": "127.0.0.1:7512"}
+    assert raftsched.Node(id="n1", data=tmp_path, peers=peers)._config.raft.port == 7511
+    text = ",".join(f"{node}={address}" for node, address in peers.items())
+    assert raftsched.Node(id="n2", data=tmp_path, peers=text)._config.raft.port == 7512
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_relative_directory_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    node = raftsched.Node(id="n1", data="here")
+    monkeypatch.chdir("/")
+    assert node._config.data == tmp_path / "here"
+
+
+def test_ready_says_what_a_node_waits_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        one, other = free_ports(2)
+        peers = {"n1": f"127.0.0.1:{one}", "n2": f"127.0.0.1:{other}"}
+        http = f"127.0.0.1:{free_ports(1)[0]}"
+        async with raftsched.Node(id="n1", data=tmp_path, peers=peers, http=http) as node:
+            with pytest.raises(TimeoutError, match=r"node n1 is not ready after 0\.1 s: .*n2"):
+                await node.ready(0.1)
+
+    asyncio.run(main())
+
+
+def reads_after(reader: raftsched.Node, writer: raftsched.Node) -> None:
+    """What the one's client wrote, the other's sees: each node applies in its own time."""
+    reader.client.transport.index = writer.client.transport.index
+
+
+def test_three_nodes_in_one_program_go_on_when_one_is_stopped_and_take_it_back() -> None:
+    async def main() -> None:
+        before = children()
+        async with cluster(3) as nodes:
+            first = await nodes.leader()
+            made = await first.jobs.create(name="kept", trigger={"manual": True}, handler={"shell": "true"})
+            for other in nodes:
+                reads_after(other, first)
+            await first.stop()
+            others = [node for node in nodes if node is not first]
+            second = await nodes.leader()
+            assert second in others
+            assert (await others[0].jobs.get("default/kept")).id == made.id
+            run = await others[1].jobs.run("default/kept")
+            reads_after(others[0], others[1])
+            assert (await others[0].instances.wait(run, timeout=60)).state == "SUCCEEDED"
+            await nodes.start(first)
+            await nodes.ready()
+            reads_after(first, others[0])
+            assert (await first.instances.wait(run, timeout=60)).state == "SUCCEEDED"
+            assert nodes[first.id] is first
+            assert len(nodes) == 3
+        assert children() == before
+
+    asyncio.run(main())

@@ -1,0 +1,51 @@
+"""The README's program with a node inside, as written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import raftsched
+from tests.support.cluster import free_ports
+
+ROOT = Path(raftsched.__file__).parent.parent
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def blocks() -> list[str]:
+    return _BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def block(beginning: str) -> str:
+    (found,) = [text for text in blocks() if text.startswith(beginning)]
+    return str(found)
+
+
+def test_the_program_with_a_node_inside(tmp_path: Path) -> None:
+    http, raft = free_ports(2)
+    program = block("# shop/app.py")
+    assert '"127.0.0.1:7401"' in program
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("")
+    (tmp_path / "shop" / "tasks.py").write_text(block("# shop/tasks.py"))
+    (tmp_path / "shop" / "app.py").write_text(
+        program.replace('"127.0.0.1:7401"', f'"127.0.0.1:{http}", raft="127.0.0.1:{raft}"')
+    )
+    env = {**{k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED")}, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-m", "shop.app"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "{'sent': 7}\n"
+
+
+def test_the_test_with_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(block("def test_it_runs"))
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "RAFTSCHED"))}
+    env |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "raftsched.testing.plugin", str(tmp_path)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
