@@ -1,307 +1,186 @@
 """Benchmarks of a local cluster: three node processes and the load on this machine, fsync on.
 
-Each figure is printed as one JSON line. Create rates come from closed loops (a connection sends its next request when
-the last was answered); lateness from the instances' own records, not from the client.
+Each figure is printed as one JSON line on stdout; progress goes to stderr. `scripts/bench PART --help` says what a part
+measures and how. Exit code 1: something that must hold did not (an acknowledged write is lost, say, or the fault caused
+an election), or the benchmark could not be run; the last line on stderr says which. How fast is fast enough is for the
+reader to judge: what else runs on the machine counts, and so does the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import platform
-import random
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator
+import tempfile
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support.cluster import Cluster, NodeProcess
+from scripts.benches import bulk, catchup, create, failover, lateness, run, sdk, slowdisk
+from scripts.benches.figures import note
+from tests.support.cluster import Cluster
 
-HANDLER = {"python": "raftsched.samples:noop"}
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+# Runs one coroutine in an event loop of its own.
+Loop = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
-def emit(bench: str, **figures: Any) -> None:
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in figures.items()}
-    print(json.dumps({"bench": bench, **rounded, "cores": os.cpu_count(), "python": platform.python_version()}))
-    sys.stdout.flush()
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-# ---------------------------------------------------------------- an HTTP/1.1 client that costs little
-
-
-class Connection(asyncio.Protocol):
-    """One keep-alive connection; one request at a time."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer = self._buffer + data if self._buffer else data
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        head = self._buffer[:end].lower()
-        at = head.find(b"content-length:")
-        stop = head.find(b"\r\n", at)
-        size = int(head[at + 15 : stop if stop > 0 else None])
-        if len(self._buffer) - end - 4 < size:
-            return
-        answer, self._answer = self._answer, None
-        body, self._buffer = self._buffer[end + 4 :], b""
-        if answer is not None and not answer.done():
-            answer.set_result((int(head[9:12]), body))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error or ConnectionResetError("closed by the node"))
-
-    def send(self, raw: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        assert self.transport is not None
-        self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(raw)
-        return self._answer
-
-
-def request(method: str, path: str, port: int, body: bytes) -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-async def closed_loop(
-    port: int, connections: int, seconds: float, make: Callable[[], bytes], good: int
-) -> tuple[int, float, list[float]]:
-    """(answers, seconds, latencies in ms); stops at the first answer that is not `good`."""
-    loop = asyncio.get_running_loop()
-    pool = [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(connections)]
-    latencies: list[float] = []
-    start = time.perf_counter()
-    end = start + seconds
-
-    async def worker(connection: Connection) -> None:
-        while (sent := time.perf_counter()) < end:
-            status, body = await connection.send(make())
-            if status != good:
-                raise RuntimeError(f"status {status}: {body[:300]!r}")
-            latencies.append((time.perf_counter() - sent) * 1000)
-
+def event_loop() -> Loop:
     try:
-        await asyncio.gather(*(worker(c) for c in pool))
-    finally:
-        for connection in pool:
-            if connection.transport is not None:
-                connection.transport.close()
-    return len(latencies), time.perf_counter() - start, latencies
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run  # type: ignore[no-any-return]
 
 
-# ---------------------------------------------------------------- create
+def started(*flags: str) -> Cluster:
+    note("starting three nodes ...")
+    return Cluster(3, flags=flags)
 
 
-def one_shot(at_ms: int) -> dict[str, Any]:
-    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_ms / 1000)) + f".{at_ms % 1000:03d}Z"
-    return {"trigger": {"at": at}, "handler": HANDLER, "params": {}}
+# ---------------------------------------------------------------- parts: False means that something did not hold
 
 
-def far() -> int:
-    """A due time that the benchmark does not live to see, as spread as those of real users."""
-    return int(time.time() * 1000) + random.randrange(3_600_000, 10 * 3_600_000)
+def creates(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
+    for through in ("leader", "follower") if given.follower else ("leader",):
+        loop(create.bench_create(cluster, given.seconds, through))
 
 
-def payloads(count: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Requests made beforehand, so that making them is not what is measured."""
-    made = [make() for _ in range(count)]
-
-    def cycle() -> Iterator[bytes]:
-        while True:
-            yield from made
-
-    return cycle().__next__
+def sdk_creates(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
+    loop(sdk.bench_sdk(cluster, given.seconds))
 
 
-async def bench_create(cluster: Cluster, seconds: float, through: str) -> None:
-    target = cluster.leader() if through == "leader" else cluster.followers()[0]
-    port = target.http_port
-    single = payloads(2000, lambda: request("POST", "/v1/jobs", port, json.dumps(one_shot(far())).encode()))
-    for connections in (1, 32, 256):
-        await closed_loop(port, connections, min(1.0, seconds), single, 201)
-        count, took, latencies = await closed_loop(port, connections, seconds, single, 201)
-        emit(
-            "create",
-            through=through,
-            in_flight=connections,
-            per_second=count / took,
-            p50_ms=percentile(latencies, 0.5),
-            p99_ms=percentile(latencies, 0.99),
-        )
-    size = 200
-    many = payloads(
-        40,
-        lambda: request("POST", "/v1/jobs:batch", port, json.dumps([one_shot(far()) for _ in range(size)]).encode()),
-    )
-    await closed_loop(port, 8, min(1.0, seconds), many, 200)
-    count, took, latencies = await closed_loop(port, 8, seconds, many, 200)
-    emit(
-        "create-batch",
-        through=through,
-        batch=size,
-        in_flight=8,
-        jobs_per_second=count * size / took,
-        p50_ms=percentile(latencies, 0.5),
-        p99_ms=percentile(latencies, 0.99),
-    )
+def runs(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
+    loop(run.bench_throughput(cluster, 500))  # warms the worker processes up
+    loop(run.bench_throughput(cluster, given.count))
+    loop(run.bench_burst(cluster, given.count, given.lead))
 
 
-# ---------------------------------------------------------------- run
+def healthy(*parts: Callable[[Loop, argparse.Namespace, Cluster], None]) -> Callable[[Loop, argparse.Namespace], bool]:
+    """These parts one after the other on one cluster."""
+
+    def measure(loop: Loop, given: argparse.Namespace) -> bool:
+        with started(*(["--slots", str(given.slots)] if given.slots else [])) as cluster:
+            for part in parts:
+                part(loop, given, cluster)
+        return True
+
+    return measure
 
 
-async def create_all(node: NodeProcess, jobs: list[dict[str, Any]]) -> None:
-    """Creates them in batches of 500 over four connections; every item must be accepted."""
-    loop = asyncio.get_running_loop()
-    chunks = [jobs[i : i + 500] for i in range(0, len(jobs), 500)]
-
-    async def send(connection: Connection) -> None:
-        while chunks:
-            body = json.dumps(chunks.pop()).encode()
-            status, answer = await connection.send(request("POST", "/v1/jobs:batch", node.http_port, body))
-            if status != 200 or any(item["status"] != 201 for item in json.loads(answer)["items"]):
-                raise RuntimeError(f"status {status}: {answer[:300]!r}")
-
-    pool = [(await loop.create_connection(Connection, "127.0.0.1", node.http_port))[1] for _ in range(4)]
-    await asyncio.gather(*(send(c) for c in pool))
-    for connection in pool:
-        if connection.transport is not None:
-            connection.transport.close()
+def killed_leaders(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        lost: int = loop(failover.bench_failover(cluster, given.kills))
+    return lost == 0
 
 
-def instances(node: NodeProcess, since_ms: int) -> list[dict[str, Any]]:
-    """All instances scheduled from `since_ms` on."""
-    found: list[dict[str, Any]] = []
-    path: str | None = f"/v1/instances?limit=1000&from={rfc3339(since_ms)}"
-    while path:
-        page = node.get(path)
-        found += page["items"]
-        path = f"/v1/instances?limit=1000&from={rfc3339(since_ms)}&cursor={page['next']}" if page["next"] else None
-    return found
+def slow_disks(loop: Loop, given: argparse.Namespace) -> bool:
+    with tempfile.TemporaryDirectory(prefix="raftsched-bench-") as directory:
+        shim = slowdisk.SlowFlushes(Path(directory))
+        cluster = started()
+        cluster.environment |= shim.environment
+        with cluster:
+            calm: bool = loop(
+                slowdisk.bench_slowdisk(cluster, shim, given.delay_ms, given.seconds, given.rounds, given.through)
+            )
+    return calm
 
 
-def rfc3339(ms: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}Z"
+def node_behind(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        calm: bool = loop(catchup.bench_catchup(cluster, given.jobs, given.per_second, given.seconds))
+    return calm
 
 
-def parse_ms(text: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
-
-
-def done_count(cluster: Cluster) -> int:
-    """Runs that ended, as the leader's metrics count them."""
-    text = cluster.leader().request("GET", "/metrics").body.decode()
-    total = 0.0
-    for line in text.splitlines():
-        if line.startswith("raftsched_attempts_ended_total"):
-            total += float(line.rsplit(" ", 1)[1])
-    return int(total)
+def many_at_once(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        held: bool = loop(bulk.bench_bulk(cluster, given.jobs, given.per_second))
+    return held
 
 
-async def wait_runs(cluster: Cluster, wanted: int, limit_s: float) -> None:
-    deadline = time.perf_counter() + limit_s
-    while (done := await asyncio.to_thread(done_count, cluster)) < wanted:
-        if time.perf_counter() > deadline:
-            raise RuntimeError(f"only {done} of {wanted} runs ended within {limit_s:.0f} s")
-        await asyncio.sleep(0.1)
-
-
-async def bench_throughput(cluster: Cluster, count: int) -> None:
-    """No-op Python jobs, due at once: from the first create to the last success, by the instances' own records."""
-    node = cluster.leader()
-    before = done_count(cluster)
-    start_ms = int(time.time() * 1000)
-    await create_all(node, [one_shot(start_ms) for _ in range(count)])
-    created_s = time.time() - start_ms / 1000
-    await wait_runs(cluster, before + count, 180)
-    rows = [r for r in instances(node, start_ms) if parse_ms(r["scheduled_at"]) == start_ms]
-    if len(rows) != count or any(r["state"] != "SUCCEEDED" for r in rows):
-        raise RuntimeError(f"{len(rows)} instances of {count}: {sorted({r['state'] for r in rows})}")
-    took = (max(parse_ms(r["ended_at"]) for r in rows) - start_ms) / 1000
-    emit("run", runs=count, per_second=count / took, seconds=took, creating_seconds=created_s)
-
-
-async def bench_burst(cluster: Cluster, count: int, lead_s: float) -> None:
-    """`count` one-shots due at one instant: how late each started."""
-    node = cluster.leader()
-    before = done_count(cluster)
-    due_ms = int(time.time() * 1000 + lead_s * 1000)
-    await create_all(node, [one_shot(due_ms) for _ in range(count)])
-    if time.time() * 1000 > due_ms:
-        raise RuntimeError("creating took longer than the lead; use --lead")
-    await wait_runs(cluster, before + count, lead_s + 180)
-    rows = [r for r in instances(node, due_ms) if parse_ms(r["scheduled_at"]) == due_ms]
-    if len(rows) != count or any(r["state"] != "SUCCEEDED" for r in rows):
-        raise RuntimeError(f"{len(rows)} instances of {count}: {sorted({r['state'] for r in rows})}")
-    late = [parse_ms(r["started_at"]) - due_ms for r in rows]
-    emit(
-        "burst",
-        due_at_once=count,
-        lateness_p50_ms=percentile(late, 0.5),
-        lateness_p99_ms=percentile(late, 0.99),
-        last_start_ms=max(late),
-    )
+def late_starts(loop: Loop, given: argparse.Namespace) -> bool:
+    held = True
+    for kill in (False, True) if given.kill == "both" else (given.kill == "only",):
+        note("starting three nodes ...")
+        with Cluster(3, pythonpath=lateness.JOBS) as cluster:
+            file = cluster.directory / "marks"
+            held = loop(lateness.bench_lateness(cluster, file, given.per_second, given.seconds, kill)) and held
+    return held
 
 
 # ---------------------------------------------------------------- command line
 
 
-def measure(arguments: argparse.Namespace) -> None:
-    flags = ["--slots", str(arguments.slots)] if arguments.slots else []
-    run: Callable[[Awaitable[None]], None] = asyncio.run  # type: ignore[assignment]
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = top.add_subparsers(required=True, metavar="PART")
+
+    def part(
+        name: str, words: str, measure: Callable[[Loop, argparse.Namespace], bool], *modules: ModuleType
+    ) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = parts.add_parser(
+            name,
+            help=words,
+            description="\n".join(str(module.__doc__) for module in modules),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(measure=measure)
+        return made
+
+    create_part = part("create", "create rates: single jobs and batches", healthy(creates), create)
+    run_part = part("run", "throughput of no-op jobs, lateness of a burst", healthy(runs), run)
+    all_part = part("all", "create and run", healthy(creates, runs), create, run)
+    sdk_part = part("sdk", "create rates through raftsched.AsyncClient", healthy(sdk_creates), sdk)
+    for made in (create_part, sdk_part, all_part):
+        made.add_argument("--seconds", type=float, default=5.0, help="length of each create measurement (5)")
+    for made in (create_part, all_part):
+        made.add_argument("--follower", action="store_true", help="create through a follower as well")
+    for made in (run_part, all_part):
+        made.add_argument("--count", type=int, default=10_000, help="runs in each measurement (10,000)")
+        made.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant (10)")
+    for made in (create_part, sdk_part, run_part, all_part):
+        made.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
+
+    made = part("failover", "kill -9 of the leader to the next write", killed_leaders, failover)
+    made.add_argument("--kills", type=int, default=50, help="how many leaders are killed (50; about 2 s each)")
+
+    made = part("slowdisk", "create rate while each flush takes longer", slow_disks, slowdisk)
+    made.add_argument("--delay-ms", type=float, default=5.0, help="added to each flush and each O_DSYNC write (5)")
+    made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
+    made.add_argument("--rounds", type=int, default=3, help="measurements without and with the delay, in turns (3)")
+    made.add_argument("--through", choices=("leader", "follower"), default="leader", help="who is asked (leader)")
+
+    made = part("lateness", "how late jobs start, healthy and across kill -9 of the leader", late_starts, lateness)
+    made.add_argument("--per-second", type=int, default=200, help="starts a second (200)")
+    made.add_argument("--seconds", type=float, default=120.0, help="for how long (120)")
+    made.add_argument("--kill", choices=("no", "only", "both"), default="both", help="kill the leader halfway (both)")
+
+    made = part("catchup", "a node that missed a million jobs comes back", node_behind, catchup)
+    made.add_argument("--jobs", type=int, default=1_000_000, help="how many it missed (1,000,000: two minutes)")
+    made.add_argument("--per-second", type=int, default=1_000, help="single creates a second meanwhile (1,000)")
+    made.add_argument("--seconds", type=float, default=20.0, help="length of the measurement without the node (20)")
+
+    made = part("bulk", "pages of long lists, and one action on all jobs", many_at_once, bulk)
+    made.add_argument("--jobs", type=int, default=100_000, help="how many there are (100,000)")
+    made.add_argument("--per-second", type=int, default=200, help="single creates a second meanwhile (200)")
+    return top
+
+
+def main() -> int:
+    given = parser().parse_args()
     try:
-        import uvloop
-
-        run = uvloop.run
-    except ImportError:
-        pass
-    note("starting three nodes ...")
-    with Cluster(3, flags=flags) as cluster:
-        cluster.leader()
-        if arguments.what in ("create", "all"):
-            run(bench_create(cluster, arguments.seconds, "leader"))
-            if arguments.follower:
-                run(bench_create(cluster, arguments.seconds, "follower"))
-        if arguments.what in ("run", "all"):
-            run(bench_throughput(cluster, 500))  # warms the worker processes up
-            run(bench_throughput(cluster, arguments.count))
-            run(bench_burst(cluster, arguments.count, arguments.lead))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("what", choices=["create", "run", "all"])
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of each create measurement")
-    parser.add_argument("--count", type=int, default=10_000, help="runs in each run measurement")
-    parser.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant")
-    parser.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
-    parser.add_argument("--follower", action="store_true", help="create through a follower as well")
-    measure(parser.parse_args())
+        held: bool = given.measure(event_loop(), given)
+    except (RuntimeError, AssertionError) as error:
+        note(f"scripts/bench: {error}")
+        return 1
+    if not held:
+        note("scripts/bench: something that must hold did not; see the figures above")
+    return 0 if held else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

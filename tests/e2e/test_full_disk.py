@@ -62,7 +62,7 @@ def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
             filler.unlink()
         again = cluster.wait("room again", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 201 and r)
         for node in cluster.nodes:
-            assert cluster.wait("it to arrive", lambda node=node: node.get(f"/v1/jobs/{again.json['id']}"))
+            assert cluster.wait("it to arrive", lambda node=node: node.find(f"/v1/jobs/{again.json['id']}"))
 
 
 def test_a_start_without_room_is_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def test_interval_and_cron_fire_on_their_grid(cluster: Cluster) -> None:
         assert len({r["id"] for r in rows}) == len(rows)
         assert leader.request("DELETE", f"/v1/jobs/{made['id']}").status in (200, 204)
     assert seconds(rows[0]["scheduled_at"]) == int(seconds(rows[0]["scheduled_at"]))
+
+
+def test_limits_hold_and_are_named(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    takes = [sys.executable, "-S", "-c", "x = bytearray(512 << 20)"]
+    handler = {"exec": takes, "limits": {"memory": "128MiB", "cpu": "1m30s", "open_files": 64}}
+    made = create(leader, {"trigger": {"in": "1ms"}, "handler": handler})
+    assert made["handler"] == handler
+    (row,) = wait_instances(cluster, leader, made["id"], 1, state="FAILED")
+    whole = [node["limits_whole_runs"] for node in leader.get("/v1/nodes")["items"]]
+    assert row["error"].startswith("exit code 1: probably for limits.memory, 128 MiB\n") or any(whole), row
+    assert "limits.memory" in row["error"]
+    log = leader.log.read_text()
+    assert "limits.memory holds for runs as a whole" in log or "limits.memory holds for each process" in log
 
 
 HANDLERS = [

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from tests.e2e.steps import at, create
@@ -100,7 +101,25 @@ def test_a_node_with_a_wiped_disk_waits_and_does_not_count() -> None:
         reply = leader.request("POST", "/v1/jobs", {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
         assert reply.status in (503, 504), "one of three must not accept with the help of a node that lost its disk"
         other.start()
-        cluster.wait("a leader again", lambda: other.get(f"/v1/jobs/{made['id']}")["id"] == made["id"])
+        cluster.wait("a leader again", lambda: other.find(f"/v1/jobs/{made['id']}"))
+
+
+def test_a_node_with_a_damaged_log_says_what_to_do() -> None:
+    with Cluster(3) as cluster:
+        create(cluster.leader(), {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
+        node = cluster.nodes[0]
+        node.kill()
+        with lmdb.open(str(node.data / "store"), max_dbs=64, map_size=1 << 30, lib_version=0) as env:
+            log = env.open_db(b"log")
+            with env.begin(write=True) as txn, txn.cursor(log) as cursor:
+                assert cursor.last()
+                key, raw = cursor.item()
+                txn.put(key, raw[:-1] + bytes((raw[-1] ^ 1,)), db=log)
+        http, raft = free_ports(2)
+        code, error = start(*flags("n1", node.data, http, raft, f"n1=127.0.0.1:{raft}"))
+        assert code == 1
+        index = int.from_bytes(key, "big")
+        one_line(error, f"damaged at entry {index}", "must not take part", "'raftsched cluster members replace ID'")
 
 
 def test_another_library_version_is_refused(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ class NodeProcess:
         self.log = cluster.directory / f"{node_id}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *flags: str) -> None:
+        """`flags` beside those of all nodes; the peer list names the nodes that there are."""
         peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
         command = [
             *(sys.executable, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
@@ -63,6 +64,7 @@ class NodeProcess:
                 peers,
             ),
             *self.cluster.flags,
+            *flags,
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -117,6 +119,12 @@ class NodeProcess:
         assert reply.status == 200, (path, reply.status, reply.body)
         return reply.json
 
+    def find(self, path: str) -> Any:
+        """The JSON of a GET; None while this node has not heard of it: it applies a moment after it is acknowledged."""
+        reply = self.request("GET", path)
+        assert reply.status in (200, 404), (path, reply.status, reply.body)
+        return reply.json if reply.status == 200 else None
+
     def ready(self) -> bool:
         try:
             return self.request("GET", "/readyz", timeout=2).status == 200
@@ -146,6 +154,13 @@ class Cluster:
         ports = free_ports(2 * size)
         for i in range(size):
             self.nodes.append(NodeProcess(self, f"n{i + 1}", ports[2 * i], ports[2 * i + 1]))
+
+    def add(self, node_id: str) -> NodeProcess:
+        """One more node, not started yet."""
+        http_port, raft_port = free_ports(2)
+        node = NodeProcess(self, node_id, http_port, raft_port)
+        self.nodes.append(node)
+        return node
 
     def __enter__(self) -> Cluster:
         try:

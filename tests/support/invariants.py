@@ -6,15 +6,43 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
-from raftsched.core.model import FINAL, Instance, Job, JobState, KeyUse, Overlap, TriggerKind
+from raftsched.core.apply.tx import (
+    decode_instance,
+    decode_job,
+    decode_meta,
+    decode_node_rule,
+    decode_queue,
+    decode_session,
+)
+from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
+from raftsched.core.concurrency import going_max, has_room
+from raftsched.core.ids import BACKFILL
+from raftsched.core.limits import HISTORY_MAX
+from raftsched.core.model import (
+    FINAL,
+    ConditionKind,
+    Delivery,
+    Instance,
+    Job,
+    JobState,
+    KeyUse,
+    NodeRule,
+    StepKind,
+    TriggerKind,
+)
 from raftsched.core.model import InstanceState as I
+from raftsched.core.operations import OperationState, decode_operation
+from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
+    LANE_NOBODY,
     ReadView,
     Table,
     assigned_key,
+    awaited_key,
     by_job_key,
+    dead_key,
     due_key,
+    from_lane,
     from_u64,
     held_key,
     name_key,
@@ -36,6 +64,13 @@ def violations(view: ReadView) -> list[str]:
     _sessions(view, found)
     _attempts(view, rows, found)
     _keys(view, found)
+    _queues(view, rows, found)
+    _node_rules(view, found)
+    _conditions(view, jobs, rows, found)
+    _chances(view, jobs, rows, found)
+    _tags(view, jobs, found)
+    _operations(view, found)
+    _changes(view, found)
     return found
 
 
@@ -95,11 +130,13 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
 
 
 def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
+    steps_kept = decode_meta(view.get(Table.META, b"meta")).settings.steps_kept
     ready: dict[bytes, bytes] = {}
     held: dict[bytes, bytes] = {}
     timers: dict[bytes, bytes] = {}
     purge = {purge_key(j.purge_at_ms, i): b"" for i, j in jobs.items() if j.purge_at_ms is not None}
     assigned: dict[bytes, bytes] = {}
+    dead: dict[bytes, bytes] = {}
     listed: dict[bytes, Instance] = {}
     for key, row in rows.items():
         what = f"instance {key.hex()} ({row.state.name})"
@@ -109,8 +146,8 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
         if job is None:
             found.append(f"{what} has no job")
             continue
-        if row.state is I.WAITING and not row.held:
-            ready[ready_key(row.priority, row.ready_at_ms, key)] = b""
+        if row.state is I.WAITING and not row.held and not row.checking:
+            ready[ready_key(row.lane, row.score_ms, key)] = b""
         if row.held:
             held[held_key(row.job_id, row.ready_at_ms, key)] = b""
             if row.state is not I.WAITING:
@@ -125,11 +162,21 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
             purge[purge_key(row.purge_at_ms, row.job_id, key)] = b""
             if row.state not in FINAL:
                 found.append(f"{what} is to be purged")
+        if row.dead_at_ms is not None:
+            dead[dead_key(row.dead_at_ms, key)] = b""
+            if row.state not in (I.FAILED, I.TIMED_OUT):
+                found.append(f"{what} is a dead letter")
+        if row.dead_letter != (row.dead_at_ms is not None):
+            found.append(f"{what} is a dead letter: {row.dead_letter}; since {row.dead_at_ms}")
         live = row.live
         if (live is not None) != (row.state in (I.LAUNCHED, I.RUNNING)):
             found.append(f"{what} and its attempts disagree")
         if live is not None:
             assigned[assigned_key(live.session, live.token)] = key
+        if len(row.steps) > steps_kept:
+            found.append(f"{what} keeps {len(row.steps)} steps; {steps_kept} is the limit")
+        if not row.steps or (row.steps[-1].kind is StepKind.FINAL) != (row.state in FINAL):
+            found.append(f"{what} ends its steps with {row.steps[-1:]}")
         if (row.ended_at_ms is not None) != (row.state in FINAL):
             found.append(f"{what} ended at {row.ended_at_ms}")
         if row.state in FINAL and row.purge_at_ms is None and not _own(job, row):
@@ -141,6 +188,10 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
     _same(found, view, Table.TIMERS, timers)
     _same(found, view, Table.PURGE, purge)
     _same(found, view, Table.ASSIGNED, assigned)
+    _same(found, view, Table.DEAD, dead)
+    counted = decode_meta(view.get(Table.META, b"meta")).dead_letters
+    if counted != len(dead):
+        found.append(f"meta counts {counted} dead letters; there are {len(dead)}")
     there = dict(view.scan(Table.BY_JOB))
     for key in there.keys() ^ listed.keys():
         found.append(f"BY_JOB row {key.hex()} is {'unowned' if key in there else 'missing'}")
@@ -164,10 +215,16 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
     held: Counter[int] = Counter()
     live: Counter[int] = Counter()
     for row in rows.values():
-        states[row.job_id][row.state] += 1
+        states[row.job_id][row.state] += row.state not in FINAL or row.request != BACKFILL
         held[row.job_id] += row.held
         live[row.job_id] += row.live is not None
-    shared = {from_u64(k[:8]) for k, v in view.scan(Table.REVISIONS) if decode_job(v).policy.overlap is Overlap.ALLOW}
+    limits: dict[int, dict[int, int | None]] = {i: {job.revision: going_max(job.policy)} for i, job in jobs.items()}
+    for key, raw in view.scan(Table.REVISIONS):
+        limits.setdefault(from_u64(key[:8]), {})[from_u64(key[8:])] = going_max(decode_job(raw).policy)
+    oldest: dict[int, int] = {}  # revision that something active is of: what went on under it still does
+    for row in rows.values():
+        if row.state not in FINAL:
+            oldest[row.job_id] = min(row.job_revision, oldest.get(row.job_id, row.job_revision))
     for job_id, job in jobs.items():
         count = states[job_id]
         active = sum(n for state, n in count.items() if state not in FINAL)
@@ -176,13 +233,13 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         counted = (job.active, job.held, job.succeeded, job.failed, job.others)
         if counted != wanted:
             found.append(f"job {job_id} counts {counted}; there are {wanted} (active, held, succeeded, failed)")
-        if job.held and job.active <= job.held:
-            found.append(f"job {job_id} holds {job.held} and nothing else runs")
-        if job.policy.overlap is not Overlap.ALLOW and job_id not in shared:
-            if active - held[job_id] > 1:
-                found.append(f"job {job_id} has {active - held[job_id]} going at once")
-            if live[job_id] > 1:
-                found.append(f"job {job_id} runs {live[job_id]} times at once")
+        if job.held and has_room(job):
+            found.append(f"job {job_id} holds {job.held} and has room: {job.active} are active")
+        # An edit may have let more go, and be forgotten: that is one whose revision is not kept.
+        since = [limits[job_id].get(r) for r in range(oldest.get(job_id, job.revision), job.revision + 1)]
+        limit = max((n for n in since if n is not None), default=0)
+        if None not in since and (active - held[job_id] > limit or live[job_id] > limit):
+            found.append(f"job {job_id} has {active - held[job_id]} going, {live[job_id]} running, and {limit} may")
 
 
 def _sessions(view: ReadView, found: list[str]) -> None:
@@ -215,6 +272,80 @@ def _attempts(view: ReadView, rows: dict[bytes, Instance], found: list[str]) -> 
             found.append(f"instance {key.hex()} has an earlier attempt that never ended")
 
 
+def _chances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
+    """No more goes than the revision allows that an active instance was made from; that is kept for it."""
+    kept = {k: decode_job(v).policy for k, v in view.scan(Table.REVISIONS)}
+    for key, row in rows.items():
+        if row.state in FINAL:
+            continue
+        what = f"instance {key.hex()} ({row.state.name})"
+        job = jobs[row.job_id]
+        policy = job.policy if row.job_revision == job.revision else kept.get(u64(job.id) + u64(row.job_revision))
+        if policy is None:
+            found.append(f"{what} is of revision {row.job_revision}, which is gone")
+            continue
+        if row.tried > len(policy.retry.delays_ms) or (row.state is I.RETRYING) > row.tried:
+            found.append(f"{what} was tried {row.tried} times; {len(policy.retry.delays_ms)} retries are allowed")
+        if row.lost > policy.max_lost:
+            found.append(f"{what} was lost {row.lost} times; {policy.max_lost} are allowed")
+        if policy.delivery is Delivery.AT_MOST_ONCE and row.lost:
+            found.append(f"{what} was lost, and is to run at most once")
+
+
+def _conditions(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
+    kept = {k: decode_job(v).policy for k, v in view.scan(Table.REVISIONS)}
+    awaited = [key for key, _ in view.scan(Table.AWAITED)]
+    owed: dict[bytes, set[bytes]] = {}
+    for key, row in rows.items():
+        if row.checking != (row.checks_end_at_ms is not None):
+            found.append(f"instance {key.hex()} is checking: {row.checking}, until {row.checks_end_at_ms}")
+        if not row.checking:
+            continue
+        job = jobs[row.job_id]
+        policy = job.policy if row.job_revision == job.revision else kept[u64(job.id) + u64(row.job_revision)]
+        if row.state is not I.WAITING or row.held or not policy.conditions:
+            found.append(f"instance {key.hex()} ({row.state.name}) has nothing to check")
+        if row.wake_at_ms is None or row.wake_at_ms > (row.checks_end_at_ms or 0):
+            found.append(f"instance {key.hex()} looks again at {row.wake_at_ms} of {row.checks_end_at_ms}")
+        names = (x.target.split("/") for x in policy.conditions if x.kind is ConditionKind.JOB)
+        owed[key] = {awaited_key(name_key(space, name), key) for space, name in names}
+    for key in awaited:
+        if key not in owed.get(key[-24:], ()):
+            found.append(f"AWAITED row {key.hex()} belongs to nobody")
+    if decode_meta(view.get(Table.META, b"meta")).awaited != len(awaited):
+        found.append(f"meta does not count {len(awaited)} that are awaited")
+
+
+def _queues(view: ReadView, rows: dict[bytes, Instance], found: list[str]) -> None:
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    queues = {k.decode(): decode_queue(v) for k, v in view.scan(Table.QUEUES)}
+    if meta.queues != len(queues):
+        found.append(f"meta counts {meta.queues} queues; there are {len(queues)}")
+    lanes = [queue.lane for queue in queues.values()]
+    if len(set(lanes)) != len(lanes) or not all(0 < lane <= meta.last_lane for lane in lanes):
+        found.append(f"the queues have the lanes {lanes}; the last one made is {meta.last_lane}")
+    running = Counter(row.live.queue for row in rows.values() if row.live is not None)
+    for name, queue in queues.items():
+        if queue.name != name or queue.running != running[name]:
+            found.append(f"queue {name} counts {queue.running} running in {queue.name}; there are {running[name]}")
+    nobody = sum(1 for key, _ in view.scan(Table.READY) if from_lane(key) == LANE_NOBODY)
+    if meta.unplaceable != nobody:
+        found.append(f"meta counts {meta.unplaceable} that no node could take; there are {nobody}")
+    for key, row in rows.items():
+        if row.reason == "no_eligible_node" and row.state not in FINAL and row.lane != LANE_NOBODY:
+            found.append(f"instance {key.hex()} waits in lane {row.lane} and says that nobody could take it")
+
+
+def _node_rules(view: ReadView, found: list[str]) -> None:
+    members = {m.node for m in decode_meta(view.get(Table.META, b"meta")).members}
+    for key, raw in view.scan(Table.NODE_RULES):
+        rule = decode_node_rule(raw)
+        if key.decode() not in members or rule == NodeRule():
+            found.append(f"the rule of {key.decode()} is {rule}; members are {sorted(members)}")
+        if rule.labels is not None and list(rule.labels) != sorted(dict(rule.labels).items()):
+            found.append(f"the labels of {key.decode()} are {rule.labels}")
+
+
 def _keys(view: ReadView, found: list[str]) -> None:
     meta = decode_meta(view.get(Table.META, b"meta"))
     uses = {k: msgspec.msgpack.decode(v, type=KeyUse) for k, v in view.scan(Table.KEYS)}
@@ -224,3 +355,59 @@ def _keys(view: ReadView, found: list[str]) -> None:
     for key, use in uses.items():
         if len(key) != 32 or len(use.digest) != 32 or use.job_id > meta.last_id:
             found.append(f"key {key.hex()} holds {use}")
+
+
+def _tags(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
+    """Each job is found by what its content says, and by a rare state; and counted in its state."""
+    wanted: dict[bytes, bytes] = {}
+    counts = [0] * (len(JobState) + 1)
+    past = 0
+    for job_id, job in jobs.items():
+        counts[job.state] += 1
+        if job.state is not JobState.DELETED:
+            tags = split_tags(tags_of(job.namespace, job.body))
+            if job.state in TAGGED_STATES:
+                tags.append(state_tag(job.state))
+            wanted.update({tag + u64(job_id): b"" for tag in tags})
+        past += min(job.revision - 1, HISTORY_MAX)
+    _same(found, view, Table.TAGS, wanted)
+    counted = decode_meta(view.get(Table.META, b"meta")).jobs
+    if counted != counts:
+        found.append(f"meta counts {counted} jobs by their states; there are {counts}")
+    kept = [key for key, _ in view.scan(Table.HISTORY)]
+    if len(kept) != past or any(from_u64(key[:8]) not in jobs for key in kept):
+        found.append(f"HISTORY holds {len(kept)} contents; there should be {past}")
+
+
+def _operations(view: ReadView, found: list[str]) -> None:
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    rows = {key: decode_operation(raw) for key, raw in view.scan(Table.OPERATIONS)}
+    running = {key: b"" for key, row in rows.items() if row.state is OperationState.RUNNING}
+    _same(found, view, Table.OPERATIONS_RUNNING, running)
+    if (meta.operations, meta.operations_running) != (len(rows), len(running)):
+        found.append(f"meta counts {meta.operations} operations, {meta.operations_running} running")
+    for key, row in rows.items():
+        what = f"operation {key.hex()} ({row.state.name})"
+        if row.id != from_u64(key) or row.changed + row.refused > row.matched or row.matched > row.examined:
+            found.append(f"{what} has the id {row.id} and counts {row}")
+        if (row.ended_at_ms is None) != (row.state is OperationState.RUNNING):
+            found.append(f"{what} ended at {row.ended_at_ms}")
+
+
+def _changes(view: ReadView, found: list[str]) -> None:
+    """Events are counted, in order, and what is gone is older than all that is kept."""
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    kept, following = 0, b""
+    for key, raw in view.scan(Table.CHANGES):
+        at_ms, changes = decode_row(raw)
+        index, position = split_change(key)
+        kept += len(changes)
+        if row_head(raw) != (at_ms, len(changes)) or not 1 <= len(changes) <= PER_ROW:
+            found.append(f"CHANGES row {key.hex()} says {row_head(raw)} and holds {len(changes)} of {at_ms}")
+        if key < following or (following[:8] != key[:8] and position and not meta.changes_gone):
+            found.append(f"CHANGES row {key.hex()} begins before {following.hex()}, or not with its entry")
+        if key <= meta.changes_gone:
+            found.append(f"CHANGES row {key.hex()} is kept; {meta.changes_gone.hex()} is gone")
+        following = change_key(index, position + len(changes))
+    if meta.changes != kept:
+        found.append(f"meta counts {meta.changes} events; there are {kept}")

@@ -13,15 +13,21 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from raftsched.api.context import ApiContext, ClusterStatus, Peer
+from raftsched.api.context import ApiContext, ClusterStatus, MembersPort, Peer
 from raftsched.api.server import ApiServer
-from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, encode
-from raftsched.core.entry import encode_entry
+from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
+from raftsched.core.entry import encode_configuration, encode_entry
 from raftsched.core.model import Member
+from raftsched.core.operations import decode_operation
+from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
+from raftsched.raft import Change, Knock, MemberStatus
+from raftsched.raft.barrier import Barriers
+from raftsched.raft.membership import Members, added, removed
 from raftsched.store.store import Store
 from raftsched.store.turn import LogEntry, Turn
 from raftsched.worker.output import OutputStore
+from tests.support.documented import check
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 
@@ -54,12 +60,21 @@ class LocalCluster:
         self.leader: str | None = self.nodes[0]
         self.failure: RaftschedError | None = None
         self.before: Callable[[], None] | None = None  # called once, before the next proposal is applied
+        self.carries_out = True  # operations on many jobs; else they stay where they are
+        self.refused: Callable[[], None] = lambda: None  # called whenever `failure` was raised
         self.proposals = 0
+        self.quiet = False  # who waits for an index waits until it is there, however long
+        self.waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._seq = 0
         self._index = self.store.applied_index
         self.sessions: dict[str, int] = {}
         self.outputs: dict[str, OutputStore] = {}
+        self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
         members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
+        self.members: Members = members
+        self.knocking: list[Knock] = []
+        self.changes: list[tuple[str, str, bytes | None]] = []
+        self.waits_for: str | None = None
         self.apply(Form(b"\1" * 16, members))
         self.apply(OpenLeadership(1, self.nodes[0]))
 
@@ -76,20 +91,49 @@ class LocalCluster:
         )
         answers = result.applied[0].batches[0].answers
         assert answers is not None
+        for index, reached in self.waiting:
+            if index <= self._index and not reached.done():
+                reached.set_result(None)
         return answers
 
     async def propose(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
         self.proposals += 1
         if self.failure is not None:
+            self.refused()
             raise self.failure
         if self.before is not None:
             before, self.before = self.before, None
             before()
         await asyncio.sleep(0)
-        return self.apply_raw(commands)
+        answers = self.apply_raw(commands)
+        if self.carries_out:
+            self.carry_out()
+        return answers
+
+    def carry_out(self) -> None:
+        """What a leader does with operations on many jobs."""
+        while True:
+            with self.store.read() as view:
+                row = next(iter(view.scan(Table.OPERATIONS_RUNNING)), None)
+                if row is None:
+                    return
+                raw = view.get(Table.OPERATIONS, row[0])
+            assert raw is not None
+            operation = decode_operation(raw)
+            self.apply(StepOperation(operation.id, operation.steps, 2_000, 3))
 
     async def wait_applied(self, index: int, timeout_s: float) -> bool:
-        return self.store.applied_index >= index
+        if self.store.applied_index >= index:
+            return True
+        if not self.quiet:
+            return False  # at once: nothing comes by itself
+        waiter = (index, asyncio.get_running_loop().create_future())
+        self.waiting.append(waiter)
+        try:
+            await waiter[1]
+        finally:
+            self.waiting.remove(waiter)
+        return True
 
     def status(self, node: str) -> ClusterStatus:
         index = self.store.applied_index
@@ -101,7 +145,34 @@ class LocalCluster:
             commit_index=index,
             applied_index=index,
             formed=True,
+            waits_for=self.waits_for,
         )
+
+    def configure(self, members: Members) -> None:
+        """A configuration entry, committed and applied."""
+        self._index += 1
+        entry = LogEntry(self._index, 1, encode_configuration(self.clock.now_ms, members))
+        self.store.run_turn(Turn(append=[entry], commit_index=self._index, apply=[entry]))
+        self.members = members
+
+    async def change_members(self, change: Change, node: str, store_id: bytes | None, timeout_s: float) -> None:
+        self.changes.append((change, node, store_id))
+        if self.failure is not None:
+            raise self.failure
+        if change == "remove":
+            self.configure(removed(self.members, node))
+        else:
+            knock = next((k for k in self.knocking if k.node == node), None)
+            if knock is None:
+                raise RaftschedError("not-waiting", f"No node {node!r} asks the leader to be let in.")
+            self.knocking.remove(knock)
+            self.configure(added(self.members, Member(node, knock.raft, knock.store_id)))
+
+    async def transfer(self, to: str | None, timeout_s: float) -> str:
+        if self.failure is not None:
+            raise self.failure
+        self.leader = to or next(m.node for m in self.members if m.voter and m.node != self.leader)
+        return self.leader
 
     def open_session(self, node: str, http: str) -> int:
         """The node may run jobs from now on."""
@@ -121,8 +192,19 @@ class LocalCluster:
             clock=self.clock,
             read=self.store.read,
             propose=self.propose,
+            barrier=Barriers(self.propose).wait,
             status=lambda: self.status(node),
-            peers=lambda: [Peer(n, True, self.store.applied_index, 0.0) for n in self.nodes if n != node],
+            peers=lambda: [
+                Peer(m.node, True, self.store.applied_index, 0.0, self.http.get(m.node))
+                for m in self.members
+                if m.node != node
+            ],
+            members=MembersPort(
+                lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
+                lambda: self.knocking,
+                self.change_members,
+                self.transfer,
+            ),
             output=self.outputs[node],
             rng=self.rng,
             wait_applied=self.wait_applied,
@@ -145,11 +227,12 @@ class Client:
         self.context = context
         self.cluster = cluster
         self.headers: Any = {}
+        self.checked = True  # that answers are as documented: not of rows that nobody could have written
 
     async def __call__(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """`body`: bytes go as they are, anything else as JSON."""
+        """`body`: bytes go as they are, anything else as JSON. What is answered must be as it is documented."""
         given = {"Content-Type": "application/json"} if body is not None else {}
         given.update(headers or {})
         data: Any = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
@@ -160,9 +243,12 @@ class Client:
         ) as answer:
             self.headers = answer.headers
             raw = await answer.read()
+            value: Any = raw.decode()
             if raw and "json" in answer.headers.get("Content-Type", ""):
-                return answer.status, msgspec.json.decode(raw)
-            return answer.status, raw.decode()
+                value = msgspec.json.decode(raw)
+            if self.checked:
+                check(method, path, answer.status, answer.headers, value)
+            return answer.status, value
 
 
 @asynccontextmanager

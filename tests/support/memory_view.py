@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from raftsched.core import commands as c
+from raftsched.core.actions import Action
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
-from raftsched.core.commands import Accepted, Action, Answer, Assign, Command, CreateJob, Ended, Fire, encode
-from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.commands import Accepted, Answer, Assign, Command, CreateJob, Ended, Fire, encode
+from raftsched.core.entry import EntryResult, encode_configuration, encode_entry
 from raftsched.core.model import (
     Instance,
     InstanceState,
@@ -108,6 +109,12 @@ class World:
         answers = result.batches[0].answers
         assert answers is not None
         return answers
+
+    def members(self, voters: str, learners: str = "") -> EntryResult:
+        """A configuration entry; members by name, separated by spaces."""
+        names = sorted([*voters.split(), *learners.split()])
+        rows = [Member(n, f"{n}:7501", n.encode(), n in voters.split()) for n in names]
+        return self.entry(encode_configuration(self.now, rows))
 
     def entry(self, data: bytes) -> EntryResult:
         self.index += 1

@@ -1,7 +1,8 @@
 """Stands in for `raftsched node` where only processes, ports and signals matter: answers /readyz and /v1/cluster.
 
-The first living node of the peer list leads; the term is the number of leaders so far, kept in a file next to the data
-directories. `--stub-child` aside, it leaves a grandchild behind that ignores everything but SIGKILL.
+Once all are there the first living node of the peer list leads; the term is the number of leaders so far, kept in a
+file next to the data directories. Nodes named in the file stub-removed there were taken out. `--stub-child` aside, it
+leaves a grandchild behind that ignores everything but SIGKILL.
 """
 
 from __future__ import annotations
@@ -34,9 +35,16 @@ subprocess.Popen(
 )
 
 
-def leader() -> tuple[str, int]:
+def removed() -> list[str]:
+    file = shared.with_name("stub-removed")
+    return file.read_text().split() if file.exists() else []
+
+
+def leader() -> tuple[str | None, int]:
     alive = []
     for node, address in peers.items():
+        if node in removed():
+            continue
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
@@ -44,6 +52,8 @@ def leader() -> tuple[str, int]:
         except OSError:
             continue
     terms = json.loads(shared.read_text()) if shared.exists() else []
+    if not terms and len(alive) + len(removed()) < len(peers):
+        return None, 0  # as a cluster forms: once all have answered
     current = terms[-1] if terms and terms[-1] in alive else alive[0]
     if not terms or terms[-1] != current:
         terms.append(current)
@@ -53,9 +63,10 @@ def leader() -> tuple[str, int]:
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        who, term = leader()
-        body = json.dumps({"ready": True, "leader": who, "term": term, "nodes": []}).encode()
-        self.send_response(200)
+        who, term = (None, 0) if me in removed() else leader()
+        nodes = [{"id": node} for node in peers if me in removed() or node not in removed()]
+        body = json.dumps({"ready": who is not None, "leader": who, "term": term, "nodes": nodes}).encode()
+        self.send_response(503 if who is None and self.path == "/readyz" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

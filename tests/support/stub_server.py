@@ -61,7 +61,7 @@ def serve(answer: Callable[[Request], Reply]) -> Iterator[Stub]:
             if status != 204:
                 self.wfile.write(raw)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _do
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do
 
         def log_message(self, *args: object) -> None:
             pass

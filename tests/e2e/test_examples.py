@@ -1,0 +1,182 @@
+"""Every example of README and docs, as it is written, against three nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.api.routes import ROUTES
+from raftsched.cli.documents import read_jobs
+from tests.e2e.steps import wait_final
+from tests.support.cluster import Cluster
+from tests.support.examples import (
+    ELSEWHERE,
+    ROOT,
+    SHELL,
+    SHOWN,
+    Block,
+    blocks,
+    commands,
+    elsewhere,
+    fitted,
+    inline_triggers,
+    jobs_of,
+)
+
+pytestmark = pytest.mark.e2e
+
+BLOCKS = blocks()
+TO_RUN = [b for b in BLOCKS if b.language in SHELL and not b.text.startswith(SHOWN)]
+REPORT = {  # run again, it lasts until it is killed
+    "trigger": {"cron": "0 2 * * 1-5", "timezone": "Europe/Madrid"},
+    "handler": {"shell": "echo report; [ $RAFTSCHED_ATTEMPT = 1 ] || exec sleep 300"},
+    "owner": "ana", "labels": {"team": "fin"},
+}  # fmt: skip
+SHOP = "name: tidy\ntrigger: {manual: true}\nhandler: {shell: 'true'}\nlabels: {app: shop}\n"
+DKRON = [{"name": "a", "schedule": "@daily", "executor": "shell", "executor_config": {"command": "true"}}]
+CRONJOB = """
+kind: CronJob
+metadata: {name: k, namespace: billing}
+spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {containers: [{image: i, command: ["true"]}]}}}}}
+"""
+
+
+class Place:
+    """A directory as the examples expect it, with the commands that they use, and a cluster with their jobs."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.ports = [node.http_port for node in cluster.nodes]
+        binaries = directory / "bin"
+        binaries.mkdir()
+        curl = shutil.which("curl")
+        self.has_curl = curl is not None
+        scripts = {
+            "raftsched": f'exec {sys.executable} -W error -m raftsched "$@"',
+            # a refusal is to end the example; and what others answer is made up
+            "curl": f'case "$*" in *dkron:8080*) cat dkron.json;; *) exec {curl} --fail-with-body -S "$@";; esac',
+            "crontab": "echo '*/5 * * * * echo from cron'",
+            "kubectl": "cat cronjobs.yaml",
+        }
+        for name, script in scripts.items():
+            (binaries / name).write_text(f"#!/bin/sh\n{script}\n")
+            (binaries / name).chmod(0o755)
+        (directory / ".venv/bin").mkdir(parents=True)
+        (directory / ".venv/bin/activate").write_text("")
+        (directory / "dkron.json").write_text(json.dumps(DKRON))
+        (directory / "cronjobs.yaml").write_text(CRONJOB)
+        (directory / "backup.crontab").write_text("*/5 * * * * echo backup\n")
+        (directory / "shop.yaml").write_text(SHOP)
+        (directory / "jobs.yaml").write_text(SHOP)
+        servers = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
+        self.environment = {
+            **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "RAFTSCHED_SERVER": servers, "NO_COLOR": "1",
+            "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8",
+        }  # fmt: skip
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        reply = self.cluster.nodes[0].request(method, path, body)
+        assert reply.status < 300, (path, reply.status, reply.body)
+        return reply.json if reply.body else None
+
+    def prepare(self) -> str:
+        """What the examples speak of is there, and nothing is paused. The id of a run that has ended."""
+        self.ask("POST", "/v1/cluster/resume", {})
+        for node in self.cluster.nodes:
+            self.ask("POST", f"/v1/nodes/{node.id}/undrain", {})
+        path = "/v1/namespaces/billing/jobs/nightly-report"
+        for name in ("/v1/namespaces/default/jobs/hello", path):
+            assert self.cluster.nodes[0].request("DELETE", name).status in (204, 404)
+        self.ask("PUT", path, REPORT)
+        instance = str(self.ask("POST", f"{path}/run", {})["id"])
+        node = self.cluster.nodes[0]
+        self.cluster.wait("the run to be known", lambda: node.find(f"/v1/instances/{instance}"), 30)
+        assert wait_final(self.cluster, node, instance)["state"] == "SUCCEEDED"
+        return instance
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(cluster, tmp_path_factory.mktemp("place"))
+
+
+@pytest.mark.parametrize("block", TO_RUN, ids=str)
+def test_commands_do_what_they_say(place: Place, block: Block) -> None:
+    wanted = [command for command in commands(block) if elsewhere(command) is None]
+    if not wanted:
+        return
+    if any("curl" in command for command in wanted) and not place.has_curl:
+        pytest.skip("there is no curl")
+    instance = place.prepare()
+    for command in wanted:
+        answered = command.replace(" --prune ", " --prune --yes ")  # nobody is there to be asked
+        done = place.run(fitted(answered, place.ports, instance))
+        assert done.returncode in _expected(command), f"{block}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def _expected(command: str) -> tuple[int, ...]:
+    if command.startswith("raftsched jobs diff"):
+        return (0, 1)  # 1: there are differences
+    if command.startswith("raftsched jobs import"):
+        return (0, 1)  # 1: something was refused, and said
+    return (0,)
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in ("json", "yaml")], ids=str)
+def test_jobs_are_accepted(place: Place, block: Block) -> None:
+    if block.language == "json":
+        jobs = jobs_of(block)
+    else:
+        jobs = [document.value for document in read_jobs(block.text.encode(), str(block))]
+    for job in jobs:
+        path = f"/v1/namespaces/{job.get('namespace', 'default')}/jobs/{job['name']}/compare"
+        place.ask("POST", path, job)
+
+
+def test_triggers_in_the_text_are_accepted(place: Place) -> None:
+    found = list(inline_triggers())
+    assert len(found) > 4
+    for _, trigger in found:
+        place.ask("POST", "/v1/schedules/preview", {"trigger": trigger})
+
+
+def test_every_block_is_tried_or_named_as_one_that_is_not() -> None:
+    for block in BLOCKS:
+        known = (*SHELL, "json", "yaml", "ini", "python")
+        assert block.language in known, f"{block}: say in tests/support/examples.py how {block.language} is tried"
+    lines = [command for block in TO_RUN for command in commands(block)]
+    for start, where in ELSEWHERE.items():
+        assert any(line.startswith(start) for line in lines), f"{start!r} is in no example any more"
+        assert not where.endswith(".py") or (ROOT / where).is_file(), where
+
+
+def test_every_resource_has_an_example_with_curl() -> None:
+    curls = "\n".join(command for block in TO_RUN for command in commands(block) if "curl" in command)
+    for route in ROUTES:
+        parts = route.path.split("/")
+        resource = "/".join(parts[1:3]) if parts[1] == "v1" else parts[1]
+        if resource in ("livez", "docs", "v1/namespaces"):
+            continue  # for machines, for browsers, and part of how jobs are named
+        assert f"/{resource}" in curls, f"docs/api.md has no example with curl for /{resource}"
+
+
+def test_languages_that_others_try(place: Place) -> None:
+    """Python examples have tests of their own; here they have to be Python at least."""
+    for block in BLOCKS:
+        if block.language == "python":
+            compile(block.text, str(block), "exec", flags=0x2000)  # PyCF_ALLOW_TOP_LEVEL_AWAIT

@@ -1,0 +1,117 @@
+"""Runs that get another go: handed back by a node that stops, requeued from the dead letters, made up for; and those
+that do not: asked to end before the leader went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.steps import create, run, wait_final
+from tests.support.cluster import Cluster, NodeProcess
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def own() -> Iterator[Cluster]:
+    """A cluster of its own, to be damaged."""
+    with Cluster(3) as started:
+        yield started
+
+
+def running_on(cluster: Cluster, node: NodeProcess, asked: NodeProcess, **fields: object) -> str:
+    """A run of a job that goes on until it is told otherwise, on that node."""
+    while True:
+        made = create(asked, {"trigger": {"manual": True}, "handler": {"exec": ["sleep", "300"]}, **fields})
+        instance = run(asked, made["id"])
+        cluster.wait("it to run", lambda key=instance: asked.find(f"/v1/instances/{key}")["state"] == "RUNNING")
+        if asked.get(f"/v1/instances/{instance}")["node"] == node.id:
+            return instance
+        assert asked.request("POST", f"/v1/instances/{instance}/kill").status == 202
+
+
+def test_a_node_that_stops_hands_its_runs_back(own: Cluster) -> None:
+    """They are not lost: max_lost is 0, and they run elsewhere before their lease would have run out."""
+    leader = own.leader()
+    stopping, other = own.followers()
+    instance = running_on(own, stopping, other, max_lost=0)
+    assert stopping.terminate() == 0
+    row = other.get(f"/v1/instances/{instance}")
+    own.wait("it to run again", lambda: other.get(f"/v1/instances/{instance}")["state"] == "RUNNING")
+    row = other.get(f"/v1/instances/{instance}")
+    first, second = row["attempts"]
+    assert (first["outcome"], first["error"]) == ("killed", "Its node stopped.")
+    assert second["node"] in (leader.id, other.id)
+    assert second["token"] > first["token"]
+    assert other.request("POST", f"/v1/instances/{instance}/kill").status == 202
+    assert wait_final(own, other, instance)["state"] == "KILLED"
+
+
+def test_a_node_by_itself_stops_and_starts_again() -> None:
+    """It leads and runs: it hands its runs back to itself. What may run once only is told from what was not begun."""
+    with Cluster(1, flags=("--slots", "2")) as alone:
+        (node,) = alone.nodes
+        job = {"trigger": {"manual": True}, "handler": {"exec": ["sleep", "300"]}, "overlap": "allow", "max_lost": 0}
+        again = run(node, create(node, job)["id"])
+        once = run(node, create(node, {**job, "delivery": "at_most_once"})["id"])
+        for instance in (again, once):
+            alone.wait("both to run", lambda key=instance: node.get(f"/v1/instances/{key}")["state"] == "RUNNING")
+        assert node.terminate() == 0
+        node.start()
+        alone.wait_ready()
+        alone.wait("it to run again", lambda: node.get(f"/v1/instances/{again}")["attempt"] == 2)
+        row = wait_final(alone, node, once)
+        assert (row["state"], row["reason"], len(row["attempts"])) == ("FAILED", "handed_back", 1)
+
+
+def test_a_kill_survives_the_leader(own: Cluster) -> None:
+    """It is committed when it is answered; whoever leads then, the node that runs it has heard of it."""
+    leader = own.leader()
+    one, other = own.followers()
+    instance = running_on(own, one, other)
+    reply = leader.request("POST", f"/v1/instances/{instance}/kill")
+    assert reply.status == 202
+    leader.kill()
+    row = wait_final(own, other, instance)
+    assert (row["state"], row["reason"], len(row["attempts"])) == ("KILLED", "killed", 1)
+
+
+def test_a_dead_letter_is_requeued_under_the_job_as_it_is_now(cluster: Cluster) -> None:
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    job = {"name": "import", "trigger": {"manual": True}, "handler": {"shell": "exit 3"}, "overlap": "allow"}
+    made = create(follower, job)
+    ids = {run(follower, made["id"]) for _ in range(3)}
+    for instance in ids:
+        assert wait_final(cluster, follower, instance)["dead_letter"]
+    listed = leader.get("/v1/dead-letters?job=import&namespace=default&consistency=leader")["items"]
+    assert {item["id"] for item in listed} == ids
+    path = f"/v1/jobs/{made['id']}"
+    assert follower.request("PATCH", path, {"handler": {"exec": ["true"]}}).status == 200
+    reply = follower.request("POST", "/v1/dead-letters/requeue", {"filter": {"job": made["id"]}})
+    assert (reply.status, reply.json["requeued"]) == (200, 3)
+    for instance in ids:
+        row = wait_final(cluster, follower, instance)
+        assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 2)
+    assert leader.get("/v1/dead-letters?consistency=leader")["items"] == []
+
+
+def test_a_time_is_skipped_and_past_ones_are_made_up_for(cluster: Cluster) -> None:
+    follower = cluster.followers()[0]
+    made = create(follower, {"name": "hourly", "trigger": {"cron": "0 * * * *"}, "handler": {"exec": ["true"]}})
+    path = f"/v1/jobs/{made['id']}"
+    upcoming = [time["at"] for time in follower.get(f"{path}/next?count=2")["next"]]
+    reply = follower.request("POST", f"{path}/skip-next")
+    assert reply.status == 200, reply.body
+    cluster.wait(
+        "the leader to schedule the time after",
+        lambda: follower.get(f"{path}?consistency=leader")["next_fire_at"] == upcoming[1],
+    )
+    reply = follower.request("POST", f"{path}/backfill", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T05:00:00Z"})
+    assert (reply.status, reply.json["count"]) == (202, 5)
+
+    def ended() -> bool:
+        rows = follower.get(f"{path}/instances?state=SUCCEEDED")["items"]
+        return [row["scheduled_at"][11:13] for row in rows] == ["04", "03", "02", "01", "00"]
+
+    cluster.wait("all of them to run", ended)

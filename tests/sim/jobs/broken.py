@@ -1,0 +1,341 @@
+"""The product with one rule out, each as a patch for as long as a run lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from raftsched.core import apply, concurrency
+from raftsched.core import commands as c
+from raftsched.core.apply import attempts, cluster, finish, firing
+from raftsched.core.apply.tx import Tx, decode_instance
+from raftsched.core.model import FINAL, Delivery
+from raftsched.core.tables import Table
+from raftsched.leader import firing as leader_firing
+from raftsched.leader import lanes, leases, window
+from raftsched.raft import heartbeat
+from raftsched.worker import tenure, worker
+
+# ---------------------------------------------------------------- leases
+
+
+@contextmanager
+def quorum_age_from_receipt() -> Iterator[None]:
+    """A round of heartbeats counts from when its answers came, not from when it was sent."""
+    real = heartbeat.HeartbeatRounds.answered
+
+    def answered(self: Any, peer: str, sent_ms: int, peer_wall_ms: int, now_ms: int, wall_ms: int) -> None:
+        real(self, peer, sent_ms, peer_wall_ms, now_ms, wall_ms)
+        self._peers[peer].sent_at_ms = now_ms
+
+    with patch.object(heartbeat.HeartbeatRounds, "answered", answered):
+        yield
+
+
+@contextmanager
+def whole_grants() -> Iterator[None]:
+    """A leader grants the whole TTL, however long no majority has answered."""
+    real = leases.Leases.heartbeat
+
+    def granted(self: Any, session: int, node: str, holds: bool, quorum_ms: int | None, now_ms: int) -> int:
+        return real(self, session, node, holds, now_ms, now_ms)
+
+    with patch.object(leases.Leases, "heartbeat", granted):
+        yield
+
+
+@contextmanager
+def new_leader_in_a_hurry() -> Iterator[None]:
+    """A new leader takes a session for over of which it has not heard for a second."""
+    real = leases.Leases.__init__
+
+    def begin(self: Any, sessions: Any, now_ms: int) -> None:
+        real(self, sessions, now_ms)
+        for lease in self._leases.values():
+            lease.over_at_ms = now_ms + 1_000
+
+    with patch.object(leases.Leases, "__init__", begin):
+        yield
+
+
+@contextmanager
+def leases_not_moved_on() -> Iterator[None]:
+    """A heartbeat that holds the lease is granted, and not remembered."""
+    real = leases.Leases.heartbeat
+
+    def granted(self: Any, session: int, node: str, holds: bool, quorum_ms: int | None, now_ms: int) -> int:
+        lease = self._leases.get(session)
+        before = None if lease is None else lease.over_at_ms
+        grant = real(self, session, node, holds, quorum_ms, now_ms)
+        if lease is not None:
+            lease.over_at_ms = before
+        return grant
+
+    with patch.object(leases.Leases, "heartbeat", granted):
+        yield
+
+
+@contextmanager
+def no_margin() -> Iterator[None]:
+    """Clocks are believed to run alike."""
+    real = leases.Leases.opened
+
+    def opened(self: Any, session: Any, now_ms: int) -> None:
+        real(self, session, now_ms)
+        self._leases[session.id].over_at_ms = now_ms + session.ttl_ms
+
+    with (
+        patch.object(leases.Leases, "opened", opened),
+        patch.object(leases.Lease, "margin_ms", property(lambda self: 0)),
+    ):
+        yield
+
+
+@contextmanager
+def lease_from_receipt() -> Iterator[None]:
+    """A worker counts its lease from when the grant came, not from when it had asked."""
+    real = tenure.Tenure.grant
+
+    def grant(self: Any, session: int, sent_ms: int, d_ms: int, now: int) -> bool:
+        if sent_ms in self._sent and now not in self._sent:
+            self._sent.append(now)
+        return real(self, session, now, d_ms, now)
+
+    with patch.object(tenure.Tenure, "grant", grant):
+        yield
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def _handler(command: type, handler: Any) -> Any:
+    return patch.dict(apply._HANDLERS, {command: handler})
+
+
+@contextmanager
+def ends_of_old_leaders() -> Iterator[None]:
+    """A session ends whoever says so."""
+
+    def end(tx: Tx, command: c.EndSession) -> c.Answer:
+        return cluster.end_session(tx, c.EndSession(command.session, tx.meta.epoch))
+
+    with _handler(c.EndSession, end):
+        yield
+
+
+@contextmanager
+def assign_to_closed_sessions() -> Iterator[None]:
+    """What is assigned to a session that is over is accepted."""
+    real = Tx.session
+
+    def assign(tx: Tx, command: c.Assign) -> c.Answer:
+        def still_open(self: Tx, number: int) -> Any:
+            session = real(self, number)
+            return None if session is None else msgspec.structs.replace(session, open=True)
+
+        with patch.object(Tx, "session", still_open):
+            return attempts.assign(tx, command)
+
+    with _handler(c.Assign, assign):
+        yield
+
+
+# ---------------------------------------------------------------- attempts
+
+
+@contextmanager
+def reports_of_old_tokens() -> Iterator[None]:
+    """A report ends whatever attempt of its instance is live."""
+    real = attempts._live
+
+    def live(tx: Tx, session: int, token: int) -> Any:
+        found = real(tx, session, token)
+        if found is not None:
+            return found
+        for _, raw in tx.view.scan(Table.INSTANCES):
+            row = decode_instance(raw)
+            if row.live is not None and any(attempt.token == token for attempt in row.attempts):
+                return row, row.live
+        return None
+
+    with patch.object(attempts, "_live", live):
+        yield
+
+
+@contextmanager
+def kill_ends() -> Iterator[None]:
+    """A kill ends the attempt at once instead of asking its worker."""
+    real = firing.end_or_ask
+
+    def end_or_ask(tx: Tx, job: Any, instance: Any, reason: str) -> None:
+        real(tx, job, instance, reason)
+        if instance.live is not None and instance.state not in FINAL:
+            attempts.lose(tx, instance.key, instance.live.session)
+
+    from raftsched.core.apply import instances
+
+    with patch.object(firing, "end_or_ask", end_or_ask), patch.object(instances, "end_or_ask", end_or_ask):
+        yield
+
+
+@contextmanager
+def kill_forgotten() -> Iterator[None]:
+    """What was asked to end is given out again when its worker is lost."""
+    real = attempts.lose
+
+    def lose(tx: Tx, key: bytes, session: int) -> None:
+        instance = tx.instance(key)
+        if instance is not None and instance.kill_asked:
+            instance.kill_asked = False
+            tx.put_instance(instance)
+        real(tx, key, session)
+
+    with patch.object(cluster, "lose", lose):
+        yield
+
+
+@contextmanager
+def started_forgotten() -> Iterator[None]:
+    """A worker starts what it is given as often as it looks."""
+    real = worker.Worker._start_given
+
+    def start_given(self: Any) -> None:
+        real(self)
+        if self._rng.random() < 0.02:
+            with self._read() as view:
+                self._started.clear()
+                self._take_given(view)
+
+    with patch.object(worker.Worker, "_start_given", start_given):
+        yield
+
+
+@contextmanager
+def only_notifications() -> Iterator[None]:
+    """A worker starts what it is told of, and does not look at what the state gives it."""
+    with patch.object(worker.Worker, "_take_given", lambda self, view: None):
+        yield
+
+
+# ---------------------------------------------------------------- policies
+
+
+@contextmanager
+def retries_without_end() -> Iterator[None]:
+    real = attempts._failed
+
+    def failed(tx: Tx, job: Any, instance: Any, outcome: Any) -> None:
+        instance.tried = 0
+        real(tx, job, instance, outcome)
+
+    with patch.object(attempts, "_failed", failed):
+        yield
+
+
+@contextmanager
+def lost_without_end() -> Iterator[None]:
+    real = attempts._lost
+
+    def lost(tx: Tx, job: Any, instance: Any) -> None:
+        instance.lost = -1
+        real(tx, job, instance)
+
+    with patch.object(attempts, "_lost", lost):
+        yield
+
+
+@contextmanager
+def at_most_once_forgotten() -> Iterator[None]:
+    real = Tx.policy_of
+
+    def policy_of(self: Tx, job: Any, instance: Any) -> Any:
+        return msgspec.structs.replace(real(self, job, instance), delivery=Delivery.AT_LEAST_ONCE)
+
+    with patch.object(Tx, "policy_of", policy_of):
+        yield
+
+
+@contextmanager
+def always_room() -> Iterator[None]:
+    """Overlap allows everything."""
+    with (
+        patch.object(firing, "has_room", lambda job: True),
+        patch.object(finish, "has_room", lambda job: True),
+        patch.object(concurrency, "has_room", lambda job: True),
+    ):
+        yield
+
+
+@contextmanager
+def held_for_ever() -> Iterator[None]:
+    with patch.object(finish, "release", lambda tx, job: None):
+        yield
+
+
+@contextmanager
+def less_urgent_first() -> Iterator[None]:
+    """The dispatcher takes whatever is last in a lane."""
+    real = lanes.LaneWalk._from
+
+    def backwards(self: Any, place: bytes) -> Any:
+        rows = list(real(self, place))
+        yield from rows[:1] if len(rows) < 2 else [rows[1], rows[0], *rows[2:]]
+
+    with patch.object(lanes.LaneWalk, "_from", backwards):
+        yield
+
+
+# ---------------------------------------------------------------- firing
+
+
+@contextmanager
+def fires_anything() -> Iterator[None]:
+    """A fire is accepted for a nominal time that the job is not at any more."""
+
+    def fire(tx: Tx, command: c.Fire) -> c.Answer:
+        job = tx.job(command.job_id)
+        if job is not None and job.nominal_at_ms is not None and not job.policy.trigger.once:
+            before = job.nominal_at_ms
+            if command.nominal_at_ms < before and command.revision == job.revision:
+                tx.set_due(job, command.nominal_at_ms)
+                tx.put_job(job)
+        return firing.fire(tx, command)
+
+    with _handler(c.Fire, fire):
+        yield
+
+
+@contextmanager
+def only_future_loaded() -> Iterator[None]:
+    """A new leader begins with what will be due, not with what is."""
+    real = window.Window.load
+
+    def load(self: Any, now_ms: int) -> None:
+        self._horizon_ms = max(self._horizon_ms, now_ms)
+        real(self, now_ms)
+
+    with patch.object(window.Window, "load", load):
+        yield
+
+
+@contextmanager
+def no_gaps() -> Iterator[None]:
+    """What is skipped leaves no record."""
+    with patch.object(firing, "note_gap", lambda *args: None):
+        yield
+
+
+@contextmanager
+def calendar_from_now() -> Iterator[None]:
+    """The first time of a calendar job counts from when a leader comes to it."""
+    real = leader_firing.schedule_command
+
+    def schedule_command(job: Any, since_ms: int, now_ms: int) -> Any:
+        return real(job, now_ms, now_ms)
+
+    with patch.object(leader_firing, "schedule_command", schedule_command):
+        yield

@@ -1,0 +1,191 @@
+"""What was owed: which times each job had to run at, counted by the job's definition alone.
+
+A stretch begins when a job gets a trigger, or is taken up again, and ends when it is paused, edited, deleted or over.
+All times of its grid in between have to be covered, by an instance or by the record of a gap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.ids import job_text
+from raftsched.core.model import FINAL, EveryMode, Instance, Job, JobState, Trigger, TriggerKind
+from raftsched.core.tables import ReadView, Table, u64
+
+if TYPE_CHECKING:
+    from tests.sim.jobs.world import JobsWorld
+
+# what a violation says
+MISSED = "is covered by nothing"
+FIRED_TWICE = "has two scheduled runs for"
+TOO_MANY = "runs, and max_runs is"
+
+LATE_MS = 3_000  # what became due so short a time before the end may still be on its way
+MANUAL = 1 << 20  # requests of scheduled runs are smaller than this, those of clients greater
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A time in which a job was to fire by one trigger."""
+
+    job_id: int
+    trigger: Trigger
+    anchor_ms: int
+    start_ms: int  # what is due later than this is owed
+    end_ms: int | None = None  # and no later than this
+    fired_ms: int = -1  # the time of the newest fire
+    to_the_end: bool = False
+
+    def times(self) -> Iterator[int]:
+        """What was owed, ascending."""
+        trigger, end = self.trigger, self.end_ms
+        assert end is not None
+        if trigger.kind is TriggerKind.CRON:
+            period, first = 1000 * int(trigger.expr.split()[0].removeprefix("*/")), 0
+        elif trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+            period, first = trigger.period_ms, self.anchor_ms
+        else:
+            return
+        start = self.start_ms
+        if trigger.starts_at_ms is not None:
+            start = max(start, trigger.starts_at_ms - 1)
+        if trigger.ends_at_ms is not None:
+            end = min(end, trigger.ends_at_ms)
+        at = first + max(0, (start - first) // period + 1) * period
+        if at == first and trigger.starts_at_ms is None and trigger.kind is TriggerKind.EVERY:
+            at += period
+        while at <= end:
+            yield at
+            at += period
+
+
+class Dues:
+    def __init__(self, world: JobsWorld) -> None:
+        self.stretches: list[Stretch] = []
+        self.dropped = 0  # times that were due and not fired yet when somebody paused the job, and not on record
+        self.edited: set[int] = set()  # jobs that had more than one trigger
+        self.deleted: set[int] = set()
+        self._open: dict[int, Stretch] = {}
+        self._may_suspend: set[int] = set()
+        self._triggers: dict[int, Trigger] = {}
+        self._world = world
+
+    # ------------------------------------------------------------ what happens to jobs
+
+    def accepted(self, now_ms: int, command: c.Command, answer: c.Accepted, before: JobState | None) -> None:
+        job = answer.job
+        match command:
+            case c.CreateJob() if job is not None and answer.created:
+                self._changed(now_ms, job)
+            case c.CreateJob() | c.EditJob() if job is not None:
+                if self._triggers.get(job.id) != job.policy.trigger:
+                    self.edited.add(job.id)
+                    self._over(now_ms, job.id)
+                self._changed(now_ms, job)
+            case c.SetJobState() if job is not None and before is not job.state:
+                self._changed(now_ms, job)
+            case c.DeleteJob():
+                self.deleted.add(command.job_id)
+                self._over(now_ms, command.job_id)
+            case c.Fire() if command.job_id in self._open:
+                self._open[command.job_id].fired_ms = now_ms
+            case _:
+                pass
+
+    def _changed(self, now_ms: int, job: Job) -> None:
+        self._triggers[job.id] = job.policy.trigger
+        if job.policy.suspend_after is not None:
+            self._may_suspend.add(job.id)
+        if job.state is not JobState.SCHEDULED:
+            self._over(now_ms, job.id)
+        elif job.id not in self._open:
+            stretch = self._open[job.id] = Stretch(job.id, job.policy.trigger, job.anchor_at_ms, now_ms)
+            self.stretches.append(stretch)
+
+    def _over(self, now_ms: int, job_id: int) -> None:
+        stretch = self._open.pop(job_id, None)
+        if stretch is not None:
+            stretch.end_ms = now_ms
+
+    def look_for_suspended(self, view: ReadView, now_ms: int) -> None:
+        """Failures in a row may have suspended a job."""
+        for job_id in [one for one in self._open if one in self._may_suspend]:
+            raw = view.get(Table.JOBS, u64(job_id))
+            if raw is not None and decode_job(raw).state is JobState.SUSPENDED:
+                self._over(now_ms, job_id)
+
+    # ------------------------------------------------------------ the end
+
+    def check(self, view: ReadView, stopped_ms: int) -> None:
+        """Everything that was owed is there. `stopped_ms`: when the schedules were stopped for the end of the run."""
+        for stretch in self._open.values():
+            stretch.end_ms, stretch.to_the_end = stopped_ms, True
+        rows: dict[int, list[Instance]] = {}
+        for _, raw in view.scan(Table.INSTANCES):
+            row = decode_instance(raw)
+            if row.request < MANUAL:
+                rows.setdefault(row.job_id, []).append(row)
+        for job_id, found in rows.items():
+            self._once_each(job_id, found)
+        for stretch in self.stretches:
+            if stretch.job_id not in self.deleted:
+                self._covered(stretch, rows.get(stretch.job_id, []))
+
+    def _once_each(self, job_id: int, rows: list[Instance]) -> None:
+        if job_id in self.edited:
+            return
+        runs = sorted(row.nominal_at_ms for row in rows if not row.gap_count)
+        for one, other in pairwise(runs):
+            if one == other:
+                self._world.checks.fail(f"job {job_text(job_id)} {FIRED_TWICE} {one}")
+        limit = self._triggers[job_id].max_runs
+        if limit is not None and len(runs) > limit:
+            self._world.checks.fail(f"job {job_text(job_id)} has {len(runs)} {TOO_MANY} {limit}")
+
+    def _on_record(self, stretch: Stretch, at_ms: int) -> bool:
+        """Whether pausing, editing or expiring the job had to leave a record of it. Of a calendar apply knows the first
+        time only; when failures suspended a job is not known here."""
+        trigger = stretch.trigger
+        assert stretch.end_ms is not None
+        known = trigger.kind is TriggerKind.EVERY and stretch.job_id not in self._may_suspend
+        return known and at_ms + trigger.jitter_ms <= stretch.end_ms
+
+    def _covered(self, stretch: Stretch, rows: list[Instance]) -> None:
+        runs = sorted(row.nominal_at_ms for row in rows if not row.gap_count)
+        gaps = sorted((row.nominal_at_ms, row.gap_until_ms or 0) for row in rows if row.gap_count)
+        assert stretch.end_ms is not None
+        last = None
+        if stretch.trigger.max_runs is not None:  # how many were left when it began is not known here
+            last = max((at for at in runs if stretch.start_ms < at <= stretch.end_ms), default=0)
+        for at in stretch.times():
+            if last is not None and at > last:
+                return
+            place = bisect_left(runs, at)
+            if place < len(runs) and runs[place] == at:
+                continue
+            gap = bisect_right(gaps, (at, 1 << 62)) - 1
+            if gap >= 0 and any(first <= at <= until for first, until in gaps[: gap + 1]):
+                continue
+            if at + stretch.trigger.jitter_ms > stretch.fired_ms:  # nothing was fired for it before the stretch ended
+                if not stretch.to_the_end and not self._on_record(stretch, at):
+                    self.dropped += 1
+                    continue
+                if at > stretch.end_ms - LATE_MS - stretch.trigger.jitter_ms:
+                    continue
+            self._world.checks.fail(
+                f"{at}, when job {job_text(stretch.job_id)} ({stretch.trigger.kind.name}) was due, {MISSED}: "
+                f"the stretch from {stretch.start_ms} to {stretch.end_ms} was last fired at {stretch.fired_ms}; "
+                f"runs {runs[-3:]}, gaps {gaps[-3:]}"
+            )
+
+
+def not_final(view: ReadView) -> list[Instance]:
+    """Instances that are not at their end."""
+    rows = (decode_instance(raw) for _, raw in view.scan(Table.INSTANCES))
+    return [row for row in rows if row.state not in FINAL]

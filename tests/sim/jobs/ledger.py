@@ -1,0 +1,265 @@
+"""What the log says, entry by entry, as the first node applies it: who was given what, how it ended, what was asked.
+
+It reads commands, answers and actions, and after each turn the rows of the instances concerned; it keeps accounts of
+its own of retries, lost workers and kills.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from raftsched.core import commands as c
+from raftsched.core.actions import AttemptAssigned, AttemptEnded, SessionChanged
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.entry import EntryResult, decode_entry
+from raftsched.core.ids import instance_text
+from raftsched.core.model import Delivery, Instance, JobState, Outcome, Overlap, Policy
+from raftsched.core.tables import ReadView, Table
+from raftsched.store import Turn, TurnResult
+
+if TYPE_CHECKING:
+    from tests.sim.jobs.machine import JobsMachine
+    from tests.sim.jobs.world import JobsWorld
+
+# what a violation says
+RETRIED_TOO_OFTEN = "more often than its retry levels allow"
+LOST_TOO_OFTEN = "after it was lost more often than allowed"
+AT_MOST_ONCE = "again, and it is to run at most once"
+KILLED_BEFORE = "after it was killed"
+WRONG_OUTCOME = "and really it"
+WHILE_PAUSED = "while the cluster is paused"
+WHILE_DRAINED = "which is drained"
+OVER_LIMITS = "which lets nothing start"
+
+# what may bring an instance to an end, and with it its job's schedule
+MAY_SUSPEND = (c.Ended, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
+
+
+@dataclass(slots=True)
+class Given:
+    """An attempt, as the log has it."""
+
+    token: int
+    instance: bytes
+    node: str
+    session: int
+    outcome: Outcome | None = None
+    queue: str = ""
+    over: bool = False  # the outcome is read from its row, which may be gone by then
+
+
+@dataclass(slots=True)
+class Account:
+    """One instance, since it was made or asked to run again."""
+
+    revision: int = 0
+    tokens: list[int] = field(default_factory=list)
+    before: int = 0  # the newest token of an earlier life
+    failed: int = 0
+    lost: int = 0
+    killed_at: int | None = None  # index of the entry
+
+
+class Ledger:
+    def __init__(self, world: JobsWorld) -> None:
+        self.last = 0  # index of the newest entry read
+        self.now_ms = 0  # its time
+        self.policies: dict[int, dict[int, Policy]] = {}  # job id -> revision -> policy
+        self.states: dict[int, JobState] = {}
+        self.given: dict[int, Given] = {}  # by token
+        self.accounts: dict[bytes, Account] = {}
+        self.kills: set[bytes] = set()  # instances that somebody asked to end
+        self.ended_jobs: set[int] = set()  # all their runs were asked to end
+        self.queues: dict[str, c.PutQueue] = {}  # limits
+        self.drained: dict[str, bool] = {}
+        self.paused = False
+        self.counts: dict[str, int] = {}
+        self._suspends = False  # something was applied that may have suspended a job
+        self._world = world
+        self._data: dict[tuple[int, int], bytes] = {}
+
+    # ------------------------------------------------------------ what others ask
+
+    def most_at_once(self, instance: bytes) -> int | None:
+        """How many runs of its job may live while this instance does; None: any number."""
+        policy = self.policy(instance)
+        if policy is None:
+            return None
+        if policy.overlap is Overlap.ALLOW and not policy.max_concurrency:
+            return None
+        return max(1, policy.max_concurrency)
+
+    def policy(self, instance: bytes) -> Policy | None:
+        """By which it was made."""
+        account = self.accounts.get(instance)
+        revisions = self.policies.get(int.from_bytes(instance[8:16], "big"), {})
+        return None if account is None else revisions.get(account.revision)
+
+    # ------------------------------------------------------------ reading
+
+    def turned(self, machine: JobsMachine, turn: Turn, result: TurnResult) -> None:
+        """A turn is on this machine's disk."""
+        for index, term, data in turn.append:
+            if index > self.last:
+                self._data[index, term] = data
+        touched: list[tuple[str, int, bytes]] = []
+        for entry in result.applied:
+            if entry.index == self.last + 1:
+                self.last = entry.index
+                self._read(entry, touched)
+        if touched or self._suspends:
+            assert machine.store is not None
+            with machine.store.read() as view:
+                for what, number, key in touched:
+                    getattr(self, f"_{what}")(view, number, key)
+                if self._suspends:
+                    self._suspends = False
+                    self._world.dues.look_for_suspended(view, self.now_ms)
+
+    def _read(self, entry: EntryResult, touched: list[tuple[str, int, bytes]]) -> None:
+        data = self._data.pop((entry.index, entry.term), b"")
+        if not data:
+            return
+        decoded = decode_entry(data)
+        self.now_ms = decoded.now_ms
+        commands: set[type] = {type(command) for batch in decoded.batches for command in batch.commands}
+        for batch, result in zip(decoded.batches, entry.batches, strict=True):
+            if result.answers is None:
+                continue
+            for command, answer in zip(batch.commands, result.answers, strict=True):
+                accepted = isinstance(answer, c.Accepted)
+                name = f"{type(command).__name__}{'' if accepted else ' refused'}"
+                self.counts[name] = self.counts.get(name, 0) + 1
+                if isinstance(answer, c.Accepted):
+                    self._accepted(entry.index, command, answer)
+        self._suspends = self._suspends or not commands.isdisjoint(MAY_SUSPEND)
+        for action in entry.actions:
+            match action:
+                case AttemptAssigned():
+                    self._allowed(action, commands)
+                    self.given[action.token] = Given(
+                        action.token, action.instance, action.node, action.session, queue=action.queue
+                    )
+                    touched.append(("assigned", action.token, action.instance))
+                    self._world.trace.event(
+                        action.node,
+                        "assigned",
+                        action.token,
+                        instance_text(action.instance),
+                        f"session {action.session}",
+                    )
+                case AttemptEnded():
+                    self.given[action.token].over = True
+                    self._world.truth.over(action.token, f"entry {entry.index}")
+                    touched.append(("ended", action.token, action.instance))
+                case SessionChanged():
+                    state = "opened" if action.open else "ended"
+                    self._world.trace.event(action.node, "session", action.session, state)
+
+    def _accepted(self, index: int, command: c.Command, answer: c.Accepted) -> None:
+        job = answer.job
+        before = None
+        if job is not None:
+            before = self.states.get(job.id)
+            self.policies.setdefault(job.id, {})[job.revision] = job.policy
+            self.states[job.id] = job.state
+        match command:
+            case c.Rerun() | c.Requeue():
+                account = self.accounts.setdefault(command.instance, Account())
+                account.before = max(account.tokens, default=0)
+                account.failed = account.lost = 0
+                account.killed_at = None
+            case c.Kill():
+                self.kills.add(command.instance)
+                account = self.accounts.setdefault(command.instance, Account())
+                account.killed_at = index
+            case c.PutQueue():
+                self.queues[command.name] = command
+            case c.DeleteQueue():
+                self.queues.pop(command.name, None)
+            case c.PauseCluster():
+                self.paused = command.paused
+            case c.PutNodeRule():
+                self.drained[command.node] = command.drained
+            case c.DeleteJob():
+                self.ended_jobs.add(command.job_id)
+            case c.SetJobState(state=JobState.EXPIRED, kill=True):
+                self.ended_jobs.add(command.job_id)
+            case _:
+                pass
+        self._world.dues.accepted(self.now_ms, command, answer, before)
+
+    def _allowed(self, action: AttemptAssigned, commands: set[type]) -> None:
+        """Cluster, node and queue let it start. `commands`: of the same entry, whose order is not looked at."""
+        what, fail = f"attempt {action.token} is given out", self._world.checks.fail
+        if self.paused and c.PauseCluster not in commands:
+            fail(f"{what} {WHILE_PAUSED}")
+        if self.drained.get(action.node) and c.PutNodeRule not in commands:
+            fail(f"{what} to {action.node}, {WHILE_DRAINED}")
+        limits = self.queues.get(action.queue)
+        if limits is None or commands & {c.PutQueue, c.DeleteQueue, c.Ended, c.EndSession, c.OpenSession}:
+            return
+        running = sum(not one.over and one.queue == action.queue for one in self.given.values())
+        if limits.paused or (limits.max_running is not None and running >= limits.max_running):
+            fail(f"{what} in queue {limits.name}, {OVER_LIMITS}: {running} run, the limits are {limits}")
+
+    # ------------------------------------------------------------ attempts
+
+    def _row(self, view: ReadView, key: bytes) -> Instance | None:
+        raw = view.get(Table.INSTANCES, key)
+        return None if raw is None else decode_instance(raw)
+
+    def _assigned(self, view: ReadView, token: int, key: bytes) -> None:
+        account = self.accounts.setdefault(key, Account())
+        row = self._row(view, key)
+        if row is not None:
+            account.revision = row.job_revision
+        account.tokens.append(token)
+        policy = self.policy(key)
+        if policy is None:
+            return
+        what = f"attempt {token} of {instance_text(key)} is given out"
+        fail = self._world.checks.fail
+        if account.failed > len(policy.retry.delays_ms):
+            fail(f"{what} {RETRIED_TOO_OFTEN}: {account.failed} failed, {len(policy.retry.delays_ms)} levels")
+        if account.lost > policy.max_lost:
+            fail(f"{what} {LOST_TOO_OFTEN}: {account.lost} times, {policy.max_lost} allowed")
+        if policy.delivery is Delivery.AT_MOST_ONCE:
+            earlier = [self.given[one] for one in account.tokens[:-1] if one > account.before]
+            if any(one.outcome in (Outcome.LOST, Outcome.KILLED) and self._ran(one) for one in earlier):
+                fail(f"{what} {AT_MOST_ONCE}")
+        if account.killed_at is not None and account.killed_at < self.last:
+            fail(f"{what} {KILLED_BEFORE} in entry {account.killed_at}")
+
+    def _ran(self, given: Given) -> bool:
+        """Its worker was lost (that it ran cannot be known, and is taken for granted), or it really ran."""
+        return given.outcome is Outcome.LOST or given.token in self._world.truth.runs
+
+    def _ended(self, view: ReadView, token: int, key: bytes) -> None:
+        row = self._row(view, key)
+        attempt = None if row is None else next((one for one in row.attempts if one.token == token), None)
+        if row is None or attempt is None or attempt.outcome is None:
+            return
+        given, account = self.given[token], self.accounts.setdefault(key, Account())
+        given.outcome = attempt.outcome
+        self._world.trace.event(given.node, "ended", token, attempt.outcome.name, row.state.name)
+        self._as_it_was(given)
+        if token > account.before and row.state is not None:
+            account.lost += attempt.outcome is Outcome.LOST
+            account.failed += attempt.outcome in (Outcome.FAILED, Outcome.TIMED_OUT)
+
+    def _as_it_was(self, given: Given) -> None:
+        """A reported end must be what really happened; one that is not reported says nothing."""
+        if given.outcome is Outcome.LOST:
+            return
+        run = self._world.truth.runs.get(given.token)
+        really = "never ran" if run is None else "runs" if run.outcome is None else f"was {run.outcome.name}"
+        never = run is None and given.outcome in (Outcome.KILLED, Outcome.FAILED)
+        back = given.outcome is Outcome.KILLED and run is not None and run.outcome is not None  # its node stopped
+        if not never and not back and (run is None or run.outcome is not given.outcome):
+            assert given.outcome is not None
+            self._world.checks.fail(
+                f"attempt {given.token} of {instance_text(given.instance)} ended {given.outcome.name} by the log, "
+                f"{WRONG_OUTCOME} {really}"
+            )

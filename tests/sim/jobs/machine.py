@@ -1,0 +1,124 @@
+"""A machine whose node process has all its rooms but the API, composed as node.py does it, and its other processes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raftsched.leader.leader import Leader
+from raftsched.raft.facade import Raft
+from raftsched.store import Turn, TurnResult
+from raftsched.worker.checks import Checks
+from raftsched.worker.worker import Worker
+from tests.sim.clocks import MachineClock
+from tests.sim.jobs.keepers import Site
+from tests.sim.jobs.runner import SimRunner
+from tests.sim.machine import Machine
+
+if TYPE_CHECKING:
+    from tests.sim.jobs.world import JobsWorld
+
+STORE_STUCK_MS = 1_000  # as in node.py
+
+
+class JobsMachine(Machine):
+    def __init__(self, world: JobsWorld, name: str, rng: random.Random, directory: Path) -> None:
+        super().__init__(world, name, rng, directory)
+        slew = world.profile.slew
+        if slew:
+            self.clock = MachineClock(
+                world.scheduler,
+                boot_s=rng.uniform(1, 1_000_000),
+                rate=1 + rng.choice([-slew, slew]),
+                wall_offset_ms=self.clock.wall_offset_ms,
+                wall_rate=1.0,
+            )
+        self.site = Site(world, self, random.Random(rng.random()))
+        self.wall_offset_ms = self.clock.wall_offset_ms  # as long as nobody sets it wrong
+        self.worker: Worker | None = None
+        self.leader: Leader | None = None
+        self.slots = rng.choice(world.profile.slots)
+        self.labels = (("disk", "ssd"),) if name == "n1" or rng.random() < 0.5 else ()
+        self._jobs_world = world
+
+    def furnish(self, raft: Raft, rng: random.Random) -> None:
+        store, loop, world = self.store, self.loop, self._jobs_world
+        assert store is not None
+        assert loop is not None
+        self.runner = SimRunner(world, self.site, loop, self.clock)
+        self.leader = Leader(raft, store.read, self.clock)
+        self.worker = Worker(
+            node_id=self.name,
+            raft=raft,
+            read=store.read,
+            clock=self.clock,
+            runner=self.runner,
+            boot_id=f"{self.site.boot}/{raft.store_id.hex()[:16]}",
+            slots=self.slots,
+            labels=self.labels,
+            http=f"{self.name}:80",
+            rng=rng,
+            store_moves=lambda: raft.turn_age_ms() < STORE_STUCK_MS,
+        )
+        self.checks = Checks(node_id=self.name, raft=raft, read=store.read)
+        raft.subscribe(self.leader.on_applied)
+        raft.subscribe(self._rescan_after_a_snapshot)
+        raft.subscribe_role(self.leader.on_role)
+        raft.on_message("heartbeat", self.leader.on_heartbeat)
+
+    def _rescan_after_a_snapshot(self, results: object) -> None:
+        if not results and self.worker is not None:
+            self.worker.rescan()
+
+    async def open_rooms(self, raft: Raft) -> None:
+        assert self.leader is not None
+        assert self.worker is not None
+        leader, worker, checks = self.leader, self.worker, self.checks
+        await self.runner.start()
+        await raft.start()
+        leader.start()
+        await worker.start()
+        checks.start()
+
+    def stop(self) -> None:
+        """SIGTERM: the node stops in an orderly way."""
+        if self.loop is not None and self.worker is not None and self.serving and not self.stopping:
+            self.stopping = True
+            self.loop.create_task(self._stop(self.incarnation))
+
+    stopping = False
+
+    async def _stop(self, incarnation: int) -> None:
+        assert self.leader is not None
+        assert self.worker is not None
+        self._jobs_world.trace.event(self.name, "stops")
+        await self.leader.stop()
+        self.checks.stop()
+        await self.worker.stop()
+        self._jobs_world.scheduler.after(0.0, self._stopped, incarnation)
+
+    def _stopped(self, incarnation: int) -> None:
+        if self.incarnation == incarnation:
+            self.kill()
+
+    def kill(self, power: bool = False) -> None:
+        if self.running:
+            super().kill(power)
+            self.stopping = False
+            self.worker = self.leader = None
+            self.site.node_gone()
+        if power:
+            self.site.power_gone()
+
+    def wipe(self) -> None:
+        super().wipe()
+        self.site.new_disk()
+
+    def calm(self) -> None:
+        super().calm()
+        self.site.calm()
+
+    def turned(self, turn: Turn, result: TurnResult) -> None:
+        super().turned(turn, result)
+        self._jobs_world.ledger.turned(self, turn, result)

@@ -1,0 +1,164 @@
+"""Which run shows what each rule is good for: scripts/simulate --jobs --mutations [RULE ...].
+
+With a rule out the simulator must find a broken promise within SEEDS seeds, and for the right reason; with all rules in
+the same profile must find nothing. A rule of the product is taken out by a patch, one of what is simulated by a switch.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from tests.sim.jobs import broken, dues, truth
+from tests.sim.jobs.calm import NEVER_ENDS
+from tests.sim.jobs.ledger import AT_MOST_ONCE, KILLED_BEFORE, LOST_TOO_OFTEN, RETRIED_TOO_OFTEN, WRONG_OUTCOME
+from tests.sim.jobs.order import LESS_URGENT
+from tests.sim.jobs.switches import ALL, Switches
+from tests.sim.jobs.world import simulate_jobs
+from tests.sim.world import Outcome
+
+SEEDS = 100
+
+APART = (truth.ENDED_ALIVE, truth.STARTED_OVER, truth.TWO_OF_AN_INSTANCE, truth.FORBIDDEN_OVERLAP)
+LOST = (NEVER_ENDS, dues.MISSED)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`shows`: a violation counts when it says one of these."""
+
+    shows: tuple[str, ...]
+    profile: str
+    patch: Callable[[], AbstractContextManager[object]] = nullcontext
+    switches: Switches = ALL
+    nodes: int = 3
+    seconds: float = 60.0
+
+
+MUTATIONS: dict[str, Mutation] = {
+    # leases
+    "quorum_age_from_sending": Mutation(APART, "growing-delay", broken.quorum_age_from_receipt, nodes=5),
+    "grants_shrink_with_quorum_age": Mutation(APART, "islands", broken.whole_grants, nodes=5),
+    "new_leader_waits": Mutation(APART, "elections", broken.new_leader_in_a_hurry),
+    "held_lease_is_moved_on": Mutation(APART, "elections", broken.leases_not_moved_on),
+    "margin": Mutation(APART, "slewed", broken.no_margin),
+    "lease_from_sending": Mutation(APART, "late-grants", broken.lease_from_receipt),
+    "self_kill": Mutation(APART, "stops", switches=Switches(self_kill=False)),
+    "kill_before_end": Mutation(APART, "slewed", switches=Switches(kill_before_end=False)),
+    # sessions
+    "end_of_newest_leadership": Mutation(APART, "old-ends", broken.ends_of_old_leaders),
+    "assign_to_open_session": Mutation(LOST, "handed-back", broken.assign_to_closed_sessions),
+    "earlier_run_is_over": Mutation(APART, "restarts", switches=Switches(lock=False)),
+    # attempts
+    "token_of_report": Mutation((*APART, WRONG_OUTCOME), "stops", broken.reports_of_old_tokens),
+    "kill_only_asks": Mutation(APART, "elections", broken.kill_ends),
+    "killed_stays_killed": Mutation((KILLED_BEFORE,), "stops", broken.kill_forgotten),
+    "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.started_forgotten),
+    "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken.only_notifications),
+    # policies
+    "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),
+    "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),
+    "at_most_once": Mutation((AT_MOST_ONCE,), "restarts", broken.at_most_once_forgotten),
+    "overlap": Mutation((truth.FORBIDDEN_OVERLAP,), "elections", broken.always_room),
+    "release_of_held": Mutation(LOST, "elections", broken.held_for_ever),
+    "more_urgent_first": Mutation((LESS_URGENT,), "narrow", broken.less_urgent_first),
+    # firing
+    "fire_compares_nominal": Mutation((dues.FIRED_TWICE,), "elections", broken.fires_anything),
+    "past_times_are_loaded": Mutation(LOST, "elections", broken.only_future_loaded),
+    "gaps_are_recorded": Mutation((dues.MISSED,), "elections", broken.no_gaps),
+    "calendar_counts_from_acceptance": Mutation((dues.MISSED,), "elections", broken.calendar_from_now),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of one hunt."""
+
+    rule: str
+    tried: int = 0
+    seed: int | None = None  # of the run that shows it
+    violation: str = ""
+    others: tuple[str, ...] = ()  # violations that show something else
+    seconds: float = 0.0  # that the hunt took
+
+    def line(self) -> str:
+        if self.seed is None:
+            other = f"; found instead: {self.others[0]}" if self.others else ""
+            return f"{self.rule}: NOT CAUGHT by {self.tried} seeds{other} ({self.seconds:.0f} s)"
+        seeds = "1 seed" if self.tried == 1 else f"{self.tried} seeds"
+        mutation = MUTATIONS[self.rule]
+        return (
+            f"{self.rule}: caught at seed {self.seed} after {seeds}, {self.seconds:.0f} s: {self.violation[:300]}\n"
+            f"  python -m tests.sim --jobs --seed {self.seed} --seconds {mutation.seconds:g} --nodes {mutation.nodes} "
+            f"--profile {mutation.profile} --without {self.rule} -v"
+        )
+
+
+def play(
+    seed: int, nodes: int, seconds: float, profile: str, rule: str | None = None, verbose: bool = False
+) -> Outcome:
+    """One run, with a rule out."""
+    if rule is None:
+        return simulate_jobs(seed, nodes, seconds, profile, verbose=verbose)
+    mutation = MUTATIONS[rule]
+    with mutation.patch():
+        return simulate_jobs(seed, nodes, seconds, profile, mutation.switches, verbose)
+
+
+def hunt(rule: str, first: int, seeds: int = SEEDS) -> Found:
+    """Runs seeds from `first` on until one shows the harm."""
+    mutation = MUTATIONS[rule]
+    others: list[str] = []
+    began = time.monotonic()
+    for number in range(seeds):
+        violation = play(first + number, mutation.nodes, mutation.seconds, mutation.profile, rule).violation
+        if violation is None:
+            continue
+        if any(part in violation for part in mutation.shows):
+            return Found(rule, number + 1, first + number, violation, tuple(others), time.monotonic() - began)
+        others.append(violation)
+    return Found(rule, seeds, others=tuple(others), seconds=time.monotonic() - began)
+
+
+def intact(rule: str, first: int, seeds: int) -> list[str]:
+    """The same runs with all rules in: the violations, of which there must be none."""
+    mutation, failed = MUTATIONS[rule], []
+    for seed in range(first, first + seeds):
+        violation = simulate_jobs(seed, mutation.nodes, mutation.seconds, mutation.profile).violation
+        if violation is not None:
+            failed.append(f"seed {seed}, profile {mutation.profile}: {violation}")
+    return failed
+
+
+def _hunt(job: tuple[str, int, int]) -> Found:
+    return hunt(*job)
+
+
+def hunt_all(rules: list[str], first: int, seeds: int = SEEDS, processes: int = 0) -> Iterator[Found]:
+    """As they end, one rule per process."""
+    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count() or 1) as pool:
+        yield from pool.imap_unordered(_hunt, [(rule, first, seeds) for rule in rules])
+
+
+def main(rules: list[str], first: int | None, seeds: int, processes: int) -> int:
+    """All rules when none is named. 1 when any is not caught."""
+    unknown = sorted(set(rules) - set(MUTATIONS))
+    if unknown:
+        raise SystemExit(f"no such rule: {', '.join(unknown)}; see tests/sim/jobs/mutations.py")
+    rules = rules or list(MUTATIONS)
+    first = random.SystemRandom().getrandbits(32) if first is None else first
+    print(f"first seed {first}", flush=True)
+    started = time.monotonic()
+    caught = tried = 0
+    for found in hunt_all(rules, first, seeds, processes):
+        caught += found.seed is not None
+        tried += found.tried
+        print(found.line(), flush=True)
+    took = time.monotonic() - started
+    print(f"{caught} of {len(rules)} rules missed when out; {tried} seeds from {first}, {took:.0f} s")
+    return 0 if caught == len(rules) else 1

@@ -1,0 +1,114 @@
+"""A share of the simulator with jobs in every test run: fresh seeds, those that once found something, one twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sim.jobs.mutations import MUTATIONS, Found, hunt, intact
+from tests.sim.jobs.profiles import PROFILES
+from tests.sim.many import Task, begin, nodes_of, run_many
+
+SECONDS = 60.0
+BUDGET_S = float(os.environ.get("RAFTSCHED_JOBS_SIM_SECONDS", "35"))  # wall time on all cores
+RULES_BUDGET_S = float(os.environ.get("RAFTSCHED_JOBS_MUTATION_SECONDS", "20"))
+ROOT = Path(__file__).parent.parent.parent.parent
+
+
+def regressions() -> list[Task]:
+    tasks = []
+    for line in (Path(__file__).parent / "regressions.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            seed, nodes, seconds, profile = line.split()[:4]
+            tasks.append(Task(int(seed), int(nodes), float(seconds), profile, jobs=True))
+    return tasks
+
+
+@pytest.mark.timeout(300)
+def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
+    """Each run of the tests tries others; the first is printed, also when all is well."""
+    first = random.SystemRandom().getrandbits(32)
+    started = time.monotonic()
+    tasks = [
+        Task(seed, nodes_of(seed, "mixed", True), SECONDS, "mixed", jobs=True) for seed in range(first, first + 1_000)
+    ]
+    count, runs, failed = 0, 0, []
+    for task, outcome in run_many(tasks):
+        count += 1
+        runs += outcome.runs
+        if outcome.violation is not None:
+            failed.append(f"{outcome.violation}\n  {task.command()}")
+        if time.monotonic() - started > BUDGET_S:
+            break
+    record_property("simulator", f"jobs: {count} seeds from {first}, {runs} runs, {len(failed)} failed")
+    assert not failed, "\n".join(failed)
+    assert runs > 0
+
+
+@pytest.mark.parametrize("task", regressions(), ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}")
+def test_seeds_that_once_failed(task: Task) -> None:
+    outcome = task.play()
+    assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"
+
+
+def test_one_seed_is_one_run() -> None:
+    """Byte for byte, in another process with another hash seed."""
+    seed = str(random.SystemRandom().getrandbits(32))
+    command = [sys.executable, "-m", "tests.sim", "--jobs", "--seed", seed, "--seconds", "20", "-v"]
+    traces = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hashes}, cwd=ROOT, capture_output=True, check=False
+        ).stdout
+        for hashes in ("0", "4711")
+    ]
+    assert b" run " in traces[0], traces[0][-1000:]
+    assert traces[0] == traces[1], f"seed {seed} is not one run"
+
+
+# ---------------------------------------------------------------- what each rule is good for
+
+
+def test_the_profiles_of_rules_are_there() -> None:
+    assert {mutation.profile for mutation in MUTATIONS.values()} <= set(PROFILES)
+
+
+@pytest.mark.parametrize("rule", MUTATIONS)
+def test_a_rule_that_is_out_is_in_again_afterwards(rule: str) -> None:
+    """And what is patched is there."""
+    with MUTATIONS[rule].patch():
+        pass
+
+
+def _look(job: tuple[str, int]) -> tuple[Found, list[str]]:
+    """Without the rule, and one of the same seeds with it."""
+    rule, first = job
+    return hunt(rule, first), intact(rule, first, 1)
+
+
+@pytest.mark.timeout(300)
+def test_a_few_rules_are_missed_when_they_are_out(record_property: Callable[[str, object], None]) -> None:
+    """Others in every run, and other seeds; scripts/simulate --jobs --mutations takes them all."""
+    first = random.SystemRandom().getrandbits(32)
+    rules = list(MUTATIONS)
+    random.Random(first).shuffle(rules)
+    until = time.monotonic() + RULES_BUDGET_S
+    seen: list[str] = []
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1, begin) as pool:
+        results = pool.imap_unordered(_look, [(rule, first) for rule in rules])
+        try:
+            while True:
+                found, broken = results.next(max(0.0, until - time.monotonic()) if seen else None)  # one at least
+                assert not broken, "with all rules in:\n" + "\n".join(broken)
+                assert found.seed is not None, f"first seed {first}: {found.line()}"
+                seen.append(found.rule)
+        except (StopIteration, multiprocessing.TimeoutError):
+            pass
+    record_property("simulator", f"jobs: {len(seen)} rules missed when out, first seed {first}: {', '.join(seen)}")

@@ -1,0 +1,99 @@
+"""Somebody without the cluster key who knows everything else: dials members under another one's name and lies."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from raftsched.raft import codec
+from raftsched.raft.transport import proof
+from tests.sim.loop import Loop
+from tests.sim.network import MACHINE_UP
+
+if TYPE_CHECKING:
+    from tests.sim.machine import Machine
+    from tests.sim.world import World
+
+KEY = b"not the key" * 3
+EVERY_S = 2.0  # mean time between two tries
+TERMS = 40  # it does not know the term, and tries many
+
+
+class Stranger:
+    def __init__(self, world: World, name: str, rng: random.Random) -> None:
+        self.name = name
+        self._world = world
+        self._rng = rng
+        self._loop = Loop(world.scheduler, name, world.network, lambda: None, self._crashed)
+
+    def start(self) -> None:
+        self._world.network.state[self.name] = MACHINE_UP
+        self._next()
+
+    def _next(self) -> None:
+        self._world.scheduler.after(self._rng.expovariate(1 / EVERY_S), self._try)
+
+    def _try(self) -> None:
+        self._next()
+        running = [machine for machine in self._world.machines.values() if machine.running]
+        if len(running) > 1:
+            posing_as, victim = sorted(self._rng.sample(running, 2), key=lambda machine: machine.name)
+            self._loop.call_soon(lambda: self._loop.create_task(self._dial(posing_as, victim)))
+
+    async def _dial(self, posing_as: Machine, victim: Machine) -> None:
+        """The lower id dials, so that is the one it takes."""
+        host, port = self._world.addresses[victim.name].split(":")
+        raft = posing_as.raft
+        if raft is None:
+            return
+        hello = msgspec.structs.replace(raft._replica.hello(), to=victim.name, nonce=self._rng.randbytes(32))
+        try:
+            await self._world.network.connect(self._loop, lambda: _Lie(self, hello), host, int(port))
+        except OSError:
+            return
+
+    def lies(self) -> Iterator[codec.Frame]:
+        """What it sends when it is let in."""
+        self._world.trace.event(self.name, "let in")
+        if self._rng.random() < 0.5:
+            for term in range(TERMS):
+                yield codec.AppendAnswer(term, 1_000, True, False)  # everything is acknowledged
+                yield codec.VoteAnswer(term, True)
+        else:
+            yield codec.Append(
+                TERMS, 0, 0, 1_000, [(TERMS, b"")] * 1_000
+            )  # everything is something else, and committed
+
+    def _crashed(self, context: dict[str, Any]) -> None:
+        raise AssertionError(f"the stranger itself failed: {context}")
+
+
+class _Lie(asyncio.Protocol):
+    """The dialer's side of the handshake, with the wrong key."""
+
+    def __init__(self, stranger: Stranger, hello: codec.Hello) -> None:
+        self._stranger = stranger
+        self._hello = hello
+        self._reader = codec.Reader(1 << 20)
+        self._theirs: codec.Hello | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._say(self._hello)
+
+    def _say(self, *frames: codec.Frame) -> None:
+        self._transport.write(b"".join(map(codec.encode, frames)))
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._reader.feed(data):
+            match frame:
+                case codec.Hello():
+                    self._theirs = frame
+                case codec.Proof() if self._theirs is not None:
+                    self._say(codec.Proof(proof(KEY, b"dial", self._hello, self._theirs)))
+                case codec.Welcome():
+                    self._say(*self._stranger.lies())

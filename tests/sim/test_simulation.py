@@ -1,0 +1,72 @@
+"""A share of the simulator in every test run: fresh seeds, those that once found something, and its own promises."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sim.many import Task, nodes_of, run_many
+from tests.sim.world import simulate
+
+SECONDS = 30.0
+BUDGET_S = float(os.environ.get("RAFTSCHED_SIM_SECONDS", "150"))  # wall time on all cores; the size of CI
+HERE = Path(__file__).parent
+
+
+def regressions() -> list[Task]:
+    tasks = []
+    for line in (HERE / "regressions.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            seed, nodes, seconds, profile = line.split()[:4]
+            tasks.append(Task(int(seed), int(nodes), float(seconds), profile))
+    return tasks
+
+
+@pytest.mark.timeout(600)
+def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
+    """Each run of the tests tries others; the first is printed, also when all is well."""
+    first = random.SystemRandom().getrandbits(32)
+    started = time.monotonic()
+    tasks = [Task(seed, nodes_of(seed, "mixed"), SECONDS, "mixed") for seed in range(first, first + 2_000)]
+    runs, failed, acknowledged = 0, [], 0
+    for task, outcome in run_many(tasks):
+        runs += 1
+        acknowledged += outcome.acknowledged
+        if outcome.violation is not None:
+            failed.append(f"{outcome.violation}\n  {task.command()}")
+        if time.monotonic() - started > BUDGET_S:
+            break
+    record_property("simulator", f"{runs} seeds from {first}, {acknowledged} calls acknowledged, {len(failed)} failed")
+    assert not failed, "\n".join(failed)
+    assert acknowledged > 0
+
+
+@pytest.mark.parametrize("task", regressions(), ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}")
+def test_seeds_that_once_failed(task: Task) -> None:
+    outcome = simulate(task.seed, task.nodes, task.seconds, task.profile)
+    assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"
+
+
+def test_one_seed_is_one_run() -> None:
+    """Byte for byte, in another process with another hash seed."""
+    seed = str(random.SystemRandom().getrandbits(32))
+    command = [sys.executable, "-m", "tests.sim", "--seed", seed, "--seconds", "15", "--nodes", "5", "-v"]
+    traces = [
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            cwd=HERE.parent.parent,
+            capture_output=True,
+            check=False,
+        ).stdout
+        for hashes in ("0", "4711")
+    ]
+    assert b"leading" in traces[0], traces[0][-1000:]
+    assert traces[0] == traces[1], f"seed {seed} is not one run"

@@ -1,0 +1,62 @@
+"""Holds answers against the API's own description: the status, the headers, the media type and the body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from raftsched.api.openapi import describe
+from raftsched.api.routes import ROUTES
+
+BIG = 2_000_000  # bytes of a body that is not looked into: that would take too long
+
+
+@cache
+def document() -> dict[str, Any]:
+    return describe(ROUTES, "0")
+
+
+@cache
+def _routes() -> list[tuple[str, re.Pattern[str], str]]:
+    found = []
+    for path, methods in document()["paths"].items():
+        pattern = re.compile(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(path)))
+        found += [(method.upper(), pattern, path) for method in methods]
+    return found
+
+
+@cache
+def _validator(path: str, method: str, status: str, media: str) -> Any:
+    content = document()["paths"][path][method]["responses"][status]["content"][media]["schema"]
+    return jsonschema_rs.Draft202012Validator({**content, "components": document()["components"]})
+
+
+def check(method: str, target: str, status: int, headers: Mapping[str, str], body: Any) -> None:
+    """`body`: decoded when it is JSON. AssertionError says what is not documented; what is no operation is passed
+    over."""
+    address = target.partition("?")[0]
+    wanted = "GET" if method == "HEAD" else method
+    found = next((p for m, pattern, p in _routes() if m == wanted and pattern.fullmatch(address)), None)
+    if found is None:
+        return
+    where = f"{method} {target[:200]}"
+    responses = document()["paths"][found][wanted.lower()]["responses"]
+    assert str(status) in responses, f"{where} answers {status}, which is not documented: {str(body)[:500]}"
+    said = responses[str(status)]
+    media = headers.get("Content-Type", "").partition(";")[0].strip()
+    content = said.get("content", {})
+    for name in said.get("headers", {}):
+        if status < 400 and name.startswith("Raftsched-"):  # what is no HTTP is answered before anything is known
+            assert name in headers, f"{where} answers {status} without {name}"
+    if method == "HEAD" or status in (204, 304):
+        return
+    assert media in content, f"{where} answers {status} as {media!r}; documented are {list(content)}"
+    if "json" not in media or len(str(headers.get("Content-Length", ""))) > len(str(BIG)):
+        return
+    errors = list(_validator(found, wanted.lower(), str(status), media).iter_errors(body))
+    if errors:
+        raise AssertionError(f"{where} answers {status} not as documented: {errors[0]}\n{str(body)[:2000]}")

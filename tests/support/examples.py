@@ -1,0 +1,101 @@
+"""The examples of README and docs: found, made to fit a test's cluster, and sorted by how they are tried."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHELL = ("", "sh", "bash")
+INSTANCE = "0d3k5xw2a9f4m@1763600400000"  # stands for one that there is
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_TRIGGER = re.compile(r'`(\{"(?:at|in|every|cron|rrule|manual)":[^`]*\})`')
+_NODE = re.compile(r"(?:localhost|127\.0\.0\.1|10\.0\.0\.[123]):740([123])")
+
+SHOWN = (  # how blocks begin that show something instead of saying what to do
+    "starting 3 nodes in",
+    "node            decides",
+    "id: ",  # server-sent events
+)
+ELSEWHERE = {  # lines that are not run here -> what tries them
+    "./scripts/dev": "tests/unit/cli/test_dev.py",
+    "./scripts/test": "this is what runs here",
+    "raftsched dev kill-leader": "tests/unit/cli/test_dev.py",
+    "openssl rand -hex 32": "tests/e2e/test_startup.py",
+    "raftsched node --id n1": "tests/e2e/test_startup.py",
+    "raftsched node --id n4": "tests/e2e/test_membership.py",
+    "raftsched --server http://10.0.0.1:7401 cluster members": "tests/e2e/test_membership.py",
+    "raftsched --server http://10.0.0.1:7401 cluster transfer": "tests/e2e/test_operators.py",
+    "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
+    "curl -sN": "tests/integration/api/test_events.py",  # goes on without end
+    "raftsched jobs edit": "tests/unit/cli/test_files.py",  # wants somebody at a terminal
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks() -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in _FENCE.finditer(text):
+            line = text.count("\n", 0, match.start()) + 2
+            found.append(Block(str(page.relative_to(ROOT)), line, match[1], match[2]))
+    return found
+
+
+def inline_triggers() -> Iterator[tuple[str, dict[str, Any]]]:
+    for page in PAGES:
+        for match in _TRIGGER.finditer(page.read_text()):
+            if "TIME" not in match[1]:  # stands for one
+                yield str(page.relative_to(ROOT)), json.loads(match[1])
+
+
+def commands(block: Block) -> list[str]:
+    """The lines to run, those that go on together as one; comments stay, for a shell knows them."""
+    lines: list[str] = []
+    for line in block.text.split("\n"):
+        if lines and (lines[-1].endswith("\\") or _open(lines[-1])):
+            lines[-1] += "\n" + line
+        elif line.strip():
+            lines.append(line)
+    return lines
+
+
+def _open(text: str) -> bool:
+    """Whether a single quote is not closed; apostrophes in comments do not count."""
+    return re.sub(r"(?<=\s)# .*", "", text).count("'") % 2 == 1
+
+
+def elsewhere(command: str) -> str | None:
+    return next((where for start, where in ELSEWHERE.items() if command.startswith(start)), None)
+
+
+def fitted(command: str, ports: list[int], instance: str) -> str:
+    """With the addresses of the nodes that there are, and an instance that there is."""
+    return _NODE.sub(lambda m: f"127.0.0.1:{ports[int(m[1]) - 1]}", command).replace(INSTANCE, instance)
+
+
+def jobs_of(block: Block) -> list[dict[str, Any]]:
+    """The jobs of a JSON block: one, or a base with the fields that are shown; a line may be an alternative."""
+    base = {"name": "x", "trigger": {"every": "1h"}, "handler": {"shell": "true"}}
+    if block.text.lstrip().startswith("{"):
+        return [json.loads(block.text)]
+    try:
+        return [base | json.loads("{" + block.text + "}")]
+    except ValueError:
+        return [base | json.loads("{" + line + "}") for line in block.text.splitlines()]

@@ -1,0 +1,91 @@
+"""What /metrics says of lateness: taken from what was committed, first attempts only, jitter left out."""
+
+from __future__ import annotations
+
+from math import inf
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from raftsched.core import commands as c
+from raftsched.core.entry import EntryResult
+from raftsched.core.model import DAY_MS, Outcome, Overlap, Retry
+from raftsched.metrics import RunMetrics
+from tests.support.memory_view import T0, World, at, every
+
+
+class Shown:
+    """A world whose entries are counted as a node counts them."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.metrics = RunMetrics(lambda: (0, 0), lambda: 0, lambda: ([(inf, 0)], 0.0))
+
+    def count(self) -> None:
+        """The newest entry."""
+        self.metrics.on_applied([EntryResult(self.world.index, 1, [], self.world.actions)])
+
+    def value(self, name: str) -> float:
+        registry = CollectorRegistry()
+        registry.register(self.metrics)
+        found = [line for line in generate_latest(registry).decode().splitlines() if line.startswith(name + " ")]
+        assert len(found) == 1, name
+        return float(found[0].split()[-1])
+
+    def bucket(self, kind: str, bound: str) -> float:
+        return self.value(f'raftsched_{kind}_late_seconds_bucket{{le="{bound}"}}')
+
+
+def test_made_and_started() -> None:
+    shown = Shown()
+    world = shown.world
+    job = world.create(at(T0 + 1_000), retry=Retry((0,)))
+    session = world.session()
+    world.forward(1_004)
+    key = world.fire(job).last_instance
+    shown.count()
+    assert key is not None
+    assert (shown.bucket("fire", "0.0025"), shown.bucket("fire", "0.005")) == (0, 1)
+    assert shown.value("raftsched_fire_late_seconds_sum") == 0.004
+    token = world.assign(key, session)
+    world.forward(10)
+    world.ok(c.Started(session, token, world.now))
+    shown.count()
+    assert (shown.bucket("start", "0.01"), shown.bucket("start", "0.015")) == (0, 1)
+    world.end(key, Outcome.FAILED)  # says again when it started
+    shown.count()
+    row = world.instance(key)
+    assert row.wake_at_ms is not None
+    world.ok(c.Wake(key, row.wake_at_ms))
+    world.assign(key, session)
+    world.end(key)  # of a later attempt
+    shown.count()
+    assert shown.value("raftsched_start_late_seconds_count") == 1
+
+
+def test_what_ended_before_its_start_was_reported_counts_once() -> None:
+    shown = Shown()
+    world = shown.world
+    key = world.fire(world.create(at(T0))).last_instance
+    assert key is not None
+    world.assign(key, world.session())
+    world.end(key)
+    shown.count()
+    assert shown.value("raftsched_start_late_seconds_count") == 1
+
+
+def test_jitter_is_no_lateness_and_a_manual_run_has_none() -> None:
+    shown = Shown()
+    world = shown.world
+    job = world.create(every(DAY_MS, jitter_ms=60_000), overlap=Overlap.ALLOW)
+    session = world.session()
+    key = world.fire(job).last_instance
+    shown.count()
+    assert key is not None
+    world.run_once(key, session)
+    shown.count()
+    assert shown.bucket("fire", "0.001") == shown.bucket("start", "0.001") == 1
+    manual = world.run_now(job)
+    shown.count()
+    world.run_once(manual, session)
+    shown.count()
+    assert shown.value("raftsched_fire_late_seconds_count") == shown.value("raftsched_start_late_seconds_count") == 1
