@@ -8,7 +8,8 @@ import click
 
 from raftsched.cli.members import members, tell_waiting
 from raftsched.cli.output import Column, cell, print_json, print_table
-from raftsched.cli.remote import format_option, remote
+from raftsched.cli.remote import remote
+from raftsched.cli.resource import viewing
 from raftsched.cli.settings import settings
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ cluster.add_command(settings)
 
 
 @cluster.command(short_help="Who leads, how far every node is, who asks to be let in.")
-@format_option
-@remote
+@viewing
 def status(client: Client, fmt: str) -> None:
     """Who leads, in which term, how far every node is, and who asks to be let in.
 

@@ -10,7 +10,8 @@ import click
 
 from raftsched.cli.instances import check_id
 from raftsched.cli.output import Column, print_rows
-from raftsched.cli.remote import check_namespace, find_job, format_option, remote
+from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.resource import identified, listing, rows
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -63,18 +64,17 @@ def dlq() -> None:
 
 @dlq.command("list")
 @_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@format_option
-@remote
-def list_(client: Client, limit: int, fmt: str, **given: Any) -> None:
+@listing(50)
+def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) -> None:
     """List dead letters, the newest first.
 
     \b
       raftsched dlq list
       raftsched dlq list --job billing/nightly-report --from 2026-11-20T00:00:00Z
     """
-    rows = client.items("/v1/dead-letters", _query(client, given), limit)
-    print_rows(fmt, rows, _COLUMNS, lambda i: str(i["id"]), "no dead letters")
+    how = {"limit": limit, "everything": everything}
+    found = rows(client, "/v1/dead-letters", how, _query(client, given))
+    print_rows(fmt, found, _COLUMNS, identified, "no dead letters")
 
 
 @dlq.command()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.output import Column, cell, print_fields, print_json, print_rows, print_table
-from raftsched.cli.remote import check_namespace, each, find_job, format_option, remote
+from raftsched.cli.remote import check_namespace, each, find_job, remote
+from raftsched.cli.resource import identified, listing, rows, viewing_by
 from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -65,12 +66,10 @@ def instances() -> None:
 @click.option("--node", metavar="ID", help="That ran on this node.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@format_option
-@remote
+@listing(50)
 def list_(
     client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None,
-    start: str | None, end: str | None, limit: int, fmt: str,
+    start: str | None, end: str | None, fmt: str, **given: Any,
 ) -> None:  # fmt: skip
     """List instances.
 
@@ -88,14 +87,12 @@ def list_(
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    rows = client.items("/v1/instances", query, limit)
-    print_rows(fmt, rows, _COLUMNS, lambda i: str(i["id"]), "no instances")
+    print_rows(fmt, rows(client, "/v1/instances", given, query), _COLUMNS, identified, "no instances")
 
 
 @instances.command()
 @click.argument("instance", metavar="ID")
-@format_option
-@remote
+@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
 def get(client: Client, instance: str, fmt: str) -> None:
     """Show one instance and its attempts.
 
@@ -113,14 +110,13 @@ def get(client: Client, instance: str, fmt: str) -> None:
         if attempts:
             click.echo()
             names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
-            rows = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in attempts]
-            print_table([n.upper().replace("_", " ") for n in names], rows)
+            lines = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in attempts]
+            print_table([n.upper().replace("_", " ") for n in names], lines)
 
 
 @instances.command()
 @click.argument("instance", metavar="ID")
-@format_option
-@remote
+@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
 def explain(client: Client, instance: str, fmt: str) -> None:
     """Say why an instance ran then and there, what it waited for, and what it waits for now.
 
@@ -145,8 +141,7 @@ def explain(client: Client, instance: str, fmt: str) -> None:
             click.echo(f"  {format_duration(wait['ms'])} {wait['text']}")
     click.echo()
     names = ["at", "kind", "index", "term", "token", "text"]
-    rows = [[cell(step[n]) for n in names] for step in found["steps"]]
-    print_table([n.upper() for n in names], rows)
+    print_table([n.upper() for n in names], [[cell(step[n]) for n in names] for step in found["steps"]])
     if found["steps_left_out"]:
         click.echo("Steps between the first and the second were left out; the cluster keeps steps_kept of them.")
 

@@ -17,6 +17,7 @@ from raftsched.cli.operations import by_filter, many_options
 from raftsched.cli.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.preview import print_times
 from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
+from raftsched.cli.resource import listing, print_one, rows, said_fields, viewing, viewing_by
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -78,11 +79,8 @@ def jobs() -> None:
 
 @jobs.command("list")
 @filter_options
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
-@click.option("--all", "everything", is_flag=True, help="No limit.")
-@format_option
-@remote
-def list_(client: Client, limit: int, everything: bool, fmt: str, **given: Any) -> None:
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
     """List jobs, in the order of their creation; with --next-from or --next-to in that of their next times.
 
     \b
@@ -91,28 +89,23 @@ def list_(client: Client, limit: int, everything: bool, fmt: str, **given: Any) 
       raftsched jobs list --label team=fin --next-to 2026-11-21T00:00:00Z
       raftsched jobs list --all -o json > jobs.json
     """
-    rows = client.items("/v1/jobs", said(given), None if everything else limit)
-    print_rows(fmt, rows, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
+    found = rows(client, "/v1/jobs", given, said(given))
+    print_rows(fmt, found, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
 
 
 @jobs.command()
 @click.argument("job", metavar="JOB")
-@format_option
-@remote
+@viewing_by(lambda client, job, fmt: {"job": find_job(client, job)["id"]})
 def get(client: Client, job: str, fmt: str) -> None:
     """Show a job: its state, and the job as it was given.
 
     \b
       raftsched jobs get billing/nightly-report
       raftsched jobs get tick -o json
+      raftsched jobs get tick --watch
     """
     found = find_job(client, job)
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(job_ref(found))
-    else:
-        print_fields({name: value for name, value in found.items() if value not in (None, [], {}, "")})
+    print_one(fmt, found, job_ref, said_fields(found))  # type: ignore[arg-type]
 
 
 def _each(client: Client, refs: tuple[str, ...], action: str, done: str, body: Any = None) -> None:
@@ -286,8 +279,8 @@ def revisions(client: Client, job: str, fmt: str) -> None:
       raftsched jobs revisions billing/nightly-report -o json
     """
     found = find_job(client, job)
-    rows = client.get(f"/v1/jobs/{found['id']}/revisions")["items"]
-    print_rows(fmt, rows, _REVISIONS, lambda r: str(r["revision"]), "no revisions")
+    old = client.get(f"/v1/jobs/{found['id']}/revisions")["items"]
+    print_rows(fmt, old, _REVISIONS, lambda r: str(r["revision"]), "no revisions")
 
 
 @jobs.command()
@@ -296,8 +289,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
 @click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
-@format_option
-@remote
+@viewing
 def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
     """How runs went: counts, durations, lateness. Of one job, or of all, an owner's, a namespace's.
 

@@ -10,7 +10,8 @@ import click
 
 from raftsched.cli.main import Failure
 from raftsched.cli.output import Column, cell, print_json, print_table
-from raftsched.cli.remote import Listing, format_option, remote
+from raftsched.cli.remote import Listing, remote
+from raftsched.cli.resource import viewing
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def members() -> None:
 
 
 @members.command("list")
-@format_option
-@remote
+@viewing
 def list_(client: Client, fmt: str) -> None:
     """List the members, and the nodes that ask to be let in.
 

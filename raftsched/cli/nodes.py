@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.main import Failure
-from raftsched.cli.output import Column, cell, print_fields, print_json, print_rows
+from raftsched.cli.output import Column, cell, print_rows
 from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.resource import Resource, identified, print_one, tell, viewing
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_NODES = Resource("/v1/nodes", "a node id", "n2", longest=64)
 _LOOK_S = 0.5
 
 
@@ -43,43 +43,35 @@ def nodes() -> None:
 
 
 @nodes.command("list")
-@format_option
-@remote
+@viewing
 def list_(client: Client, fmt: str) -> None:
     """List the nodes, how many of their slots are taken, their labels, and the handlers that they have.
 
     \b
       raftsched nodes list
     """
-    rows = client.get("/v1/nodes")["items"]
-    print_rows(fmt, rows, _COLUMNS, lambda n: str(n["id"]), "no nodes")
+    print_rows(fmt, client.get(_NODES.path)["items"], _COLUMNS, identified, "no nodes")
 
 
 @nodes.command()
 @click.argument("node", metavar="NODE")
-@format_option
-@remote
+@viewing
 def get(client: Client, node: str, fmt: str) -> None:
     """Show a node: also what it was started with (own_slots, own_labels), where something else was said since.
 
     \b
       raftsched nodes get n2
     """
-    found = client.get(_path(node))
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["id"])
-    else:
-        session = found["session"]
-        state = session and f"{session['id']}, {'open' if session['open'] else 'over'}, since {session['opened_at']}"
-        words = {
-            "labels": labels_text(found["labels"]),
-            "own_labels": labels_text(found["own_labels"]),
-            "handlers": ",".join(found["handlers"]),
-            "session": state,
-        }
-        print_fields({**found, **words})
+    found = client.get(_NODES.path_of(node))
+    session = found["session"]
+    state = session and f"{session['id']}, {'open' if session['open'] else 'over'}, since {session['opened_at']}"
+    words = {
+        "labels": labels_text(found["labels"]),
+        "own_labels": labels_text(found["own_labels"]),
+        "handlers": ",".join(found["handlers"]),
+        "session": state,
+    }
+    print_one(fmt, found, identified, {**found, **words})
 
 
 @nodes.command()
@@ -97,7 +89,7 @@ def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
     \b
       raftsched nodes drain n2 --wait
     """
-    found = client.post(f"{_path(node)}/drain", repeatable=True)
+    found = client.post(f"{_NODES.path_of(node)}/drain", repeatable=True)
     if not wait:
         click.echo(f"drained: {node}, {_still(found)}")
         return
@@ -116,7 +108,7 @@ def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
             raise Failure(f"{text} after {timeout:g} s", Exit.TIMEOUT)
         time.sleep(_LOOK_S)
         try:
-            found = client.get(_path(node))
+            found = client.get(_NODES.path_of(node))
         except ClientError as error:
             if error.status != 503 and error.code != "unreachable":
                 raise
@@ -139,7 +131,7 @@ def undrain(client: Client, names: tuple[str, ...]) -> None:
     """
 
     def act(name: str) -> None:
-        client.post(f"{_path(name)}/undrain", repeatable=True)
+        client.post(f"{_NODES.path_of(name)}/undrain", repeatable=True)
         click.echo(f"undrained: {name}")
 
     each(names, act)
@@ -163,8 +155,8 @@ def label(client: Client, node: str, changes: tuple[str, ...], reset: bool, fmt:
     if reset == bool(changes):
         raise click.UsageError("say which labels, such as disk=ssd or disk-, or --reset alone")
     labels = None if reset else _label_changes(changes)
-    found = client.request("PATCH", _path(node), body={"labels": labels}, repeatable=True).json()
-    _tell(found, fmt, f"{node}: {labels_text(found['labels']) or 'no labels'}")
+    found = client.request("PATCH", _NODES.path_of(node), body={"labels": labels}, repeatable=True).json()
+    tell(fmt, found, f"{node}: {labels_text(found['labels']) or 'no labels'}", identified)
 
 
 @nodes.command()
@@ -182,15 +174,8 @@ def slots(client: Client, node: str, count: int | None, reset: bool, fmt: str) -
     """
     if reset == (count is not None):
         raise click.UsageError("say how many, or --reset")
-    found = client.request("PATCH", _path(node), body={"slots": count}, repeatable=True).json()
-    _tell(found, fmt, f"{node}: {found['slots']} slots")
-
-
-def _tell(found: Any, fmt: str, line: str) -> None:
-    if fmt == "json":
-        print_json(found)
-    else:
-        click.echo(found["id"] if fmt == "name" else line)
+    found = client.request("PATCH", _NODES.path_of(node), body={"slots": count}, repeatable=True).json()
+    tell(fmt, found, f"{node}: {found['slots']} slots", identified)
 
 
 def _label_changes(changes: Sequence[str]) -> dict[str, str | None]:
@@ -208,10 +193,3 @@ def _label_changes(changes: Sequence[str]) -> dict[str, str | None]:
             raise click.UsageError(f"the label {key!r} is given twice; give it once")
         found[key] = value if equals else None
     return found
-
-
-def _path(node: str) -> str:
-    """Raises a usage error."""
-    if not _ID.fullmatch(node) or node in (".", ".."):
-        raise click.UsageError(f"{node!r} is not a node id; it has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n2")
-    return f"/v1/nodes/{node}"

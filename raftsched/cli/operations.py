@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched.cli.job_filters import as_body, filter_options, said
-from raftsched.cli.output import Column, print_fields, print_json, print_rows
-from raftsched.cli.remote import format_option, remote
+from raftsched.cli.output import Column, print_rows
+from raftsched.cli.remote import remote
+from raftsched.cli.resource import identified, listing, print_one, rows, said_fields, viewing
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -126,23 +127,20 @@ def operations() -> None:
 @click.option(
     "--state", type=click.Choice(["RUNNING", "DONE", "CANCELLED"], case_sensitive=False), help="In this state."
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
-@format_option
-@remote
-def list_(client: Client, state: str | None, limit: int, fmt: str) -> None:
+@listing(20)
+def list_(client: Client, state: str | None, fmt: str, **given: Any) -> None:
     """List operations, the newest first.
 
     \b
       raftsched operations list --state RUNNING
     """
-    rows = client.items("/v1/operations", {"state": state}, limit)
-    print_rows(fmt, rows, _COLUMNS, lambda o: str(o["id"]), "no operations")
+    found = rows(client, "/v1/operations", given, {"state": state})
+    print_rows(fmt, found, _COLUMNS, identified, "no operations")
 
 
 @operations.command()
 @click.argument("operation", metavar="OPERATION")
-@format_option
-@remote
+@viewing
 def get(client: Client, operation: str, fmt: str) -> None:
     """Show an operation: how far it is, and what was refused.
 
@@ -150,12 +148,7 @@ def get(client: Client, operation: str, fmt: str) -> None:
       raftsched operations get 0d3k5xw2a9f4m
     """
     found = client.get(_path(operation))
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["id"])
-    else:
-        print_fields({name: value for name, value in found.items() if value not in (None, [], {}, "")})
+    print_one(fmt, found, identified, said_fields(found))
 
 
 @operations.command()

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.main import Failure
-from raftsched.cli.output import Column, print_fields, print_json, print_rows
+from raftsched.cli.output import Column, print_rows
 from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_NAME = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
+_QUEUES = Resource("/v1/queues", "a queue", "reports")
 _RATE = re.compile(r"([0-9]{1,9})/(.+)", re.ASCII)
 _NONE = "none"
 _TRIES = 3
@@ -55,11 +56,8 @@ def queues() -> None:
 
 
 @queues.command("list")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
-@click.option("--all", "everything", is_flag=True, help="No limit.")
-@format_option
-@remote
-def list_(client: Client, limit: int, everything: bool, fmt: str) -> None:
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
     """List the queues that have limits.
 
     WAITING counts instances that could start but for the limits and for free slots; 100+ are more than that. SHUT says
@@ -68,29 +66,23 @@ def list_(client: Client, limit: int, everything: bool, fmt: str) -> None:
     \b
       raftsched queues list
     """
-    rows = client.items("/v1/queues", {}, None if everything else limit)
-    print_rows(fmt, rows, _COLUMNS, lambda q: str(q["name"]), "no queue has limits")
+    print_rows(fmt, rows(client, _QUEUES.path, given), _COLUMNS, named, "no queue has limits")
 
 
 @queues.command()
 @click.argument("queue", metavar="QUEUE")
-@format_option
-@remote
+@viewing
 def get(client: Client, queue: str, fmt: str) -> None:
     """Show a queue: its limits, what runs and what waits in it.
 
     \b
       raftsched queues get reports
     """
-    found = client.get(_path(queue))
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["name"])
-    else:
-        rate = found["rate"] and f"{found['rate']['count']}/{found['rate']['per']}"
-        shown = {k: v for k, v in found.items() if k != "waiting_exact"}
-        print_fields({**shown, "rate": rate, "waiting": _waiting(found)})
+    found = client.get(_QUEUES.path_of(queue))
+    rate = found["rate"] and f"{found['rate']['count']}/{found['rate']['per']}"
+    shown = {**found, "rate": rate, "waiting": _waiting(found)}
+    del shown["waiting_exact"]
+    print_one(fmt, found, fields=shown)
 
 
 @queues.command("set")
@@ -116,12 +108,7 @@ def set_(client: Client, queue: str, max_running: str | None, rate: str | None, 
     if not change:
         raise click.UsageError("say what to set: --max-running N, --rate COUNT/PERIOD, or 'none' for one of them")
     found = _change(client, queue, change)
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["name"])
-    else:
-        click.echo(f"{found['name']}: {_limits(found) or 'no limits'}{', paused' if found['paused'] else ''}")
+    tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}{', paused' if found['paused'] else ''}")
 
 
 @queues.command()
@@ -152,7 +139,7 @@ def resume(client: Client, names: tuple[str, ...]) -> None:
     """
 
     def act(name: str) -> None:
-        client.request("PATCH", _path(name), body={"paused": False}, repeatable=True)
+        client.request("PATCH", _QUEUES.path_of(name), body={"paused": False}, repeatable=True)
         click.echo(f"resumed: {name}")
 
     each(names, act)
@@ -167,19 +154,7 @@ def delete(client: Client, names: tuple[str, ...]) -> None:
     \b
       raftsched queues delete reports
     """
-
-    def act(name: str) -> None:
-        client.request("DELETE", _path(name))
-        click.echo(f"without limits: {name}")
-
-    each(names, act)
-
-
-def _path(name: str) -> str:
-    """Raises a usage error."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise click.UsageError(f"{name!r} is not a queue; it has 1 to 128 of a-z, 0-9, '.', '_' and '-'")
-    return f"/v1/queues/{name}"
+    delete_each(client, _QUEUES, names, "without limits")
 
 
 def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
@@ -190,12 +165,12 @@ def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
     only_new = {"If-None-Match": "*"}
     for _ in range(_TRIES):
         try:
-            return client.request("PATCH", _path(name), body=change, repeatable=True).json()
+            return client.request("PATCH", _QUEUES.path_of(name), body=change, repeatable=True).json()
         except ClientError as error:
             if error.code != "not-found":
                 raise
         try:
-            return client.request("PUT", _path(name), body=change, headers=only_new).json()
+            return client.request("PUT", _QUEUES.path_of(name), body=change, headers=only_new).json()
         except ClientError as error:
             if error.code != "exists":
                 raise

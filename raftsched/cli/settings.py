@@ -11,6 +11,7 @@ import click
 from raftsched.cli.main import Failure
 from raftsched.cli.output import cell, print_json, print_table
 from raftsched.cli.remote import Listing, format_option, remote
+from raftsched.cli.resource import viewing
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def settings() -> None:
 
 
 @settings.command("list")
-@format_option
-@remote
+@viewing
 def list_(client: Client, fmt: str) -> None:
     """List all settings.
 
