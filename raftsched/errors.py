@@ -42,7 +42,7 @@ KINDS: dict[str, Kind] = {
     "idempotency-mismatch": Kind(422, "The Idempotency-Key belongs to another request", Exit.CONFLICT),
     "not-next": Kind(409, "Not the next time of the job", Exit.CONFLICT),
     "illegal-transition": Kind(409, "Not possible in this state", Exit.CONFLICT),
-    "stale-revision": Kind(412, "The job was changed meanwhile", Exit.CONFLICT),
+    "stale-revision": Kind(412, "It was changed meanwhile", Exit.CONFLICT),
     "exists": Kind(412, "It exists already", Exit.CONFLICT),
     "membership-busy": Kind(409, "Another change of the members is under way", Exit.CONFLICT),
     "not-waiting": Kind(409, "No such node asks to be let in", Exit.CONFLICT),

@@ -11,7 +11,7 @@ from raftsched.api import strict
 from raftsched.api.answers import JobStateShown, RunMade
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import encode_params
-from raftsched.api.keys import Named, done_before, named
+from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, propose_once, under
 from raftsched.api.openapi_types import JOB
 from raftsched.api.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected
@@ -33,7 +33,7 @@ from raftsched.api.targets import target_job
 from raftsched.api.triggers_in import time_of
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import JobState
+from raftsched.core.model import Job, JobState
 
 BODY_MAX = 4_096  # bytes, of what takes a word or two
 SKIP_TRIES = 5
@@ -41,6 +41,7 @@ SKIP_WAIT_S = 0.5
 
 
 _CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
+_POSTS = (*_CHANGES, "idempotency-mismatch")
 
 _nothing = msgspec.json.Decoder(Nothing)
 _expire = msgspec.json.Decoder(ExpireIn)
@@ -52,41 +53,42 @@ _state = msgspec.json.Decoder(StateIn)
 @operation(
     "Pause a job",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
+    headers=("Idempotency-Key", "If-Match"),
     body=Nothing,
     body_required=False,
-    codes=_CHANGES,
+    codes=_POSTS,
 )
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
     await read_nothing(request)
-    return await _set(ctx, request, JobState.SUSPENDED)
+    return await _post(ctx, request, "pause", JobState.SUSPENDED)
 
 
 @operation(
     "Resume a job",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
+    headers=("Idempotency-Key", "If-Match"),
     body=Nothing,
     body_required=False,
-    codes=_CHANGES,
+    codes=_POSTS,
 )
 async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
-    return await _set(ctx, request, JobState.SCHEDULED)
+    return await _post(ctx, request, "resume", JobState.SCHEDULED)
 
 
 @operation(
     "Expire a job: it never runs again",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
+    headers=("Idempotency-Key", "If-Match"),
     body=ExpireIn,
     body_required=False,
-    codes=_CHANGES,
+    codes=_POSTS,
 )
 async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
-    given = strict.read(await optional_json(request, BODY_MAX), ExpireIn, _expire, "invalid-body")
-    return await _set(ctx, request, JobState.EXPIRED, kill=given.kill)
+    raw = await optional_json(request, BODY_MAX)
+    given = strict.read(raw, ExpireIn, _expire, "invalid-body")
+    return await _post(ctx, request, "expire", JobState.EXPIRED, raw, kill=given.kill)
 
 
 @operation(
@@ -125,27 +127,34 @@ async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) ->
 @operation(
     "Leave out the next time of a job",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
+    headers=("Idempotency-Key", "If-Match"),
     body=SkipNextIn,
     body_required=False,
-    codes=(*_CHANGES, "not-next"),
+    codes=(*_POSTS, "not-next"),
 )
 async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
-    """The next time is left out; with `at` only that one, so that a repeat leaves out no other."""
-    given = strict.read(await optional_json(request, BODY_MAX), SkipNextIn, _skip, "invalid-body")
+    """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
+    it may be sent again as well (keys.py)."""
+    raw = await optional_json(request, BODY_MAX)
+    given = strict.read(raw, SkipNextIn, _skip, "invalid-body")
     Query(request)
     errors: list[FieldError] = []
     at_ms = time_of(given.at, "/at", errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
+    job = await target_job(ctx, request)
+    name = named(request, "skip-next", job_text(job.id).encode(), raw, conditions(request))
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply_job(ctx, job_of(done))
     for _ in range(SKIP_TRIES):
-        job = await target_job(ctx, request)
         revision = if_match(request)
         if revision is not None and revision != job.revision:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         nominal_ms = job.nominal_at_ms if at_ms is None else at_ms
         if nominal_ms is not None:
-            answer = (await ctx.propose((encode(SkipNext(job.id, nominal_ms)),), ctx.propose_timeout_s))[0]
+            command = under(name, SkipNext(job.id, nominal_ms))
+            answer = (await ctx.propose((command,), ctx.propose_timeout_s))[0]
             if isinstance(answer, Accepted):
                 return reply_job(ctx, job_of(answer))
             if answer.code != "not-next" or at_ms is not None:
@@ -155,6 +164,7 @@ async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")
         await catch_up(ctx)  # the leader is about to say when a calendar job is due
         await ctx.wait_applied(ctx.status().applied_index + 1, SKIP_WAIT_S)
+        job = await target_job(ctx, request)
     raise Problem("illegal-transition", "The next time of the job is not known yet; try again.")
 
 
@@ -163,11 +173,21 @@ async def read_nothing(request: web.Request) -> None:
     strict.read(await optional_json(request, BODY_MAX), Nothing, _nothing, "invalid-body")
 
 
-async def _set(ctx: ApiContext, request: web.Request, state: JobState, *, kill: bool = False) -> web.Response:
+async def _post(
+    ctx: ApiContext, request: web.Request, kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
+) -> web.Response:
+    """With an Idempotency-Key it may be sent again (keys.py)."""
     Query(request)
     job = await target_job(ctx, request)
+    name = named(request, kind, job_text(job.id).encode(), raw, conditions(request))
+    return await _set(ctx, request, job, state, name, kill=kill)
+
+
+async def _set(
+    ctx: ApiContext, request: web.Request, job: Job, state: JobState, name: Named = UNNAMED, *, kill: bool = False
+) -> web.Response:
     command = SetJobState(job.id, state, kill, if_match(request))
-    return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
+    return reply_job(ctx, job_of(await propose_once(ctx, name, command)))
 
 
 # ---------------------------------------------------------------- as a state
@@ -197,7 +217,7 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     given = strict.read(raw, StateIn, _state, "invalid-body")
     if given.state is None:
         raise Problem("invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')])
-    return await _set(ctx, request, JobState[given.state])
+    return await _set(ctx, request, await target_job(ctx, request), JobState[given.state])
 
 
 @operation(
@@ -208,4 +228,4 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
 )
 async def delete_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
-    return await _set(ctx, request, JobState.EXPIRED)
+    return await _set(ctx, request, await target_job(ctx, request), JobState.EXPIRED)

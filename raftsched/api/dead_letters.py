@@ -22,9 +22,10 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS, format_time
 from raftsched.api.instances_out import instance_json
+from raftsched.api.keys import Named, done_before, named, noted, part, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem
-from raftsched.api.replies import reply_page, reply_value
+from raftsched.api.replies import reply, reply_page
 from raftsched.api.requests import (
     READ,
     Query,
@@ -38,7 +39,7 @@ from raftsched.api.requests import (
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, referred_job
 from raftsched.api.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.triggers_in import time_of
-from raftsched.core.commands import Discard, Rejected, Requeue, encode
+from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Job
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
@@ -145,14 +146,21 @@ def _shown(view: ReadView, wanted: _Filter, key: bytes) -> bytes | None:
 @operation(
     "Requeue dead letters",
     {200: Requeued},
+    headers=("Idempotency-Key",),
     body=RequeueIn,
-    codes=(*BODIES, *WRITES, "not-found"),
+    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
 )
 async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
-    """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" only counted."""
+    """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" only counted. With an Idempotency-Key it may
+    be sent again (keys.py): what failed again since then stays a dead letter."""
     check_type(request)
     Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), RequeueIn, _requeue, "invalid-body")
+    raw = await read_body(request, BODY_MAX)
+    given = strict.read(raw, RequeueIn, _requeue, "invalid-body")
+    name = named(request, "requeue", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note)
     errors: list[FieldError] = []
     ids = None if given.ids is None else _keys_of(given.ids, lambda i: f"/ids/{i}", errors)
     wanted = _of_body(given.filter, errors)
@@ -167,7 +175,7 @@ async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
         chosen.go_on("requeue", given.cursor)
     except ValueError as error:
         raise Problem("invalid-body", errors=[FieldError("/cursor", str(error))]) from None
-    return await _act(ctx, chosen, "requeue", "requeued", Requeue, given.dry_run)
+    return await _act(ctx, chosen, "requeue", "requeued", Requeue, name, given.dry_run)
 
 
 def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | None:
@@ -185,17 +193,22 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     "Discard dead letters",
     {200: Discarded},
     query=("ids", "all", "dry_run", "cursor", *_FILTERS),
-    codes=(*WRITES, "not-found"),
+    headers=("Idempotency-Key",),
+    codes=(*WRITES, "not-found", "idempotency-mismatch"),
 )
 async def discard(ctx: ApiContext, request: web.Request) -> web.Response:
     """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true only counted. Their instances stay as
-    long as others that failed."""
+    long as others that failed. With an Idempotency-Key it may be sent again (keys.py)."""
     query = Query(request, "ids", "all", "dry_run", "cursor", *_FILTERS)
     filters = {name: text for name in _FILTERS if (text := query.text(name)) is not None}
     ids = query.text("ids")
     if (ids is not None) + bool(filters) + query.flag("all") != 1:
         detail = f"a filter ({', '.join(_FILTERS)}), or all=true"
         raise Problem("invalid-parameter", f"What to discard must be said in one way: ids, {detail}.")
+    name = named(request, "discard", request.query_string.encode())
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note)
     keys = None
     if ids is not None:
         errors: list[FieldError] = []
@@ -207,7 +220,7 @@ async def discard(ctx: ApiContext, request: web.Request) -> web.Response:
         chosen.go_on("discard", query.text("cursor"))
     except ValueError as error:
         raise bad_parameter("cursor", str(error)) from None
-    return await _act(ctx, chosen, "discard", "discarded", Discard, query.flag("dry_run"))
+    return await _act(ctx, chosen, "discard", "discarded", Discard, name, query.flag("dry_run"))
 
 
 def _keys_of(ids: Sequence[str], place: Callable[[int], str], errors: list[FieldError]) -> list[bytes]:
@@ -247,8 +260,16 @@ class _Chosen:
 
 
 async def _act(
-    ctx: ApiContext, chosen: _Chosen, listing: str, done: str, make: Callable[[bytes], Any], dry_run: bool
+    ctx: ApiContext,
+    chosen: _Chosen,
+    listing: str,
+    done: str,
+    make: Callable[[bytes], Any],
+    name: Named,
+    dry_run: bool,
 ) -> web.Response:
+    """Under the request's name each is done once, also when the request is taken up again after it broke off, and the
+    answer is noted in the end."""
     keys = chosen.keys
     if keys is None:
         if not dry_run:
@@ -259,7 +280,8 @@ async def _act(
     if not dry_run:
         for chunk in _chunks(keys):
             try:
-                answers = await ctx.propose([encode(make(key)) for key in chunk], ctx.propose_timeout_s)
+                commands = [under(part(name, key), make(key)) for key in chunk]
+                answers = await ctx.propose(commands, ctx.propose_timeout_s)
             except RaftschedError as error:
                 raise Problem(
                     error.code, f"{error.detail} {count} were {done} before; ask again for the rest."
@@ -270,7 +292,8 @@ async def _act(
                 elif len(refused) < REFUSED_MAX:
                     refused.append({"id": instance_text(key), "code": answer.code, "detail": answer.detail})
     following = None if chosen.keys is not None else chosen.next(listing)
-    return reply_value({"matched": len(keys), done: count, "refused": refused, "dry_run": dry_run, "next": following})
+    body = _encode({"matched": len(keys), done: count, "refused": refused, "dry_run": dry_run, "next": following})
+    return reply(body if dry_run else await noted(ctx, name, body))
 
 
 def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:

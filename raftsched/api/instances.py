@@ -10,7 +10,7 @@ from raftsched.api.actions import read_nothing
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import TIME_MAX_MS
 from raftsched.api.instances_out import instance_json
-from raftsched.api.keys import done_before, named
+from raftsched.api.keys import done_before, named, propose_once
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.replies import propose_one, reply, reply_page
@@ -19,7 +19,8 @@ from raftsched.api.rows import get_job, instances_of, page, referred_job, reques
 from raftsched.api.schema import InstanceOut, Nothing
 from raftsched.api.states import INSTANCE_STATES
 from raftsched.core.apply.tx import decode_instance
-from raftsched.core.commands import Kill, Rerun, encode
+from raftsched.core.commands import Accepted, Kill, Rerun, encode
+from raftsched.core.ids import instance_text
 from raftsched.core.model import Instance, InstanceState, Job
 from raftsched.core.tables import ReadView, Table, u64
 
@@ -129,22 +130,24 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
 
 @operation(
     "End an instance",
-    {202: InstanceOut},
+    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
+    headers=("Idempotency-Key",),
     body=Nothing,
     body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition"),
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
 )
 async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Asks what runs to end; ends at once what has not started."""
+    """Asks what runs to end; ends at once what has not started. With an Idempotency-Key it may be sent again
+    (keys.py): what was run again since is not ended by that."""
     Query(request)
     await read_nothing(request)
     key = instance_key_of(request)
-    return await _change(ctx, encode(Kill(key)), key)
+    return _reply(ctx, key, await propose_once(ctx, named(request, "kill", key), Kill(key)))
 
 
 @operation(
     "Run an instance again",
-    {202: InstanceOut},
+    {202: Reply(InstanceOut, "It waits again.", ("Location",))},
     headers=("Idempotency-Key",),
     body=Nothing,
     body_required=False,
@@ -156,16 +159,13 @@ async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
     key = instance_key_of(request)
     name = named(request, "rerun", key)
-    if done_before(ctx, name) is None:
-        return await _change(ctx, encode(Rerun(key, name.key, name.digest)), key)
-    with ctx.read() as view:
-        return reply(instance_json(requested_instance(view, key)), 202)
+    accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
+    return _reply(ctx, key, accepted)
 
 
-async def _change(ctx: ApiContext, command: bytes, key: bytes) -> web.Response:
-    accepted = await propose_one(ctx, command)
+def _reply(ctx: ApiContext, key: bytes, accepted: Accepted) -> web.Response:
     row = accepted.row
     if row is None:  # done before, under the same key
         with ctx.read() as view:
             row = requested_instance(view, key)
-    return reply(instance_json(row), 202)
+    return reply(instance_json(row), 202, {"Location": f"/v1/instances/{instance_text(key)}"})

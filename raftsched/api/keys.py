@@ -1,9 +1,9 @@
 """Idempotency-Key: a request that may be sent again without being done again.
 
 The key holds for an hour, on every node (`core.apply.keys`), for one kind of request, such as creating a job, a batch,
-or a manual run. The same key with another body, other conditions or another job is refused. A request that was refused
-leaves its key free. The repeat is answered like the first time, with the job as it is by then; when the job was
-deleted meanwhile, with 404.
+or a manual run. The same key with another body (compared byte by byte: who sends again sends the same bytes), other
+conditions or another job is refused. A request that was refused leaves its key free. The repeat is answered like the
+first time, with the job as it is by then; when the job was deleted meanwhile, with 404.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from aiohttp import web
 
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.problems import Problem, from_rejected
-from raftsched.api.rows import get_job
-from raftsched.core.apply.keys import gone, known_key, mismatch
-from raftsched.core.commands import Accepted
-from raftsched.core.operations import decode_operation
-from raftsched.core.tables import Table, u64
+from raftsched.api.replies import propose_one
+from raftsched.core.apply.keys import again, known_key, mismatch
+from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
+from raftsched.core.keyed import NOTE_MAX
+from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
 HEADER = "Idempotency-Key"
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
@@ -33,14 +33,14 @@ class Named(NamedTuple):
     digest: bytes = b""
 
 
-_UNNAMED = Named()
+UNNAMED = Named()
 
 
 def named(request: web.Request, kind: str, *parts: bytes) -> Named:
     """`parts`: all that makes the request what it is. Raises Problem invalid-parameter."""
     given = request.headers.getall(HEADER, [])
     if not given:
-        return _UNNAMED
+        return UNNAMED
     if len(given) > 1 or not _VISIBLE.fullmatch(given[0]):
         raise Problem("invalid-parameter", f"{HEADER} must be given once, as 1 to 255 visible ASCII characters.")
     digest = sha256()
@@ -49,11 +49,42 @@ def named(request: web.Request, kind: str, *parts: bytes) -> Named:
     return Named(sha256(f"{kind}\0{given[0]}".encode()).digest(), digest.digest())
 
 
-def part(name: Named, place: int) -> Named:
-    """Of what a request does at one of its places: named by the request and the place."""
+def part(name: Named, place: int | bytes) -> Named:
+    """Of what a request does at one of its places, or to one of many: named by the request and that."""
     if not name.key:
         return name
-    return Named(sha256(name.key + place.to_bytes(8, "big")).digest(), name.digest)
+    which = place if isinstance(place, bytes) else place.to_bytes(8, "big")
+    return Named(sha256(name.key + which).digest(), name.digest)
+
+
+def conditions(request: web.Request) -> bytes:
+    """Of a request, as a part of what it is."""
+    return request.headers.get("If-Match", "").strip().encode("utf-8", "surrogateescape")
+
+
+def under(name: Named, command: Command) -> bytes:
+    """To be proposed: once under the request's name, if it has one."""
+    raw = encode(command)
+    return encode(Keyed(name.key, name.digest, raw)) if name.key else raw
+
+
+async def propose_once(ctx: ApiContext, name: Named, command: Command) -> Accepted:
+    """Raises what `done_before` and `propose_one` raise."""
+    return done_before(ctx, name) or await propose_one(ctx, under(name, command))
+
+
+async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
+    """What the request is answered, now that it is done: under its name whoever repeats it is answered this too. When
+    that cannot be said for certain, neither can the answer: raises UnknownOutcome."""
+    if not name.key or len(answer) > NOTE_MAX:
+        return answer
+    try:
+        accepted = await propose_one(ctx, encode(Note(name.key, name.digest, answer)))
+    except RaftschedError as error:
+        if KINDS[error.code].status != 503:
+            raise
+        raise UnknownOutcome(f"It was done, but not remembered under its {HEADER}: {error.detail}") from None
+    return accepted.note
 
 
 def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
@@ -68,12 +99,7 @@ def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
             return None
         if use.digest != name.digest:
             raise from_rejected(mismatch())
-        if use.operation:
-            raw = view.get(Table.OPERATIONS, u64(use.operation))
-            if raw is None:
-                raise from_rejected(gone(use))
-            return Accepted(operation=decode_operation(raw), created=True)
-        job = get_job(view, use.job_id)
-    if job is None and use.instance is None:
-        raise from_rejected(gone(use))
-    return Accepted(job=job, instance=use.instance, created=use.created, number=use.number)
+        answer = again(view, use)
+    if isinstance(answer, Rejected):
+        raise from_rejected(answer)
+    return answer

@@ -15,9 +15,10 @@ from raftsched.api import strict
 from raftsched.api.answers import MemberLetIn, MemberList, Transferred
 from raftsched.api.cluster import seen
 from raftsched.api.context import ApiContext
-from raftsched.api.operation import BODIES, WRITES, operation
+from raftsched.api.keys import done_before, named, noted
+from raftsched.api.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem
-from raftsched.api.replies import reply_value
+from raftsched.api.replies import reply, reply_value
 from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, optional_json, read_body
 from raftsched.api.schema import MemberIn, TransferIn
 from raftsched.errors import RaftschedError
@@ -39,16 +40,27 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
 @operation(
     "Let a node in",
-    {202: MemberLetIn},
+    {202: Reply(MemberLetIn, "It is a member.", ("Location",))},
+    headers=("Idempotency-Key",),
     body=MemberIn,
-    codes=(*BODIES, *WRITES, "not-waiting", "membership-busy", "no-such-member", "not-possible", "name-taken"),
+    codes=(
+        *BODIES,
+        *WRITES,
+        "not-waiting",
+        "membership-busy",
+        "no-such-member",
+        "not-possible",
+        "name-taken",
+        "idempotency-mismatch",
+    ),
 )
 async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     """Lets a node in that asks for it, as a member without a vote: it gets everything first, and votes by itself when
     it has caught up. With "replace" it takes the place of the member of its name, whose disk is lost."""
     check_type(request)
     Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), MemberIn, _member, "invalid-body")
+    raw = await read_body(request, BODY_MAX)
+    given = strict.read(raw, MemberIn, _member, "invalid-body")
     errors = []
     if given.id is None or not _ID.fullmatch(given.id):
         errors.append(FieldError("/id", "must be the id of a node: 1 to 64 of a-z, 0-9, '.', '_' and '-', such as n4"))
@@ -56,13 +68,19 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
         errors.append(FieldError("/store", "must be 32 hexadecimal digits, as GET /v1/cluster shows them"))
     if errors or given.id is None:
         raise Problem("invalid-body", errors=errors)
+    location = {"Location": f"/v1/nodes/{given.id}"}
+    name = named(request, "let in", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
     await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
         await catch_up(ctx)
     out = await seen(ctx, request)
     member = next((n for n in out.nodes if n.id == given.id), None)
-    return reply_value(member or {"id": given.id, "voter": False}, 202)
+    answer = msgspec.json.encode(member or {"id": given.id, "voter": False})
+    return reply(await noted(ctx, name, answer), 202, location)
 
 
 @operation(
@@ -86,16 +104,22 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
 @operation(
     "Hand leadership over",
     {200: Transferred},
+    headers=("Idempotency-Key",),
     body=TransferIn,
     body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "membership-busy", "not-possible"),
+    codes=(*BODIES, *WRITES, "no-such-member", "membership-busy", "not-possible", "idempotency-mismatch"),
 )
 async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Hands leadership over: to whom "to" says, or to the voting member that has most of the log."""
+    """Hands leadership over: to whom "to" says, or to the voting member that has most of the log. With an
+    Idempotency-Key a repeat says who it was and hands nothing over again."""
     raw = await optional_json(request, BODY_MAX)
     Query(request)
     given = strict.read(raw, TransferIn, _transfer, "invalid-body")
     if given.to is not None and not _ID.fullmatch(given.to):
         raise Problem("invalid-body", errors=[FieldError("/to", "must be the id of a voting member, such as n2")])
+    name = named(request, "transfer", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note)
     leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
-    return reply_value({"leader": leader or None, "term": ctx.status().term})
+    return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))

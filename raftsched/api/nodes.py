@@ -14,15 +14,26 @@ from raftsched.api.actions import BODY_MAX, read_nothing
 from raftsched.api.cluster import NodeOut, seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time
+from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, under
 from raftsched.api.merging import merge
-from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, operation
+from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.operators_schema import NodeDetail, NodeIn, SessionOut
 from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
 from raftsched.api.replies import reply_value
-from raftsched.api.requests import PATCH_TYPES, READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    read_body,
+)
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.schema import Nothing
-from raftsched.core.commands import Accepted, PutNodeRule, encode
+from raftsched.core.commands import Accepted, PutNodeRule
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.model import NodeRule, Session
 from raftsched.core.tables import ReadView
@@ -38,18 +49,23 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_value({"items": await _details(ctx, request), "next": None})
 
 
-@operation("Read a node", {200: NodeDetail}, query=READ, codes=("no-such-member",))
+_REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
+
+
+@operation("Read a node", _REPLY, query=READ, codes=("no-such-member",))
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The ETag is the revision of what is said about it here; how it is doing changes without it."""
     await fresh_enough(ctx, Query(request, *READ))
     return await _reply(ctx, request)
 
 
 @operation(
     "Drain a node",
-    {200: NodeDetail},
+    _REPLY,
+    headers=("Idempotency-Key", "If-Match"),
     body=Nothing,
     body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "stale"),
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
 )
 async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
     """It takes nothing new; what runs there ends as it would. Also while the node is down."""
@@ -58,10 +74,11 @@ async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
 
 @operation(
     "Undrain a node",
-    {200: NodeDetail},
+    _REPLY,
+    headers=("Idempotency-Key", "If-Match"),
     body=Nothing,
     body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "stale"),
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
 )
 async def undrain(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _set_drained(ctx, request, False)
@@ -70,15 +87,20 @@ async def undrain(ctx: ApiContext, request: web.Request) -> web.Response:
 async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> web.Response:
     await read_nothing(request)
     Query(request)
-    return await _change(ctx, request, lambda rule, _: replace(rule, drained=drained))
+    node = request.match_info["id"]
+    name = named(request, "drain" if drained else "undrain", node.encode(), conditions(request))
+    if done_before(ctx, name) is not None:
+        return await _reply(ctx, request)
+    return await _change(ctx, request, lambda rule, _: replace(rule, drained=drained), name)
 
 
 @operation(
     "Change what holds for a node",
-    {200: NodeDetail},
+    _REPLY,
+    headers=("If-Match",),
     body=NodeIn,
     media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "no-such-member", "stale"),
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision"),
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396 on what holds; null for slots, or for all labels: as the node itself says."""
@@ -103,13 +125,14 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _change(ctx, request, change)
 
 
-async def _change(ctx: ApiContext, request: web.Request, change: _Change) -> web.Response:
+async def _change(ctx: ApiContext, request: web.Request, change: _Change, name: Named = UNNAMED) -> web.Response:
     """A change in between means to change again: none gets lost."""
     node = request.match_info["id"]
+    wanted = if_match(request)
     for _ in range(CHANGE_TRIES):
         was, rule = await _changed(ctx, node, change)
-        command = PutNodeRule(node, rule.drained, rule.slots, rule.labels, was)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
+        command = PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, wanted)
+        answer = (await ctx.propose((under(name, command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
             return await _reply(ctx, request)
         if answer.code != "stale":
@@ -167,7 +190,7 @@ async def _reply(ctx: ApiContext, request: web.Request) -> web.Response:
         with ctx.read() as view:
             _check_member(view, node)
         raise Problem("no-such-member", f"{node} has just left the cluster.")
-    return reply_value(found)
+    return reply_value(found, headers={"ETag": etag_of(found.revision)})
 
 
 async def _details(ctx: ApiContext, request: web.Request) -> list[NodeDetail]:
@@ -196,4 +219,5 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         handlers=list(session.handlers) if session else [],
         limits_whole_runs=session is not None and session.limits_whole_runs,
         session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
+        revision=rule.revision,
     )

@@ -17,7 +17,7 @@ from raftsched.api.actions import read_nothing
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.job_filters import PARAMETERS, of_body, of_query, shown
-from raftsched.api.keys import Named, done_before, named
+from raftsched.api.keys import Named, done_before, named, propose_once
 from raftsched.api.operation import BODIES, WRITES, AnyOf, PageOf, Reply, operation
 from raftsched.api.operations_schema import (
     ActionsIn,
@@ -118,12 +118,13 @@ def _asked(given: ActionsIn) -> _Asked:
         202: Reply(DeletedOut, "It goes on as an operation.", ("Location",)),
     },
     query=(*PARAMETERS, "all", "dry_run"),
+    headers=("Idempotency-Key",),
     schemas={"state": JOB_STATES},
-    codes=(*WRITES, "not-possible"),
+    codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible"),
 )
 async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response:
     """?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it goes
-    on as an operation."""
+    on as an operation. With an Idempotency-Key it may be sent again (keys.py): that deletes no job made since."""
     query = Query(request, *PARAMETERS, "all", "dry_run")
     wanted = of_query(query)
     if wanted.is_empty != query.flag("all"):
@@ -134,9 +135,12 @@ async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response
     asked = _Asked(BulkAction.DELETE, wanted)
     if query.flag("dry_run"):
         return await _dry_run(ctx, asked)
-    row = await _ended(ctx, await _start(ctx, asked, Named()))
-    done = row.state is not OperationState.RUNNING
-    return reply_value(DeletedOut(row.changed, _shown(row)), 200 if done else 202, {"Location": _location(row)})
+    name = named(request, "delete jobs", request.query_string.encode())
+    done = done_before(ctx, name)
+    started = await _start(ctx, asked, name) if done is None or done.operation is None else done.operation
+    row = await _ended(ctx, started)
+    status = 202 if row.state is OperationState.RUNNING else 200
+    return reply_value(DeletedOut(row.changed, _shown(row)), status, {"Location": _location(row)})
 
 
 async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
@@ -255,15 +259,18 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 @operation(
     "Cancel an operation",
     {200: OperationOut},
+    headers=("Idempotency-Key",),
     body=Nothing,
     body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition"),
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
 )
 async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
     """It makes no more steps; what was done stays. A repeat changes nothing."""
     await read_nothing(request)
     Query(request)
-    accepted = await propose_one(ctx, encode(CancelOperation(_number(request))))
+    number = _number(request)
+    name = named(request, "cancel", job_text(number).encode())
+    accepted = await propose_once(ctx, name, CancelOperation(number))
     assert accepted.operation is not None
     return reply_value(_shown(accepted.operation))
 

@@ -48,7 +48,8 @@ class RateOut(msgspec.Struct):
 
 class QueueOut(msgspec.Struct):
     """`waiting`: instances that could start but for the queue's limits and the nodes' slots, counted up to a bound:
-    there are more unless `waiting_exact`. `shut`: why nothing more may start now, "paused", "full" or "rate"."""
+    there are more unless `waiting_exact`. `shut`: why nothing more may start now, "paused", "full" or "rate".
+    `revision`: of its limits."""
 
     name: str
     max_running: int | None
@@ -58,6 +59,7 @@ class QueueOut(msgspec.Struct):
     waiting: int
     waiting_exact: bool
     shut: str | None
+    revision: int
     created_at: str
     modified_at: str
 
@@ -84,7 +86,7 @@ class SessionOut(msgspec.Struct):
 class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
-    of a run together, not for each."""
+    of a run together, not for each. `revision`: of what is said here about it; 0: nothing is."""
 
     id: str
     role: str
@@ -102,6 +104,7 @@ class NodeDetail(msgspec.Struct):
     handlers: list[str]
     limits_whole_runs: bool
     session: SessionOut | None
+    revision: int = 0
 
 
 def setting_name(field: str) -> str:

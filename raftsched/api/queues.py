@@ -24,9 +24,10 @@ from raftsched.api.requests import (
     catch_up,
     check_type,
     create_only,
+    etag_of,
     fresh_enough,
+    if_match,
     read_body,
-    refuse_headers,
 )
 from raftsched.api.rows import following, page
 from raftsched.api.triggers_in import duration_of
@@ -41,8 +42,6 @@ from raftsched.core.tables import ReadView, Table, after, lane_key
 COUNT_MAX = 10_000  # waiting instances counted for one request, and
 COUNT_LEAST = 100  # of each queue of a page at least
 PATCH_TRIES = 5
-
-_NO_TAGS = "not supported here; PATCH merges into what there is, and PUT creates only with If-None-Match: *"
 
 
 @operation(
@@ -63,25 +62,28 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_page(request, [msgspec.json.encode(out) for out in shown], "queues", query.filters(), last)
 
 
-@operation("Read a queue", {200: QueueOut}, query=READ)
+@operation("Read a queue", {200: Reply(QueueOut, "The queue.", ("ETag",))}, query=READ)
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The ETag is the revision of its limits; what runs and waits changes without it."""
     await fresh_enough(ctx, Query(request, *READ))
-    return reply_value(_read(ctx, request))
+    return _reply(ctx, request)
 
 
 @operation(
     "Set the limits of a queue",
-    {201: Reply(QueueOut, "It has limits now."), 200: Reply(QueueOut, "Its limits are set anew.")},
-    headers=("If-None-Match",),
+    {
+        201: Reply(QueueOut, "It has limits now.", ("ETag", "Location")),
+        200: Reply(QueueOut, "Its limits are set anew.", ("ETag",)),
+    },
+    headers=("If-Match", "If-None-Match"),
     body=QueueIn,
-    codes=(*BODIES, *WRITES, "exists", "not-possible"),
+    codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
 )
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Creates the queue or sets all its limits anew; what was answered may be put back. With If-None-Match: * it must
-    have none yet."""
+    """Creates the queue or sets all its limits anew; what was answered may be put back. With If-Match it must have
+    limits, with If-None-Match: * it must have none yet."""
     check_type(request)
     Query(request)
-    refuse_headers(request, ("If-Match",), _NO_TAGS)
     name = request.match_info["name"]
     if not parse_name(name):
         raise Problem(
@@ -90,54 +92,63 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     value = strict.parse(await read_body(request, BODY_MAX))
     if isinstance(value, dict):
         value = {k: v for k, v in value.items() if k not in QUEUE_READ_ONLY}
-    command = _command(name, _limits(value), if_none=create_only(request))
+    limits = _limits(value)
+    revision = if_match(request)
+    if revision is None and "If-Match" in request.headers:
+        await _exists(ctx, request)
+    command = _command(name, limits, if_none=create_only(request), if_revision=revision)
     accepted = await propose_one(ctx, encode(command))
-    return reply_value(_read(ctx, request), 201 if accepted.created else 200)
+    return _reply(ctx, request, created=accepted.created)
 
 
 @operation(
     "Change limits of a queue",
-    {200: QueueOut},
+    {200: Reply(QueueOut, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
     body=QueueIn,
     media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "stale"),
+    codes=(*BODIES, *WRITES, "stale", "stale-revision"),
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
-    """RFC 7396. A change in between means to merge again: none gets lost."""
+    """RFC 7396. Without If-Match, a change in between means to merge again: none gets lost."""
     check_type(request, PATCH_TYPES)
-    _plain_request(request)
+    Query(request)
     change = strict.parse(await read_body(request, BODY_MAX))
     errors: list[FieldError] = []
     strict.examine(change, QueueIn, errors, QUEUE_READ_ONLY)
     if errors:
         raise Problem("invalid-body", errors=errors)
+    wanted = if_match(request)
     for _ in range(PATCH_TRIES):
         was = await _target(ctx, request)
+        if wanted is not None and wanted != was.revision:
+            await catch_up(ctx)
+            was = await _target(ctx, request)
         limits = _limits(merge(_given(was), change))
-        command = _command(was.name, limits, was=limits_of(was))
+        command = _command(was.name, limits, was=limits_of(was), if_revision=wanted)
         answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
-            return reply_value(_read(ctx, request))
+            return _reply(ctx, request)
         if answer.code != "stale":
             raise from_rejected(answer)
         await catch_up(ctx)
     raise Problem("stale", "The queue changes too often; try again.")
 
 
-@operation("Take the limits of a queue away", {204: None}, codes=WRITES)
+@operation(
+    "Take the limits of a queue away",
+    {204: None},
+    headers=("If-Match",),
+    codes=(*WRITES, "stale-revision"),
+)
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Its limits go; what waits in it goes on without."""
-    _plain_request(request)
+    Query(request)
     name = request.match_info["name"]
     if not parse_name(name):
         raise _unknown(name)
-    await propose_one(ctx, encode(DeleteQueue(name)))
+    await propose_one(ctx, encode(DeleteQueue(name, if_match(request))))
     return web.Response(status=204)
-
-
-def _plain_request(request: web.Request) -> None:
-    Query(request)
-    refuse_headers(request, ("If-Match", "If-None-Match"), _NO_TAGS)
 
 
 def _find(view: ReadView, name: str) -> Queue | None:
@@ -163,13 +174,26 @@ async def _target(ctx: ApiContext, request: web.Request) -> Queue:
     return queue
 
 
-def _read(ctx: ApiContext, request: web.Request) -> QueueOut:
+def _reply(ctx: ApiContext, request: web.Request, *, created: bool = False) -> web.Response:
     name = request.match_info["name"]
     with ctx.read() as view:
         queue = _find(view, name)
         if queue is None:
             raise _unknown(name)
-        return _shown(ctx, view, queue, COUNT_MAX)
+        shown = _shown(ctx, view, queue, COUNT_MAX)
+    headers = {"ETag": etag_of(queue.revision)}
+    if created:
+        headers["Location"] = f"/v1/queues/{name}"
+    return reply_value(shown, 201 if created else 200, headers)
+
+
+async def _exists(ctx: ApiContext, request: web.Request) -> None:
+    """If-Match: *. Raises Problem stale-revision."""
+    try:
+        await _target(ctx, request)
+    except Problem:
+        detail = "If-Match was given, but the queue has no limits; leave it out to give it some."
+        raise Problem("stale-revision", detail) from None
 
 
 def _shown(ctx: ApiContext, view: ReadView, queue: Queue, most: int) -> QueueOut:
@@ -191,6 +215,7 @@ def _shown(ctx: ApiContext, view: ReadView, queue: Queue, most: int) -> QueueOut
         waiting=waiting,
         waiting_exact=exact,
         shut=shut(queue, ctx.now_ms()),
+        revision=queue.revision,
         created_at=format_time(queue.created_at_ms),
         modified_at=format_time(queue.modified_at_ms),
     )
@@ -210,8 +235,16 @@ def _given(queue: Queue) -> dict[str, Any]:
     }
 
 
-def _command(name: str, limits: QueueLimits, *, was: QueueLimits | None = None, if_none: bool = False) -> PutQueue:
-    return PutQueue(name, limits.max_running, limits.rate_count, limits.rate_period_ms, limits.paused, was, if_none)
+def _command(
+    name: str,
+    limits: QueueLimits,
+    *,
+    was: QueueLimits | None = None,
+    if_none: bool = False,
+    if_revision: int | None = None,
+) -> PutQueue:
+    count, period = limits.rate_count, limits.rate_period_ms
+    return PutQueue(name, limits.max_running, count, period, limits.paused, was, if_none, if_revision)
 
 
 def _limits(value: Any) -> QueueLimits:

@@ -295,6 +295,10 @@ def if_match(request: web.Request) -> int | None:
     return int(match[1])
 
 
+def etag_of(revision: int) -> str:
+    return f'"{revision}"'
+
+
 def create_only(request: web.Request) -> bool:
     """If-None-Match: * on a write."""
     text = request.headers.get("If-None-Match")

@@ -13,11 +13,23 @@ from raftsched.api.actions import BODY_MAX, read_nothing
 from raftsched.api.answers import Paused
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_duration
-from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, operation
+from raftsched.api.keys import named, propose_once
+from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
 from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
-from raftsched.api.replies import propose_one, reply_value
-from raftsched.api.requests import PATCH_TYPES, READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.replies import reply_value
+from raftsched.api.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    not_modified,
+    read_body,
+)
 from raftsched.api.schema import Nothing
 from raftsched.api.triggers_in import duration_of
 from raftsched.core.commands import Accepted, PauseCluster, PutSettings, encode
@@ -29,44 +41,70 @@ PATCH_TRIES = 5
 _DEFAULTS = Settings()
 
 
-@operation("Read the settings", {200: SettingsOut}, query=READ)
+@operation(
+    "Read the settings",
+    {200: Reply(SettingsOut, "All of them.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
+    query=READ,
+    headers=("If-None-Match",),
+)
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
-    return reply_value(_shown(_stored(ctx)))
+    _, revision = _stored(ctx)
+    if not_modified(request, etag_of(revision)):
+        return web.Response(status=304, headers={"ETag": etag_of(revision)})
+    return _reply(ctx)
 
 
 @operation(
     "Change settings",
-    {200: SettingsOut},
+    {200: Reply(SettingsOut, "As they are now.", ("ETag",))},
+    headers=("If-Match",),
     body=SettingsIn,
     media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "stale"),
+    codes=(*BODIES, *WRITES, "stale", "stale-revision"),
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
-    """RFC 7396; null: the default. A change in between means to merge again: none gets lost."""
+    """RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost."""
     check_type(request, PATCH_TYPES)
     Query(request)
     change = _read(strict.parse(await read_body(request, BODY_MAX)))
+    wanted = if_match(request)
+    if wanted is not None and wanted != _stored(ctx)[1]:
+        await catch_up(ctx)
     for _ in range(PATCH_TRIES):
-        was = _stored(ctx)
-        command = PutSettings(replace(was, **change), was)
+        was, _ = _stored(ctx)
+        command = PutSettings(replace(was, **change), was, wanted)
         answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
             ctx.forget_settings()
-            return reply_value(_shown(_stored(ctx)))
+            return _reply(ctx)
         if answer.code != "stale":
             raise from_rejected(answer)
         await catch_up(ctx)
     raise Problem("stale", "The settings change too often; try again.")
 
 
-@operation("Pause the cluster", {200: Paused}, body=Nothing, body_required=False, codes=(*BODIES, *WRITES))
+@operation(
+    "Pause the cluster",
+    {200: Paused},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "idempotency-mismatch"),
+)
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nothing is fired or started any more; what runs goes on."""
     return await _set_paused(ctx, request, True)
 
 
-@operation("Resume the cluster", {200: Paused}, body=Nothing, body_required=False, codes=(*BODIES, *WRITES))
+@operation(
+    "Resume the cluster",
+    {200: Paused},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "idempotency-mismatch"),
+)
 async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     """What was missed meanwhile is treated as each job's misfire policy says."""
     return await _set_paused(ctx, request, False)
@@ -75,13 +113,20 @@ async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
 async def _set_paused(ctx: ApiContext, request: web.Request, paused: bool) -> web.Response:
     await read_nothing(request)
     Query(request)
-    await propose_one(ctx, encode(PauseCluster(paused)))
+    await propose_once(ctx, named(request, "pause cluster" if paused else "resume cluster"), PauseCluster(paused))
     return reply_value({"paused": paused})
 
 
-def _stored(ctx: ApiContext) -> Settings:
+def _stored(ctx: ApiContext) -> tuple[Settings, int]:
+    """With their revision."""
     with ctx.read() as view:
-        return meta(view).settings
+        cluster = meta(view)
+        return cluster.settings, cluster.settings_revision
+
+
+def _reply(ctx: ApiContext) -> web.Response:
+    settings, revision = _stored(ctx)
+    return reply_value(_shown(settings), headers={"ETag": etag_of(revision)})
 
 
 def _shown(settings: Settings) -> dict[str, Any]:

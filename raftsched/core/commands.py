@@ -34,6 +34,7 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
+from raftsched.core.keyed import Keyed, Note
 from raftsched.core.model import (
     Instance,
     Job,
@@ -63,10 +64,12 @@ __all__ = [  # beside what is defined here
     "InstanceTimer",
     "JobDue",
     "JobUnscheduled",
+    "Keyed",
     "KillAsked",
     "LeadershipOpened",
     "MembersChanged",
     "NodeRuleChanged",
+    "Note",
     "OperationStarted",
     "QueueChanged",
     "SessionChanged",
@@ -99,6 +102,7 @@ class Barrier(msgspec.Struct, array_like=True, frozen=True, tag=3):
 class PutSettings(msgspec.Struct, array_like=True, frozen=True, tag=4):
     settings: Settings
     was: Settings | None = None  # refused unless they are these
+    if_revision: int | None = None  # refused unless they are at this revision
 
 
 class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
@@ -140,12 +144,14 @@ class PutQueue(msgspec.Struct, array_like=True, frozen=True, tag=8):
     paused: bool = False
     was: QueueLimits | None = None  # refused unless the queue is there, with these
     if_none: bool = False  # create only: refused when it has limits, whatever they are
+    if_revision: int | None = None  # refused unless the queue is there, at this revision
 
 
 class DeleteQueue(msgspec.Struct, array_like=True, frozen=True, tag=9):
     """Its limits go; what waits in it goes on without."""
 
     name: str
+    if_revision: int | None = None
 
 
 class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
@@ -156,6 +162,7 @@ class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
     slots: int | None = None
     labels: tuple[tuple[str, str], ...] | None = None
     was: NodeRule | None = None  # refused unless the rule is this one (none is one of defaults)
+    if_revision: int | None = None  # refused unless the rule is at this revision (0: nothing is said)
 
 
 # ---------------------------------------------------------------- commands: jobs
@@ -408,6 +415,8 @@ Command = (
     | StartOperation
     | StepOperation
     | CancelOperation
+    | Keyed
+    | Note
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -444,6 +453,7 @@ class Accepted(msgspec.Struct, frozen=True):
     number: int | None = None  # OpenSession: the session; Prune: rows deleted; Backfill: runs made
     row: Instance | None = None
     operation: Operation | None = None
+    note: bytes = b""  # Note: the answer that is remembered
 
 
 Answer = Accepted | Rejected

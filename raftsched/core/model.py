@@ -375,6 +375,7 @@ class Queue(msgspec.Struct, array_like=True, kw_only=True):
     paused: bool = False
     created_at_ms: int = 0
     modified_at_ms: int = 0
+    revision: int = 0  # of what was said about it; greater with each change, and never used again
 
 
 class QueueLimits(msgspec.Struct, array_like=True, frozen=True):
@@ -392,6 +393,7 @@ class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     drained: bool = False  # finishes what it has, takes nothing new
     slots: int | None = None
     labels: tuple[tuple[str, str], ...] | None = None
+    revision: int = 0  # as of a queue; of no rule 0
 
 
 class KeyUse(msgspec.Struct, array_like=True, frozen=True):
@@ -399,11 +401,12 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True):
 
     digest: bytes  # sha256 of the request: the same key with another one is refused
     at_ms: int
-    job_id: int
+    job_id: int  # 0: it concerned none
     instance: bytes | None = None  # instance key, of a manual run
     created: bool = True
     number: int | None = None  # of a backfill: runs made
     operation: int = 0  # its id; then there is neither job nor instance
+    note: bytes = b""  # the answer itself, where that is remembered
 
 
 class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -458,3 +461,5 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True):
     operations_running: int = 0
     changes: int = 0  # events in CHANGES
     changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none
+    last_revision: int = 0  # of a queue, a rule of a node, or the settings
+    settings_revision: int = 0

@@ -187,7 +187,11 @@ class Author:
             self._step: 4,
             self._other: 1,
         }
-        return r.choices(list(weights), list(weights.values()))[0]()
+        command = r.choices(list(weights), list(weights.values()))[0]()
+        if r.random() < 0.05:  # as a user would send it, or nobody
+            key, digest = self._named()
+            return r.choice([c.Note(key, digest, b"answer"), *[c.Keyed(key, digest, encode(command))] * 4])
+        return command
 
     def _create(self) -> Command:
         r = self.random
@@ -346,9 +350,14 @@ class Author:
         r = self.random
         name = r.choice([*QUEUES, *QUEUES, "", "x" * 600])
         if r.random() < 0.3:
-            return c.DeleteQueue(name)
+            return c.DeleteQueue(name, self._revision())
         rate = r.choice([None, None, 1, 3, 0, 2_000_000])
-        return c.PutQueue(name, r.choice([None, 1, 2, 0]), rate, r.choice([1_000, 60_000, 5]), r.random() < 0.1)
+        paused, revision = r.random() < 0.1, self._revision()
+        most, period = r.choice([None, 1, 2, 0]), r.choice([1_000, 60_000, 5])
+        return c.PutQueue(name, most, rate, period, paused, if_revision=revision)
+
+    def _revision(self) -> int | None:
+        return self.random.choice([None, None, None, 0, 1, 3])
 
     def _sort(self) -> Command:
         r = self.random
@@ -406,7 +415,8 @@ class Author:
             return c.PauseCluster(r.random() < 0.2)  # seldom: little happens while it is paused
         labels = r.choice([None, (), (("zone", "b"), ("disk", "ssd")), (("disk", "a"), ("disk", "b")), (("", "x"),)])
         was = r.choice([None, None, NodeRule(), NodeRule(drained=True)])
-        return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, r.choice([None, None, 1, 0]), labels, was)
+        slots = r.choice([None, None, 1, 0])
+        return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, slots, labels, was, self._revision())
 
     def _other(self) -> Command:
         return self.random.choice(
@@ -416,6 +426,7 @@ class Author:
                 c.OpenLeadership(1, "n2"),
                 c.PutSettings(Settings(catch_up_max=0)),
                 c.PutSettings(Settings(), Settings()),
+                c.PutSettings(Settings(catch_up_max=3), None, 0),
             ]
         )
 

@@ -66,6 +66,7 @@ def violations(view: ReadView) -> list[str]:
     _keys(view, found)
     _queues(view, rows, found)
     _node_rules(view, found)
+    _revisions(view, found)
     _conditions(view, jobs, rows, found)
     _chances(view, jobs, rows, found)
     _tags(view, jobs, found)
@@ -340,10 +341,20 @@ def _node_rules(view: ReadView, found: list[str]) -> None:
     members = {m.node for m in decode_meta(view.get(Table.META, b"meta")).members}
     for key, raw in view.scan(Table.NODE_RULES):
         rule = decode_node_rule(raw)
-        if key.decode() not in members or rule == NodeRule():
+        if key.decode() not in members or msgspec.structs.replace(rule, revision=0) == NodeRule():
             found.append(f"the rule of {key.decode()} is {rule}; members are {sorted(members)}")
         if rule.labels is not None and list(rule.labels) != sorted(dict(rule.labels).items()):
             found.append(f"the labels of {key.decode()} are {rule.labels}")
+
+
+def _revisions(view: ReadView, found: list[str]) -> None:
+    """Of what operators say: no two have the same, none is from the future."""
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    said = [decode_queue(raw).revision for _, raw in view.scan(Table.QUEUES)]
+    said += [decode_node_rule(raw).revision for _, raw in view.scan(Table.NODE_RULES)]
+    said += [meta.settings_revision] if meta.settings_revision else []
+    if len(set(said)) != len(said) or not all(0 < one <= meta.last_revision for one in said):
+        found.append(f"there are the revisions {sorted(said)}; the last one made is {meta.last_revision}")
 
 
 def _keys(view: ReadView, found: list[str]) -> None:

@@ -19,6 +19,7 @@ from raftsched.core.apply import (
     firing,
     instances,
     jobs,
+    keys,
     manual,
     nodes,
     operations,
@@ -26,10 +27,18 @@ from raftsched.core.apply import (
     retention,
 )
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Answer
+from raftsched.core.commands import Answer, Keyed, Note, Rejected, decode
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.origins import claim
 from raftsched.core.tables import View
+
+
+def _keyed(tx: Tx, keyed: Keyed) -> Answer:
+    command = decode(keyed.command)
+    if isinstance(command, (Keyed, Note)):
+        return Rejected("invalid-parameter", "A command is done under one key.")
+    return keys.once(tx, keyed.key, keyed.digest, lambda: _HANDLERS[type(command)](tx, command))
+
 
 _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.Form: cluster.form,
@@ -68,6 +77,8 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.StartOperation: operations.start_operation,
     c.StepOperation: operations.step_operation,
     c.CancelOperation: operations.cancel_operation,
+    c.Keyed: _keyed,
+    c.Note: keys.note,
 }
 
 

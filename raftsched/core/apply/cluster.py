@@ -65,7 +65,13 @@ def put_settings(tx: Tx, c: PutSettings) -> Answer:
         return Rejected("invalid-parameter", wrong)
     if c.was is not None and c.was != tx.meta.settings:
         return Rejected("stale", "The settings were changed meanwhile; read them again.")
+    revision = tx.meta.settings_revision
+    if c.if_revision is not None and c.if_revision != revision:
+        return Rejected("stale-revision", f"The settings are at revision {revision} now; read them again.")
+    if c.settings == tx.meta.settings:
+        return Accepted()
     tx.meta.settings = c.settings
+    tx.meta.settings_revision = tx.new_revision()
     tx.actions.append(SettingsChanged(c.settings))
     return Accepted()
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.commands import Accepted, Answer, Note, Rejected
 from raftsched.core.ids import job_text
+from raftsched.core.keyed import NOTE_MAX
 from raftsched.core.model import JobState, KeyUse, Meta
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
@@ -51,23 +52,38 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
         return Rejected("invalid-parameter", f"A key and its digest are hashes of {HASH_SIZE} bytes.")
     use = known_key(tx.view, tx.meta, key)
     if use is not None:
-        return mismatch() if use.digest != digest else _again(tx, use)
+        return mismatch() if use.digest != digest else again(tx.view, use)
     answer = act()
-    if isinstance(answer, Accepted) and answer.operation is not None:
-        _remember(tx, key, KeyUse(digest, tx.now, 0, operation=answer.operation.id))
-    elif isinstance(answer, Accepted) and answer.job is not None:
-        _remember(tx, key, KeyUse(digest, tx.now, answer.job.id, answer.instance, answer.created, answer.number))
+    if isinstance(answer, Accepted):
+        _remember(tx, key, _use(digest, tx.now, answer))
     return answer
 
 
-def _again(tx: Tx, use: KeyUse) -> Answer:
+def _use(digest: bytes, now_ms: int, answer: Accepted) -> KeyUse:
+    if answer.operation is not None:
+        return KeyUse(digest, now_ms, 0, operation=answer.operation.id)
+    job_id = 0 if answer.job is None else answer.job.id
+    return KeyUse(digest, now_ms, job_id, answer.instance, answer.created, answer.number, note=answer.note)
+
+
+def again(view: ReadView, use: KeyUse) -> Answer:
+    """What a request that was done before is answered: as then, with the job or operation as it is by now."""
     if use.operation:
-        raw = tx.view.get(Table.OPERATIONS, u64(use.operation))
+        raw = view.get(Table.OPERATIONS, u64(use.operation))
         return gone(use) if raw is None else Accepted(operation=decode_operation(raw), created=True)
-    job = tx.job(use.job_id)
-    if use.instance is None and (job is None or job.state is JobState.DELETED):
-        return gone(use)
-    return Accepted(job=job, instance=use.instance, created=use.created, number=use.number)
+    job = None
+    if use.job_id:
+        raw = view.get(Table.JOBS, u64(use.job_id))
+        job = None if raw is None else decode_job(raw)
+        if use.instance is None and (job is None or job.state is JobState.DELETED):
+            return gone(use)
+    return Accepted(job=job, instance=use.instance, created=use.created, number=use.number, note=use.note)
+
+
+def note(tx: Tx, c: Note) -> Answer:
+    if not c.key or len(c.answer) > NOTE_MAX:
+        return Rejected("invalid-parameter", f"An answer of at most {NOTE_MAX} bytes is remembered, under a key.")
+    return once(tx, c.key, c.digest, lambda: Accepted(note=c.answer))
 
 
 def gone(use: KeyUse) -> Rejected:

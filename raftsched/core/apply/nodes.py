@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, PauseCluster, PutNodeRule, Rejected
@@ -29,12 +31,20 @@ def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     before = tx.node_rule(c.node) or NO_RULE
-    if c.was is not None and c.was != before:
+    if c.was is not None and not same(c.was, before):
         return Rejected("stale", f"What is said about {c.node} was changed meanwhile; read it again.")
-    if rule != before:
-        tx.put_node_rule(c.node, None if rule == NO_RULE else rule)
+    if c.if_revision is not None and c.if_revision != before.revision:
+        return Rejected("stale-revision", f"{c.node} is at revision {before.revision} now; read it again.")
+    if not same(rule, before):
+        new = None if rule == NO_RULE else replace(rule, revision=tx.new_revision())
+        tx.put_node_rule(c.node, new)
         tx.actions.append(NodeRuleChanged(c.node))
     return Accepted()
+
+
+def same(rule: NodeRule, other: NodeRule) -> bool:
+    """Whichever revision they are."""
+    return replace(rule, revision=0) == replace(other, revision=0)
 
 
 def forget_rules(tx: Tx, before: tuple[Member, ...], now: tuple[Member, ...]) -> None:

@@ -25,6 +25,8 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         return Rejected("exists", f"The queue {c.name} has limits already.")
     if c.was is not None and (queue is None or limits_of(queue) != c.was):
         return Rejected("stale", f"The queue {c.name} was changed meanwhile; read it again.")
+    if c.if_revision is not None and (queue is None or queue.revision != c.if_revision):
+        return stale_revision(f"The queue {c.name}", queue)
     if queue is None:
         most = tx.meta.settings.queues_max
         if tx.meta.queues >= most:
@@ -38,9 +40,16 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         queue.max_running, queue.paused = c.max_running, c.paused
         queue.rate_count, queue.rate_period_ms = c.rate_count, period
         queue.modified_at_ms = tx.now
+        queue.revision = tx.new_revision()
         tx.put_queue(queue)
         tx.actions.append(QueueChanged(c.name))
     return Accepted(created=created)
+
+
+def stale_revision(what: str, queue: Queue | None) -> Rejected:
+    if queue is None:
+        return Rejected("stale-revision", f"{what} has no limits now; leave out the condition to give it some.")
+    return Rejected("stale-revision", f"{what} is at revision {queue.revision} now; read it again.")
 
 
 def limits_of(queue: Queue) -> QueueLimits:
@@ -66,8 +75,11 @@ def _create(tx: Tx, name: str) -> Queue:
 
 
 def delete_queue(tx: Tx, c: DeleteQueue) -> Answer:
-    if tx.queue(c.name) is None:
+    queue = tx.queue(c.name)
+    if queue is None:
         return Rejected("not-found", f"The queue {c.name[:100]} has no limits.")
+    if c.if_revision is not None and queue.revision != c.if_revision:
+        return stale_revision(f"The queue {c.name}", queue)
     tx.meta.queues -= 1
     tx.delete_queue(c.name)
     tx.actions.append(QueueChanged(c.name))

@@ -121,6 +121,11 @@ class Tx:
         self.meta.last_id = max(self.meta.last_id + 1, self.meta.now_ms << 20)
         return self.meta.last_id
 
+    def new_revision(self) -> int:
+        """Of what operators say; jobs count their own."""
+        self.meta.last_revision += 1
+        return self.meta.last_revision
+
     # ------------------------------------------------------------ rows
 
     def job(self, job_id: int) -> Job | None:

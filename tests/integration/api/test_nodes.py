@@ -42,7 +42,7 @@ def test_how_a_node_is(tmp_path: Path) -> None:
              "raft": "127.0.0.1:9001", "version": "1", "drained": False, "running": 0, "slots": 8, "own_slots": 8,
              "labels": {"disk": "ssd", "zone": "a"}, "own_labels": {"disk": "ssd", "zone": "a"},
              "handlers": ["exec", "http"], "limits_whole_runs": False,
-             "session": {"id": 2, "open": True, "opened_at": OPENED}},
+             "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0},
         )  # fmt: skip
         _, third = await call("GET", "/v1/nodes/n3")
         assert (third["session"], third["slots"], third["own_slots"], third["labels"]) == (None, 0, None, {})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.model import HOUR_MS, Job, Overlap
+from raftsched.core.keyed import NOTE_MAX
+from raftsched.core.model import HOUR_MS, InstanceState, Job, JobState, Overlap
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy
 
@@ -125,3 +126,60 @@ def test_keys_and_digests_have_one_size(odd: bytes) -> None:
     job = world.create()
     for given in ((odd, D), (D, odd), (D, b"")):
         assert world.refused(c.RunNow(job.id, 1, key=given[0], digest=given[1])) == "invalid-parameter"
+
+
+def keyed(number: int, command: c.Command, digest: bytes = D) -> c.Keyed:
+    return c.Keyed(key(number), digest, c.encode(command))
+
+
+def test_any_command_is_done_once_under_a_key() -> None:
+    world = World()
+    job = world.create()
+    pause = keyed(1, c.SetJobState(job.id, JobState.SUSPENDED))
+    assert getattr(world.ok(pause).job, "state", None) is JobState.SUSPENDED
+    world.ok(c.SetJobState(job.id, JobState.SCHEDULED))
+    assert getattr(world.ok(pause).job, "state", None) is JobState.SCHEDULED  # answered as it is by now, not done again
+    assert world.job(job.id).state is JobState.SCHEDULED
+    assert world.refused(keyed(1, c.SetJobState(job.id, JobState.SUSPENDED), E)) == "idempotency-mismatch"
+    world.ok(c.DeleteJob(job.id))
+    assert world.refused(pause) == "not-found"
+
+
+def test_a_command_without_a_job_is_remembered_too() -> None:
+    world = World()
+    world.ok(keyed(1, c.PauseCluster(True)))
+    world.ok(c.PauseCluster(False))
+    world.ok(keyed(1, c.PauseCluster(True)))
+    assert not world.meta.paused
+    world.ok(keyed(2, c.PutNodeRule("n2", drained=True)))
+    world.ok(c.PutNodeRule("n2"))
+    world.ok(keyed(2, c.PutNodeRule("n2", drained=True)))
+    assert world.count(Table.NODE_RULES) == 0
+
+
+def test_what_is_killed_under_a_key_is_not_killed_when_it_runs_again() -> None:
+    world = World()
+    job = world.create()
+    made = world.ok(c.RunNow(job.id, 7)).instance
+    assert made is not None
+    kill = keyed(1, c.Kill(made))
+    world.ok(kill)
+    world.ok(c.Rerun(made))
+    assert world.ok(kill).instance == made
+    assert world.instance(made).state is InstanceState.WAITING
+
+
+def test_a_key_in_a_key_is_refused() -> None:
+    world = World()
+    for inner in (keyed(2, c.Barrier()), c.Note(key(2), D, b"x")):
+        assert world.refused(keyed(1, inner)) == "invalid-parameter"
+    assert world.count(Table.KEYS) == 0
+
+
+def test_of_two_notes_the_first_counts() -> None:
+    world = World()
+    assert world.ok(c.Note(key(1), D, b"one")).note == b"one"
+    assert world.ok(c.Note(key(1), D, b"two")).note == b"one"
+    assert world.refused(c.Note(key(1), E, b"one")) == "idempotency-mismatch"
+    assert world.refused(c.Note(b"", D, b"one")) == "invalid-parameter"
+    assert world.refused(c.Note(key(2), D, b"x" * (NOTE_MAX + 1))) == "invalid-parameter"

@@ -16,7 +16,12 @@ from tests.support.memory_view import World, every
 
 def rule(world: World, node: str) -> NodeRule | None:
     raw = world.view.get(Table.NODE_RULES, node.encode())
-    return None if raw is None else decode_node_rule(raw)
+    return None if raw is None else msgspec.structs.replace(decode_node_rule(raw), revision=0)
+
+
+def revision(world: World, node: str) -> int:
+    raw = world.view.get(Table.NODE_RULES, node.encode())
+    return 0 if raw is None else decode_node_rule(raw).revision
 
 
 class TestRules:
@@ -30,6 +35,19 @@ class TestRules:
         world.ok(c.PutNodeRule("n2"))
         assert rule(world, "n2") is None
         assert world.actions == [NodeRuleChanged("n2")]
+
+    def test_a_revision_is_met_or_the_change_refused(self) -> None:
+        world = World()
+        assert world.refused(c.PutNodeRule("n2", True, if_revision=1)) == "stale-revision"
+        world.ok(c.PutNodeRule("n2", True, if_revision=0))
+        first = revision(world, "n2")
+        assert world.refused(c.PutNodeRule("n2", slots=2, if_revision=0)) == "stale-revision"
+        world.ok(c.PutNodeRule("n2", True, if_revision=first))  # no change: the revision stays
+        assert revision(world, "n2") == first
+        world.ok(c.PutNodeRule("n2", if_revision=first))
+        assert revision(world, "n2") == 0
+        world.ok(c.PutNodeRule("n2", True))
+        assert revision(world, "n2") > first
 
     def test_no_labels_are_other_than_those_of_the_node(self) -> None:
         world = World()
