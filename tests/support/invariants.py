@@ -352,8 +352,8 @@ def _revisions(view: ReadView, found: list[str]) -> None:
     meta = decode_meta(view.get(Table.META, b"meta"))
     said = [decode_queue(raw).revision for _, raw in view.scan(Table.QUEUES)]
     said += [decode_node_rule(raw).revision for _, raw in view.scan(Table.NODE_RULES)]
-    said += [meta.settings_revision] if meta.settings_revision else []
-    if len(set(said)) != len(said) or not all(0 < one <= meta.last_revision for one in said):
+    said = [one for one in (*said, meta.settings_revision) if one]  # 0: none was ever given to it
+    if len(set(said)) != len(said) or not all(one <= meta.last_revision for one in said):
         found.append(f"there are the revisions {sorted(said)}; the last one made is {meta.last_revision}")
 
 
