@@ -34,6 +34,7 @@ class ComparisonOut(msgspec.Struct):
     query=READ,
     body=JobIn,
     codes=JOB_BODIES,
+    changes_nothing=True,
 )
 async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """The body is checked as that of a PUT to the job is. A job that is paused would stay so."""

@@ -29,6 +29,8 @@ _ABOUT = (
     "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
 )
 
+_NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
+
 
 class RouteLike(Protocol):
     @property
@@ -82,9 +84,9 @@ def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas) -
         "parameters": [*_path_parameters(route.path), *_query(said), *_headers(route, said)],
         "responses": _responses(route, said, schemas),
     }
-    text = inspect.getdoc(route.handler)
-    if text:
-        found["description"] = text
+    texts = [inspect.getdoc(route.handler), _NOTHING if said.changes_nothing else None]
+    if any(texts):
+        found["description"] = " ".join(text for text in texts if text)
     if said.body is not None:
         content = {media: {"schema": schemas.of(_line_of(said.body, media))} for media in said.media}
         found["requestBody"] = {"required": said.body_required, "content": content}

@@ -62,6 +62,7 @@ class Operation:
     codes: tuple[str, ...] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
     streams: bool = False  # may answer without end
+    changes_nothing: bool = False  # of a POST: it only answers
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -79,6 +80,7 @@ def operation(
     codes: Sequence[str] = (),
     schemas: Mapping[str, Any] | None = None,
     streams: bool = False,
+    changes_nothing: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     given = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -93,6 +95,7 @@ def operation(
         tuple(codes),
         schemas or {},
         streams,
+        changes_nothing,
     )
 
     def declare(handler: H) -> H:

@@ -26,7 +26,13 @@ COUNT_MAX = 100
 _preview = msgspec.json.Decoder(PreviewIn)
 
 
-@operation("Preview a trigger", {200: Moments}, body=PreviewIn, codes=(*BODIES, "invalid-trigger"))
+@operation(
+    "Preview a trigger",
+    {200: Moments},
+    body=PreviewIn,
+    codes=(*BODIES, "invalid-trigger"),
+    changes_nothing=True,
+)
 async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
     check_type(request)

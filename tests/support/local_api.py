@@ -163,6 +163,8 @@ class LocalCluster:
             self.configure(removed(self.members, node))
         else:
             knock = next((k for k in self.knocking if k.node == node), None)
+            if knock is None and any(m.node == node for m in self.members):
+                return  # let in before
             if knock is None:
                 raise RaftschedError("not-waiting", f"No node {node!r} asks the leader to be let in.")
             self.knocking.remove(knock)
