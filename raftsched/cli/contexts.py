@@ -12,15 +12,14 @@ import click
 
 from raftsched.cli.main import Failure
 from raftsched.cli.output import print_json, print_table
-from raftsched.cli.remote import Listing, format_option
+from raftsched.cli.remote import Listing, contexts_path, format_option
 from raftsched.errors import Exit
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def contexts_file() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "raftsched" / "contexts.toml"
+    return Path(contexts_path())
 
 
 def read_contexts() -> tuple[dict[str, str], str | None]:

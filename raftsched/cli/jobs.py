@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.job_filters import filter_options, said
-from raftsched.cli.jobs_apply import apply
-from raftsched.cli.jobs_diff import diff, edit
-from raftsched.cli.jobs_export import export
-from raftsched.cli.jobs_import import import_
-from raftsched.cli.jobs_wait import wait
-from raftsched.cli.jobs_write import create
+from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.operations import by_filter, many_options
 from raftsched.cli.output import Column, print_fields, print_json, print_rows
-from raftsched.cli.preview import print_times
 from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
 from raftsched.cli.resource import listing, print_one, rows, said_fields, viewing, viewing_by
 
@@ -69,7 +63,18 @@ def _stats(found: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-@click.group()
+_LATER = {
+    "apply": ("raftsched.cli.jobs_apply", "apply", "Create and replace jobs as files say, by their names."),
+    "create": ("raftsched.cli.jobs_write", "create", "Create a job: when it is due, and what it does."),
+    "diff": ("raftsched.cli.jobs_diff", "diff", "Say what 'apply' would change."),
+    "edit": ("raftsched.cli.jobs_diff", "edit", "Change a job in an editor."),
+    "export": ("raftsched.cli.jobs_export", "export", "Write jobs as YAML or JSON, for 'apply'."),
+    "import": ("raftsched.cli.jobs_import", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),
+    "wait": ("raftsched.cli.jobs_wait", "wait", "Wait for the end of runs, or until jobs are as wanted."),
+}
+
+
+@click.group(cls=LazyGroup, later=_LATER)
 def jobs() -> None:
     """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id.
 
@@ -244,6 +249,8 @@ def next_(client: Client, job: str, count: int, fmt: str) -> None:
       raftsched jobs next billing/nightly-report -n 3
     """
     found = find_job(client, job)
+    from raftsched.cli.preview import print_times
+
     print_times(client.get(f"/v1/jobs/{found['id']}/next", {"count": count}), fmt)
 
 
@@ -331,7 +338,3 @@ def backfill(client: Client, job: str, start: str, end: str | None, dry_run: boo
     for time in answer.get("times", ()):
         click.echo(time)
     click.echo(f"{'would run' if dry_run else 'accepted'}: {job_ref(found)}, {answer['count']} times")
-
-
-for command in (create, apply, diff, edit, export, import_, wait):
-    jobs.add_command(command)

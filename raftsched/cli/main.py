@@ -5,15 +5,15 @@ Nothing here may import aiohttp, lmdb, pysyncobj, croniter or rich, not even in 
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import click
 
 from raftsched import __version__
+from raftsched.cli.lazy import LazyGroup
 from raftsched.errors import Exit, RaftschedError
 
-# name: (module, attribute, one line for --help), in the order of --help
+# in the order of --help
 _CLUSTER = {
     "dev": ("raftsched.cli.dev", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("raftsched.cli.node", "node", "Run one node of a cluster."),
@@ -60,16 +60,9 @@ def failure(error: RaftschedError) -> Failure:
     return Failure(error.detail, kind.exit if kind is not None else Exit.ERROR)
 
 
-class _Root(click.Group):
+class _Root(LazyGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return list(self.later)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in (("A cluster", _CLUSTER), ("Work with it", _WORK)):
@@ -83,7 +76,9 @@ class _Root(click.Group):
             raise failure(e) from None
 
 
-@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Root, later=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, "-V", "--version", message="raftsched %(version)s")
 @click.option(
     "--server",

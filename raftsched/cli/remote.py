@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from raftsched.client.servers import Server
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_DEV = ".raftsched/dev/dev.json"  # where dev_state keeps what runs in this directory
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
 _NAME = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
@@ -70,8 +72,6 @@ def client(given: str | None) -> Client:
 
     Raises a usage error.
     """
-    import os
-
     from raftsched.client.http import Client
     from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 
@@ -83,13 +83,22 @@ def client(given: str | None) -> Client:
 
 
 def _of_context(name: str | None) -> str | None:
+    if not name and not os.path.isfile(contexts_path()):
+        return None
     from raftsched.cli.contexts import server_of
 
     return server_of(name or None)
 
 
+def contexts_path() -> str:
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "raftsched", "contexts.toml")
+
+
 def _dev_servers() -> list[Server]:
     """All nodes of a dev cluster that runs in this directory, also those that are down just now; empty without one."""
+    if not os.path.isfile(_DEV):
+        return []
     from raftsched.cli.dev_state import DEFAULT_DIR, DevState
     from raftsched.client.servers import parse_servers
 

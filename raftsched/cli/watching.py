@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
@@ -136,6 +135,8 @@ def _picture(show: Callable[[], None], terminal: bool) -> str:
 def _draw(picture: str, every_s: float) -> None:
     """Line over line, so that nothing flickers; what does not fit on the screen is left out."""
     from raftsched.clock import SystemClock
+
+    import shutil
 
     columns, rows = shutil.get_terminal_size()
     seconds = SystemClock().wall_ms() // 1000

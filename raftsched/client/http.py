@@ -8,15 +8,15 @@ for the next one. What was sent and not answered is another matter: only request
 
 from __future__ import annotations
 
-import http.client
 import json
-import uuid
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from raftsched import __version__
+from raftsched.client.connection import BrokenAnswer, Connection
 from raftsched.client.errors import ClientError, error_of
 from raftsched.client.servers import Server
 
@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
 _READS = frozenset({"GET", "HEAD"})
 _REPEATABLE = _READS | {"PUT", "DELETE"}
-_CHUNK = 65_536  # bytes
+_ERROR_MAX = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Client:
 
     def post_once(self, path: str, body: Any) -> Any:
         """With an Idempotency-Key of its own: the cluster does it once, however many nodes have to be asked."""
-        key = {"Idempotency-Key": str(uuid.uuid4())}
+        key = {"Idempotency-Key": os.urandom(16).hex()}
         return self.request("POST", path, body=body, headers=key, repeatable=True).json()
 
     def request(
@@ -83,10 +83,10 @@ class Client:
         repeatable: bool | None = None,
     ) -> Answer:
         """Sends to one node after the other until one answers; raises ClientError for every answer from 400 on."""
-        connection, response = self._open(method, path, query, body, headers, repeatable)
+        connection = self._open(method, path, query, body, headers, repeatable)
         try:
-            return Answer(response.status, _headers(response), response.read())
-        except (OSError, http.client.HTTPException) as e:
+            return Answer(connection.status, connection.headers, connection.body())
+        except (OSError, BrokenAnswer) as e:
             if method in _READS:
                 raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
             raise _unknown(method, path, f"the connection broke during the answer: {_why(e)}") from None
@@ -104,15 +104,13 @@ class Client:
     ) -> Iterator[bytes]:
         """The body of a GET piece by piece, as it comes; waits for each as long as the node does, or `silent_s`.
         `answered` is told the headers of the answer, names in lower case, before the first piece."""
-        connection, response = self._open("GET", path, query, None, headers, True)
+        connection = self._open("GET", path, query, None, headers, True)
         try:
             if answered is not None:
-                answered(_headers(response))
-            if connection.sock is not None:
-                connection.sock.settimeout(silent_s)
-            while piece := response.read1(_CHUNK):
-                yield piece
-        except (OSError, http.client.HTTPException) as e:
+                answered(connection.headers)
+            connection.wait_for(silent_s)
+            yield from connection.pieces()
+        except (OSError, BrokenAnswer) as e:
             raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
         finally:
             connection.close()
@@ -140,13 +138,13 @@ class Client:
         body: Any,
         headers: Mapping[str, str] | None,
         repeatable: bool | None,
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> Connection:
+        """With the head of an answer below 400."""
         may_repeat = method in _REPEATABLE if repeatable is None else repeatable
         target = path + _query(query)
         sent = {
             "Accept": "application/json, */*",
             "User-Agent": f"raftsched-cli/{__version__}",
-            "Connection": "close",
         }
         data: bytes | None = None
         if body is not None:
@@ -158,7 +156,7 @@ class Client:
         uncertain = False
         for server in list(self.servers):
             try:
-                connection, response = self._try(server, method, target, data, sent)
+                connection = self._try(server, method, target, data, sent)
             except _NotSent as e:
                 failures.append((server, str(e)))
                 continue
@@ -168,18 +166,15 @@ class Client:
                 uncertain = True
                 failures.append((server, str(e)))
                 continue
-            if response.status < 400:
+            if connection.status < 400:
                 self._prefer(server)
-                return connection, response
-            try:
-                error = _error(response)
-            finally:
-                connection.close()
-            if response.status == 503:
+                return connection
+            error = _error(connection)
+            if connection.status == 503:
                 refusal = refusal or error  # of an earlier 504 more is to be said
-            elif response.status == 504 and may_repeat:
+            elif connection.status == 504 and may_repeat:
                 uncertain, refusal = True, error
-            elif response.status == 404 and method == "DELETE" and uncertain:
+            elif connection.status == 404 and method == "DELETE" and uncertain:
                 # an earlier node got this very request and did not answer: what should be gone is gone
                 raise ClientError("not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404)
             else:
@@ -191,30 +186,24 @@ class Client:
 
     def _try(
         self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        kind = http.client.HTTPSConnection if server.scheme == "https" else http.client.HTTPConnection
-        connection = kind(server.host, server.port, timeout=CONNECT_TIMEOUT_S)
+    ) -> Connection:
         try:
-            connection.connect()
+            connection = Connection(server, CONNECT_TIMEOUT_S)
         except (OSError, UnicodeError) as e:
-            connection.close()
             raise _NotSent(_why(e)) from None
         try:
-            connection.sock.settimeout(self.timeout)
-            connection.request(method, server.path + target, body=data, headers=dict(headers))
-            return connection, connection.getresponse()
-        except TimeoutError:
+            connection.wait_for(self.timeout)
+            connection.request(method, target, headers, data)
+            return connection
+        except BaseException as e:
             connection.close()
-            raise _Unanswered(f"did not answer within {self.timeout:g} s") from None
-        except http.client.RemoteDisconnected:
-            connection.close()
-            raise _Unanswered("closed the connection without an answer") from None
-        except http.client.BadStatusLine:
-            connection.close()
-            raise _Unanswered("does not speak HTTP") from None
-        except (OSError, http.client.HTTPException) as e:
-            connection.close()
-            raise _Unanswered(f"broke the connection: {_why(e)}") from None
+            if isinstance(e, TimeoutError):
+                raise _Unanswered(f"did not answer within {self.timeout:g} s") from None
+            if isinstance(e, BrokenAnswer):
+                raise _Unanswered(str(e)) from None
+            if isinstance(e, OSError):
+                raise _Unanswered(f"broke the connection: {_why(e)}") from None
+            raise
 
     def _prefer(self, server: Server) -> None:
         """The next request begins with the node that answered this one."""
@@ -237,16 +226,15 @@ def _query(query: Mapping[str, Any] | None) -> str:
     return f"?{urlencode(pairs)}" if pairs else ""
 
 
-def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.getheaders()}
-
-
-def _error(response: http.client.HTTPResponse) -> ClientError:
+def _error(connection: Connection) -> ClientError:
+    """Closes the connection."""
     try:
-        raw = response.read(1 << 20)
-    except (OSError, http.client.HTTPException):
+        raw = connection.body(_ERROR_MAX)
+    except (OSError, BrokenAnswer):
         raw = b""
-    return error_of(response.status, response.reason, raw)
+    finally:
+        connection.close()
+    return error_of(connection.status, connection.reason, raw)
 
 
 def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:

@@ -1,0 +1,39 @@
+"""A group of commands that are imported when they are used, so that starting stays quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+# name: (module, attribute, one line for --help)
+Later = Mapping[str, tuple[str, str, str]]
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *args: Any, later: Later, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.later = later
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *self.later})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.later:
+            return super().get_command(ctx, cmd_name)
+        module, attribute, _ = self.later[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._line(name, room)) for name in names])
+
+    def _line(self, name: str, room: int) -> str:
+        if name in self.later:
+            return self.later[name][2]
+        return self.commands[name].get_short_help_str(room)
