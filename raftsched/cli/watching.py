@@ -134,9 +134,9 @@ def _picture(show: Callable[[], None], terminal: bool) -> str:
 
 def _draw(picture: str, every_s: float) -> None:
     """Line over line, so that nothing flickers; what does not fit on the screen is left out."""
-    from raftsched.clock import SystemClock
-
     import shutil
+
+    from raftsched.clock import SystemClock
 
     columns, rows = shutil.get_terminal_size()
     seconds = SystemClock().wall_ms() // 1000
