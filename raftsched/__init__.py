@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from raftsched.client.models import Created, Instance, Job
     from raftsched.client.spec import JobSpec
-    from raftsched.client.sync import Client
+    from raftsched.client.sync.client import Client
     from raftsched.embedded.node import Node, NodeFailed
     from raftsched.handlers import handler
 
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 # Loaded when they are asked for: the command line starts without them.
 _PUBLIC = {
     "AsyncClient": "raftsched.client.aio",
-    "Client": "raftsched.client.sync",
+    "Client": "raftsched.client.sync.client",
     "ClientError": "raftsched.client.errors",
     "ConflictError": "raftsched.client.errors",
     "Created": "raftsched.client.models",

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,36 +23,24 @@ def contexts_file() -> Path:
 
 def read_contexts() -> tuple[dict[str, str], str | None]:
     """(name -> servers, the one in use). Raises Failure when the file is not what it should be."""
-    import tomllib
+    from raftsched.client import contexts
 
-    path = contexts_file()
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}, None
-    except (OSError, ValueError) as error:
-        raise Failure(f"cannot read {path}: {error}") from None
-    contexts = found.get("contexts", {})
-    current = found.get("current")
-    good = isinstance(contexts, dict) and all(
-        isinstance(c, dict) and isinstance(c.get("server"), str) for c in contexts.values()
-    )
-    if not good or not (current is None or isinstance(current, str)):
-        raise Failure(f'{path} is not a list of contexts; write [contexts.NAME] and server = "http://host:port"')
-    return {name: context["server"] for name, context in contexts.items()}, current
+        return contexts.read_contexts()
+    except ValueError as error:
+        raise Failure(str(error)) from None
 
 
 def server_of(name: str | None) -> str | None:
     """The servers of a context, or of the one in use; None: none is in use. Raises Failure."""
-    if name is None and not contexts_file().is_file():
-        return None
-    contexts, current = read_contexts()
-    wanted = name or current
-    if wanted is None:
-        return None
-    if wanted not in contexts:
-        raise Failure(f"there is no context {wanted!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
-    return contexts[wanted]
+    from raftsched.client import contexts
+
+    try:
+        return contexts.server_of(name)
+    except LookupError as error:
+        raise Failure(str(error.args[0]), Exit.NOT_FOUND) from None
+    except ValueError as error:
+        raise Failure(str(error)) from None
 
 
 def _write(contexts: dict[str, str], current: str | None) -> None:

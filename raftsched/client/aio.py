@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Unpack
 
+from raftsched.client.cluster import Cluster, ClusterNodes
+from raftsched.client.contexts import usual_servers
+from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
-from raftsched.client.models import ClusterView, Event, Preview
+from raftsched.client.models import Event, Preview
+from raftsched.client.models_bulk import Stats
 from raftsched.client.nodes import Nodes
+from raftsched.client.operations import Operations
+from raftsched.client.queues import Queues
 from raftsched.client.servers import parse_servers
-from raftsched.client.spec import EventFilter, Moment, Trigger
+from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.watching import watch
-
-DEFAULT = "http://127.0.0.1:7401"
 
 
 class AsyncClient:
@@ -27,21 +32,41 @@ class AsyncClient:
 
     def __init__(
         self,
-        servers: str | Iterable[str] = DEFAULT,
+        servers: str | Iterable[str] | None = None,
         *,
         timeout: float = TIMEOUT_S,
         discover: bool = True,
         connector: Connector | None = None,
     ) -> None:
         """`servers`: addresses of some nodes, as `http://host:port` or `host:port`, several with commas or as a list.
-        `timeout`: seconds for one request with all its repeats. `discover`: ask the nodes for the others' addresses,
-        and prefer the leader for what changes something. `connector`: how they are reached, when not by TCP (an
-        embedded node reaches itself without a socket). Raises ValueError for what is no address."""
+        None: as for the command line, those of RAFTSCHED_SERVER, else of the context that RAFTSCHED_CONTEXT names or
+        that is in use, else this machine's ports 7401 to 7403. `timeout`: seconds for one request with all its repeats.
+        `discover`: ask the nodes for the others' addresses, and prefer the leader for what changes something.
+        `connector`: how they are reached, when not by TCP (an embedded node reaches itself without a socket). Raises
+        ValueError for what is no address, LookupError for a context that is not there."""
+        if servers is None:
+            servers = usual_servers()
         given = parse_servers(servers if isinstance(servers, str) else ",".join(servers))
-        self.transport = Transport(Nodes(given, discover=discover), timeout=timeout, connector=connector)
-        self.jobs = Jobs(self.transport)
-        self.instances = Instances(self.transport)
-        self.dead_letters = DeadLetters(self.transport)
+        transport = Transport(Nodes(given, discover=discover), timeout=timeout, connector=connector)
+        self._speak(transport, Creates(transport))
+
+    def _speak(self, transport: Transport, creates: Creates) -> None:
+        self.transport = transport
+        self._creates = creates
+        self.jobs = Jobs(transport, creates)
+        self.instances = Instances(transport)
+        self.dead_letters = DeadLetters(transport)
+        self.operations = Operations(transport)
+        self.queues = Queues(transport)
+        self.nodes = ClusterNodes(transport)
+        self.cluster = Cluster(transport)
+
+    def within(self, seconds: float) -> AsyncClient:
+        """The same client with another time for each request and its repeats, as in
+        `await client.within(2).jobs.get("default/nightly")`. It shares everything, and is not closed by itself."""
+        other = copy.copy(self)
+        other._speak(self.transport.within(seconds), self._creates)
+        return other
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -53,12 +78,8 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Creates that are under way are answered first."""
-        await self.jobs.close()
+        await self._creates.close()
         await self.transport.close()
-
-    async def cluster(self) -> ClusterView:
-        """As the node that answers sees it."""
-        return await self.transport.get(ClusterView, "/v1/cluster", own=False)
 
     def events(
         self, *, after: str | None = None, follow: bool = True, **filters: Unpack[EventFilter]
@@ -74,3 +95,9 @@ class AsyncClient:
         if start is not None:
             body["from"] = start
         return await self.transport.post(Preview, "/v1/schedules/preview", body)
+
+    async def stats(
+        self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]
+    ) -> Stats:
+        """How runs went: of instances due from `start` (an hour before `end`) to before `end` (now)."""
+        return await self.transport.get(Stats, "/v1/stats", {"from": start, "to": end, **filters})

@@ -3,6 +3,9 @@
 What is asked for in one turn of the event loop goes out at once; what is asked for while that is on its way goes out
 together when its answer comes, or before that when there is enough for a batch that is worth it. So a lone create does
 not wait for others, and the more there are at a time the less each of them costs, without anything to be tuned.
+
+Each batch has an Idempotency-Key: what was not answered, or only in part, is sent again as it was, and what was made of
+it is answered again.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from datetime import datetime
 
 import msgspec
 
-from raftsched.client.errors import UnknownOutcomeError, error_of_problem
+from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of_problem
 from raftsched.client.models import Created
 from raftsched.client.transport import Transport
 
@@ -67,16 +70,28 @@ class Creates:
         self._flights: set[asyncio.Task[None]] = set()
         self._started = False  # sending is called in this turn of the loop, or as soon as a flight ends
 
-    async def create(self, raw: bytes, name: str | None, namespace: str) -> Created:
-        """Raises ClientError. Who stops waiting does not stop the job from being made."""
+    async def create(self, raw: bytes, name: str | None, namespace: str, timeout: float) -> Created:
+        """`timeout` in seconds. Raises ClientError. Who stops waiting does not stop the job from being made."""
         loop = asyncio.get_running_loop()
         async with self._room:
-            wanted = _Wanted(raw, name, namespace, loop.time() + self._transport.timeout, loop.create_future())
+            wanted = _Wanted(raw, name, namespace, loop.time() + timeout, loop.create_future())
             self._waiting.append(wanted)
             if not self._started:
                 self._started = True
                 loop.call_soon(self._go)
-            return await wanted.done
+            if timeout >= self._transport.timeout:
+                return await wanted.done  # what it travels with takes no longer
+            try:
+                async with asyncio.timeout(timeout):
+                    return await wanted.done
+            except TimeoutError:
+                raise self._late(wanted, timeout) from None
+
+    def _late(self, wanted: _Wanted, timeout: float) -> ClientError:
+        if wanted in self._waiting:
+            self._waiting.remove(wanted)
+            return UnavailableError("unreachable", f"The job was not sent within {timeout:g} s; others are under way.")
+        return UnknownOutcomeError("unknown-outcome", f"It is not known after {timeout:g} s whether the job was made.")
 
     async def close(self) -> None:
         """What is on its way is answered; what waits for its turn goes out before."""
@@ -131,48 +146,37 @@ class Creates:
             wanted.done.set_result(made if answer.status == 201 else msgspec.structs.replace(made, created=False))
 
     async def _many(self, batch: list[_Wanted]) -> None:
-        """A batch has no Idempotency-Key: one that was not answered is sent again for the jobs that have names."""
-        body = b"[" + b",".join(wanted.raw for wanted in batch) + b"]"
-        try:
-            answer = await self._transport.send("POST", "/v1/jobs:batch", body=body, repeatable=False)
-        except UnknownOutcomeError as error:
-            again = [wanted for wanted in batch if not self._settle_unknown(wanted, error)]
-        else:
+        body = b"[" + b",".join([wanted.raw for wanted in batch]) + b"]"
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        while True:
+            answer = await self._transport.send("POST", "/v1/jobs:batch", body=body, headers=key, repeatable=True)
             items = answer.decoded(_Items).items
-            again = [w for w, item in zip(batch, items, strict=True) if not self._settle(w, item)]
-        if again:
+            settled = [_settle(wanted, raw) for wanted, raw in zip(batch, items, strict=True)]
+            if all(settled):
+                return
             await asyncio.sleep(PAUSE_S)
-            self._waiting.extendleft(reversed(again))
 
-    def _settle(self, wanted: _Wanted, raw: msgspec.Raw) -> bool:
-        """False: it is to be asked for again."""
-        if wanted.done.done():
-            return True
-        item = _item(raw)
-        if item.status < 400:
-            wanted.done.set_result(
-                Created(
-                    id=item.id,
-                    state=item.state,
-                    revision=item.revision,
-                    next_fire_at=item.next_fire_at,
-                    name=wanted.name,
-                    namespace=wanted.namespace,
-                    created=item.status == 201,
-                )
+
+def _settle(wanted: _Wanted, raw: msgspec.Raw) -> bool:
+    """False: it is to be asked for again, because nothing was done for the moment, or nobody knows whether."""
+    done = wanted.done
+    if done.done():
+        return True
+    item = _item(raw)
+    if item.status < 400:
+        done.set_result(
+            Created(
+                id=item.id,
+                state=item.state,
+                revision=item.revision,
+                next_fire_at=item.next_fire_at,
+                name=wanted.name,
+                namespace=wanted.namespace,
+                created=item.status == 201,
             )
-            return True
-        error = error_of_problem(item.status, "", _problem(raw))
-        if isinstance(error, UnknownOutcomeError):
-            return self._settle_unknown(wanted, error)
-        if item.status == 503 and asyncio.get_running_loop().time() < wanted.deadline:
-            return False  # nothing was done
-        wanted.fail(error)
+        )
         return True
-
-    def _settle_unknown(self, wanted: _Wanted, error: UnknownOutcomeError) -> bool:
-        """Made by its name a job is made once, however often it is asked for."""
-        if wanted.name is not None and asyncio.get_running_loop().time() < wanted.deadline:
-            return False
-        wanted.fail(error)
-        return True
+    if item.status in (503, 504) and asyncio.get_running_loop().time() < wanted.deadline:
+        return False
+    wanted.fail(error_of_problem(item.status, "", _problem(raw)))
+    return True

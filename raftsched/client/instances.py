@@ -11,17 +11,18 @@ import msgspec
 
 from raftsched.client.http import segment
 from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
+from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages
 from raftsched.client.spec import DeadFilter, InstanceFilter
 from raftsched.client.transport import Transport
 
-Ref = str | Instance | Run
+InstanceRef = str | Instance | Run
 Stream = Literal["stdout", "stderr"]
 LOOK_S = (0.02, 1.0)  # between two looks at an instance that is waited for: first, most
 TEXT = {"Accept": "text/plain"}
 
 
-def path_of(ref: Ref) -> str:
+def path_of(ref: InstanceRef) -> str:
     return f"/v1/instances/{segment(ref if isinstance(ref, str) else ref.id)}"
 
 
@@ -29,28 +30,23 @@ class Instances:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def get(self, ref: Ref) -> Instance:
+    async def get(self, ref: InstanceRef) -> Instance:
+        """NotFoundError: there is none, or it is not kept any more."""
         return await self._transport.get(Instance, path_of(ref))
 
-    async def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> AsyncIterator[Instance]:
-        """The newest scheduled time first; `most` of them (None: all)."""
-        async for page in pages(self._transport, Instance, "/v1/instances", filters, most):
-            for instance in page:
-                yield instance
+    async def explain(self, ref: InstanceRef) -> Explanation:
+        """Why it ran then and there, waits or was skipped, step by step."""
+        return await self._transport.get(Explanation, f"{path_of(ref)}/explain")
 
-    async def explain(self, ref: Ref) -> dict[str, Any]:
-        """Why it ran, waits or was skipped, step by step."""
-        return await self._transport.get(dict[str, Any], f"{path_of(ref)}/explain")
-
-    async def kill(self, ref: Ref) -> Instance:
+    async def kill(self, ref: InstanceRef) -> Instance:
         """Asks what runs to end; ends at once what has not started."""
         return await self._transport.post(Instance, f"{path_of(ref)}/kill")
 
-    async def rerun(self, ref: Ref) -> Instance:
+    async def rerun(self, ref: InstanceRef) -> Instance:
         """One more attempt of what is at its end."""
         return await self._transport.post(Instance, f"{path_of(ref)}/rerun")
 
-    async def wait(self, ref: Ref, *, timeout: float | None = None) -> Instance:
+    async def wait(self, ref: InstanceRef, *, timeout: float | None = None) -> Instance:
         """Until it is at its end. `timeout` in seconds; TimeoutError after that."""
         pause, most = LOOK_S
         async with asyncio.timeout(timeout):
@@ -59,7 +55,7 @@ class Instances:
                 pause = min(most, pause * 1.5)
         return instance
 
-    async def output(self, ref: Ref, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
+    async def output(self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
         """What it printed up to now: stdout and stderr as they came, or one of them; of the last attempt, unless
         another one is named."""
         query = {"attempt": attempt, "stream": stream}
@@ -67,7 +63,7 @@ class Instances:
         return answer.body
 
     async def follow(
-        self, ref: Ref, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
+        self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
     ) -> AsyncIterator[bytes]:
         """What it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the node
         that is asked goes away; waits for an attempt that is still to come."""
@@ -92,7 +88,13 @@ class Instances:
             await asyncio.sleep(pause)
             pause = min(most, pause * 1.5)
 
-    async def _ended(self, ref: Ref, number: int) -> bool:
+    async def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> AsyncIterator[Instance]:
+        """The newest scheduled time first; `most` of them (None: all)."""
+        async for page in pages(self._transport, Instance, "/v1/instances", filters, most):
+            for instance in page:
+                yield instance
+
+    async def _ended(self, ref: InstanceRef, number: int) -> bool:
         """Nothing more comes of this attempt."""
         instance = await self.get(ref)
         for attempt in instance.attempts:
@@ -115,12 +117,6 @@ class _Step(msgspec.Struct):
 class DeadLetters:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    async def list(self, *, most: int | None = None, **filters: Unpack[DeadFilter]) -> AsyncIterator[DeadLetter]:
-        """The newest first; `most` of them (None: all)."""
-        async for page in pages(self._transport, DeadLetter, "/v1/dead-letters", filters, most):
-            for letter in page:
-                yield letter
 
     async def requeue(self, ids: Sequence[str] | None = None, /, **filters: Unpack[DeadFilter]) -> Sweep:
         """These, or all that match. ValueError when neither is given."""
@@ -145,6 +141,12 @@ class DeadLetters:
             cursor = total.add(answer.decoded(_Step))
             if cursor is None:
                 return total.sweep()
+
+    async def list(self, *, most: int | None = None, **filters: Unpack[DeadFilter]) -> AsyncIterator[DeadLetter]:
+        """The newest first; `most` of them (None: all)."""
+        async for page in pages(self._transport, DeadLetter, "/v1/dead-letters", filters, most):
+            for letter in page:
+                yield letter
 
 
 class _Total:

@@ -7,23 +7,29 @@ for an id: "default/nightly" is the job "nightly" of the namespace "default".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
+
+import msgspec
 
 from raftsched.client.creates import Creates
-from raftsched.client.errors import ClientError
+from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.http import segment
-from raftsched.client.models import Backfilled, Created, Instance, Job, Preview, Run
+from raftsched.client.instances import Instances
+from raftsched.client.models import Backfilled, Created, Instance, Job, Page, Preview, Run
+from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
+from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages
-from raftsched.client.spec import InstanceFilter, JobFilter, JobSpec, Moment
-from raftsched.client.transport import Transport, encode
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
+from raftsched.client.transport import Transport, encode, items
 
-Ref = str | Job | Created
+JobRef = str | Job | Created
 AT_ONCE = 2_000  # creates of one create_many at a time
+LOOK_S = (0.05, 1.0)  # between two looks at a job that is waited for: first, most
 
 
-def path_of(ref: Ref) -> str:
+def path_of(ref: JobRef) -> str:
     """ValueError for what is neither id nor namespace/name."""
     text = ref if isinstance(ref, str) else ref.id
     namespace, slash, name = text.partition("/")
@@ -35,12 +41,9 @@ def path_of(ref: Ref) -> str:
 
 
 class Jobs:
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, creates: Creates) -> None:
         self._transport = transport
-        self._creates = Creates(transport)
-
-    async def close(self) -> None:
-        await self._creates.close()
+        self._creates = creates
 
     # ------------------------------------------------------------ making
 
@@ -54,6 +57,7 @@ class Jobs:
             encode(spec),
             name if isinstance(name, str) else None,
             namespace if isinstance(namespace, str) else "default",
+            self._transport.timeout,
         )
 
     async def create_many(self, jobs: Iterable[JobSpec]) -> list[Created | ClientError]:
@@ -67,60 +71,86 @@ class Jobs:
                 results.append(done)
         return results
 
-    async def put(self, ref: Ref, job: JobSpec, *, if_match: int | None = None) -> Job:
+    async def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
         """The whole new content. By name it creates what does not exist. `if_match`: only while it is this revision."""
         answer = await self._transport.send("PUT", path_of(ref), body=encode(job), headers=_condition(if_match))
         return answer.decoded(Job)
 
-    async def patch(self, ref: Ref, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
+    async def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
         """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
         answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=_condition(if_match))
         return answer.decoded(Job)
 
-    async def delete(self, ref: Ref, *, if_match: int | None = None) -> None:
+    async def delete(self, ref: JobRef, *, if_match: int | None = None) -> None:
+        """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
+        revision."""
         await self._transport.send("DELETE", path_of(ref), headers=_condition(if_match))
 
     # ------------------------------------------------------------ looking
 
-    async def get(self, ref: Ref) -> Job:
+    async def get(self, ref: JobRef) -> Job:
+        """NotFoundError: there is none."""
         return await self._transport.get(Job, path_of(ref))
 
-    async def list(self, *, most: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[Job]:
-        """`most` of them (None: all), page after page; what is made or deleted meanwhile may be in it or not."""
-        async for page in pages(self._transport, Job, "/v1/jobs", filters, most):
-            for job in page:
-                yield job
-
     async def instances(
-        self, ref: Ref, *, most: int | None = None, **filters: Unpack[InstanceFilter]
+        self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]
     ) -> AsyncIterator[Instance]:
         """The newest scheduled time first."""
         async for page in pages(self._transport, Instance, f"{path_of(ref)}/instances", filters, most):
             for instance in page:
                 yield instance
 
-    async def next(self, ref: Ref, count: int = 10) -> Preview:
+    async def next(self, ref: JobRef, count: int = 10) -> Preview:
+        """Its trigger in words and its next `count` times."""
         return await self._transport.get(Preview, f"{path_of(ref)}/next", {"count": count})
+
+    async def state(self, ref: JobRef) -> JobState:
+        return (await self._transport.get(_State, f"{path_of(ref)}/state")).state
+
+    async def revisions(self, ref: JobRef) -> list[Revision]:
+        """What it is now, and what it was before its newest edits; the newest first."""
+        return items(Revision, await self._transport.get(Page, f"{path_of(ref)}/revisions"))
+
+    async def stats(self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None) -> Stats:
+        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`."""
+        return await self._transport.get(Stats, f"{path_of(ref)}/stats", {"from": start, "to": end})
+
+    async def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
+        """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.
+        ConflictError "illegal-transition" when it has expired and never ran; of one that ran before it expired, the
+        last run."""
+        pause, most = LOOK_S
+        async with asyncio.timeout(timeout):
+            job = await self.get(ref)
+            before = job.last_instance
+            while not (job.active or job.state == "EXPIRED") and job.last_instance in (None, before):
+                await asyncio.sleep(pause)
+                pause = min(most, pause * 1.5)
+                job = await self.get(job)
+            if job.last_instance is None:
+                raise ConflictError("illegal-transition", f"The job {job.id} has expired; it will not run.")
+            return await Instances(self._transport).wait(job.last_instance)
 
     # ------------------------------------------------------------ doing
 
-    async def run(self, ref: Ref, *, params: Mapping[str, Any] | None = None, priority: int | None = None) -> Run:
+    async def run(self, ref: JobRef, *, params: Mapping[str, Any] | None = None, priority: int | None = None) -> Run:
         """Now, beside its schedule; `params` and `priority` for this run only."""
         body = {k: v for k, v in (("params", params), ("priority", priority)) if v is not None}
         return await self._transport.post(Run, f"{path_of(ref)}/run", body)
 
-    async def pause(self, ref: Ref) -> Job:
+    async def pause(self, ref: JobRef) -> Job:
+        """Not scheduled until it is resumed; what runs goes on."""
         return await self._transport.post(Job, f"{path_of(ref)}/pause")
 
-    async def resume(self, ref: Ref) -> Job:
+    async def resume(self, ref: JobRef) -> Job:
         """What was missed meanwhile is not caught up; see `backfill`."""
         return await self._transport.post(Job, f"{path_of(ref)}/resume")
 
-    async def expire(self, ref: Ref, *, kill: bool = False) -> Job:
+    async def expire(self, ref: JobRef, *, kill: bool = False) -> Job:
         """Never scheduled again; `kill` ends what runs."""
         return await self._transport.post(Job, f"{path_of(ref)}/expire", {"kill": kill})
 
-    async def skip_next(self, ref: Ref, at: Moment | None = None) -> Job:
+    async def skip_next(self, ref: JobRef, at: Moment | None = None) -> Job:
         """`at`: the nominal time that is meant. Without it the next one is looked up first, so that a request that has
         to be sent again leaves out no second one."""
         if at is None:
@@ -129,13 +159,68 @@ class Jobs:
         return await self._transport.post(Job, f"{path_of(ref)}/skip-next", {} if at is None else {"at": at})
 
     async def backfill(
-        self, ref: Ref, start: Moment, end: Moment | None = None, *, dry_run: bool = False
+        self, ref: JobRef, start: Moment, end: Moment | None = None, *, dry_run: bool = False
     ) -> Backfilled:
         """A run for each time from `start` on, to before `end` (now), that was not run."""
         body: dict[str, Any] = {"from": start, "dry_run": dry_run}
         if end is not None:
             body["to"] = end
         return await self._transport.post(Backfilled, f"{path_of(ref)}/backfill", body)
+
+    async def set_state(self, ref: JobRef, state: Literal["SCHEDULED", "SUSPENDED", "EXPIRED"]) -> Job:
+        """As `resume`, `pause` and `expire` do; in that state already it stays as it is."""
+        path = f"{path_of(ref)}/state"
+        if state == "EXPIRED":
+            return (await self._transport.send("DELETE", path)).decoded(Job)
+        return (await self._transport.send("PUT", path, body=encode({"state": state}))).decoded(Job)
+
+    # ------------------------------------------------------------ many at a time
+
+    async def act(
+        self,
+        action: Action,
+        *,
+        ids: Sequence[str] | None = None,
+        all: bool = False,
+        kill: bool = False,
+        **filters: Unpack[BulkFilter],
+    ) -> Underway:
+        """The same done to many jobs: those with these ids, or all that match the filter, or with `all` every one.
+        Returns when the cluster has accepted it: await what is returned for its end, or iterate it for its progress.
+        `kill`: with expire, what runs is asked to end. InvalidError when it is not said which in exactly one way."""
+        body = _many(action, ids, all, filters, kill=kill)
+        operation = await self._transport.post(Operation, "/v1/jobs:actions", body)
+        return Underway(Operations(self._transport), operation)
+
+    async def dry_run(
+        self, action: Action, *, ids: Sequence[str] | None = None, all: bool = False, **filters: Unpack[BulkFilter]
+    ) -> DryRun:
+        """How many jobs `act` would mean now, and some of them; nothing is done."""
+        body = _many(action, ids, all, filters, dry_run=True)
+        return await self._transport.post(DryRun, "/v1/jobs:actions", body)
+
+    async def list(self, *, most: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[Job]:
+        """`most` of them (None: all), page after page; what is made or deleted meanwhile may be in it or not."""
+        async for page in pages(self._transport, Job, "/v1/jobs", filters, most):
+            for job in page:
+                yield job
+
+
+class _State(msgspec.Struct):
+    state: JobState
+
+
+def _many(
+    action: Action, ids: Sequence[str] | None, all: bool, filters: Mapping[str, Any], **more: bool
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"action": action, **{name: True for name, said in more.items() if said}}
+    if ids is not None:
+        body["ids"] = [*ids]
+    if filters:
+        body["filter"] = filters
+    if all:
+        body["all"] = True
+    return body
 
 
 def _condition(revision: int | None) -> dict[str, str]:

@@ -193,33 +193,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
 
-class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    role: str
-    alive: bool
-    http: str | None = None  # host:port
-    voter: bool = True
-    applied_index: int | None = None
-    commit_index: int | None = None
-    lag: int | None = None
-    clock_offset_ms: float | None = None
-    running: int = 0
-    slots: int = 0
-    version: str | None = None
-    drained: bool = False
-
-
-class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster as the node that answered sees it."""
-
-    node: str
-    leader: str | None
-    term: int
-    formed: bool
-    nodes: list[ClusterNode]
-    paused: bool = False
-
-
 class Page(msgspec.Struct, frozen=True):
     """One page of a list; `items` are decoded by who knows what they are."""
 

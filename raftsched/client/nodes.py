@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from raftsched.client.models import ClusterView
+from raftsched.client.models_cluster import ClusterView
 from raftsched.client.servers import Server, parse_servers
 
 COOL_S = 5.0  # how long a node that did not answer is asked last

@@ -11,6 +11,8 @@ from typing import Any, Literal, TypedDict
 
 Moment = datetime | str  # RFC 3339 as text
 Duration = timedelta | str  # "90s", "1h30m", ISO 8601 as text
+Action = Literal["pause", "resume", "run", "expire", "delete"]
+JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 
 Trigger = TypedDict(
     "Trigger",
@@ -137,6 +139,43 @@ class JobFilter(TypedDict, total=False):
     next_from: Moment
     next_to: Moment
     order: Literal["asc", "desc"]
+
+
+class BulkFilter(TypedDict, total=False):
+    """Of an action on many jobs: all that is given has to hold."""
+
+    namespace: str
+    name: str
+    name_prefix: str
+    name_contains: str
+    state: Sequence[JobState]  # any of these
+    owner: str
+    labels: Mapping[str, str]
+    queue: str
+    created_from: Moment
+    created_to: Moment
+    next_from: Moment
+    next_to: Moment
+
+
+class StatsFilter(TypedDict, total=False):
+    owner: str
+    namespace: str
+
+
+class Rate(TypedDict):
+    """So many starts in each period."""
+
+    count: int
+    per: Duration
+
+
+class QueueLimits(TypedDict, total=False):
+    """What is left out, or None, does not limit."""
+
+    max_running: int | None
+    rate: Rate | None
+    paused: bool | None
 
 
 InstanceFilter = TypedDict(

@@ -8,6 +8,7 @@ answer that did not come; what cannot ends as UnknownOutcomeError.
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,7 +23,8 @@ import msgspec
 
 from raftsched import __version__
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
-from raftsched.client.models import ClusterView
+from raftsched.client.models import Page
+from raftsched.client.models_cluster import ClusterView
 from raftsched.client.nodes import Nodes
 from raftsched.client.servers import Server
 
@@ -32,6 +34,7 @@ CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
 PAUSE_S = (0.05, 1.0)  # between two rounds over all nodes: first, most
 ERROR_MAX = 1 << 20  # bytes of an error's body that are read
 _AGAIN = frozenset({"no-leader", "overloaded", "stopping", "behind"})  # nothing was done; another node may do it
+_ELSEWHERE = frozenset({"no-leader", "stopping"})  # another node may do it at any moment: not waited for as they say
 _READS = frozenset({"GET", "HEAD"})
 _REPEATABLE = _READS | {"PUT", "PATCH", "DELETE"}
 
@@ -63,6 +66,16 @@ class _Unanswered(Exception):
     """This server got (some of) the request, and no answer came back."""
 
 
+@dataclass(slots=True)
+class _Shared:
+    """By a transport and those that `within` made of it."""
+
+    index: int = 0
+    session: aiohttp.ClientSession | None = None
+    learning: asyncio.Task[None] | None = None
+    closed: bool = False
+
+
 class Transport:
     """For one event loop."""
 
@@ -71,18 +84,31 @@ class Transport:
         self.nodes = nodes
         self._connector = connector
         self.timeout = timeout
-        self.index = 0  # of the log, up to which this client's own writes reach
-        self._session: aiohttp.ClientSession | None = None
-        self._learning: asyncio.Task[None] | None = None
-        self._closed = False
+        self._shared = _Shared()
+
+    def within(self, timeout: float) -> Transport:
+        """The same with another timeout: connections, and what is known of the cluster, are shared."""
+        other = copy.copy(self)
+        other.timeout = timeout
+        return other
+
+    @property
+    def index(self) -> int:
+        """Of the log, up to which this client's own writes reach."""
+        return self._shared.index
+
+    @index.setter
+    def index(self, index: int) -> None:
+        self._shared.index = index
 
     async def close(self) -> None:
-        self._closed = True
-        if self._learning is not None:
-            self._learning.cancel()
-            await asyncio.gather(self._learning, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
+        shared = self._shared
+        shared.closed = True
+        if shared.learning is not None:
+            shared.learning.cancel()
+            await asyncio.gather(shared.learning, return_exceptions=True)
+        if shared.session is not None:
+            await shared.session.close()
 
     # ------------------------------------------------------------ requests
 
@@ -168,6 +194,7 @@ class Transport:
         uncertain: str | None = None
         pause, most = PAUSE_S
         while True:
+            asked = 0.0  # seconds to wait, by those who could not do it now
             for server in self.nodes.order(loop.time(), lead=lead):
                 left = deadline - loop.time()
                 if left <= 0:
@@ -194,8 +221,10 @@ class Transport:
                     error_seen = await _error(response)
                 finally:
                     response.release()
-                if error_seen.status == 503 and error_seen.code in _AGAIN:
+                if (error_seen.status == 503 and error_seen.code in _AGAIN) or error_seen.status == 429:
                     refusal = error_seen
+                    if error_seen.code not in _ELSEWHERE:
+                        asked = max(asked, _retry_after(response.headers))
                 elif error_seen.status == 504 and may_repeat:
                     refusal, uncertain = None, error_seen.detail
                 elif error_seen.status == 412 and uncertain:
@@ -205,7 +234,7 @@ class Transport:
             left = deadline - loop.time()
             if left <= 0:
                 break
-            await asyncio.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            await asyncio.sleep(min(left, max(asked, pause * random.uniform(0.5, 1.0))))
             pause = min(most, pause * 2)
         if uncertain and lead:
             raise _unknown(method, path, uncertain)
@@ -238,25 +267,27 @@ class Transport:
             raise _Unanswered(f"broke the connection: {error or type(error).__name__}") from None
 
     def _http(self) -> aiohttp.ClientSession:
-        if self._closed:
+        shared = self._shared
+        if shared.closed:
             raise RuntimeError("the client is closed")
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
+        if shared.session is None:
+            shared.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX) if self._connector is None else self._connector(),
                 headers={"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"},
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
             # It would send a DELETE or PUT again by itself, and not say so; that has to be known here.
-            self._session._retry_connection = False
-        return self._session
+            shared.session._retry_connection = False
+        return shared.session
 
     # ------------------------------------------------------------ who leads
 
     def _learn(self, server: Server) -> None:
         """Where the leader and the others are, from a node that has just answered; beside what is going on."""
+        shared = self._shared
         now = asyncio.get_running_loop().time()
-        if self.nodes.wants_to_learn(now) and (self._learning is None or self._learning.done()):
-            self._learning = asyncio.create_task(self._ask_for_nodes(server), name="raftsched client: nodes")
+        if self.nodes.wants_to_learn(now) and (shared.learning is None or shared.learning.done()):
+            shared.learning = asyncio.create_task(self._ask_for_nodes(server), name="raftsched client: nodes")
 
     async def _ask_for_nodes(self, server: Server) -> None:
         try:
@@ -274,6 +305,18 @@ async def _error(response: aiohttp.ClientResponse) -> ClientError:
     except (aiohttp.ClientError, TimeoutError, OSError):
         raw = b""
     return error_of(response.status, response.reason or "", raw)
+
+
+def items(kind: type[_T], page: Page) -> list[_T]:
+    """Those of one page, decoded."""
+    decode = msgspec.json.Decoder(kind).decode
+    return [decode(raw) for raw in page.items]
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds (RFC 9110, section 10.2.3); 0 when it does not say, or says a date, as no node does."""
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 def _index(headers: Mapping[str, str]) -> int:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raftsched.client.loop import LoopThread
-from raftsched.client.sync import Client
+from raftsched.client.sync.client import Client
+from raftsched.client.sync.loop import LoopThread
 from raftsched.testing.nodes import Cluster
 
 if TYPE_CHECKING:

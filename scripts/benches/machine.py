@@ -25,6 +25,12 @@ class Load:
         return {"cpu_busy": busy / total, "cpu_others": max(0.0, busy - own) / total}
 
 
+def used_s(pid: int) -> float:
+    """CPU seconds of a process with all its threads, without its children (proc(5), pid/stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / _TICK
+
+
 def _cpu() -> tuple[float, float]:
     """(all, idle) seconds of all cores since boot (proc(5), stat: user nice system idle iowait irq softirq steal)."""
     numbers = [int(word) / _TICK for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]

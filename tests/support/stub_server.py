@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,7 +34,8 @@ class Stub:
 
 
 @contextmanager
-def serve(answer: Callable[[Request], Reply]) -> Iterator[Stub]:
+def serve(answer: Callable[[Request], Reply], *, headers: Mapping[str, str] | None = None) -> Iterator[Stub]:
+    """`headers`: of each answer."""
     stub = Stub(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -55,6 +56,8 @@ def serve(answer: Callable[[Request], Reply]) -> Iterator[Stub]:
             self.send_response(status)
             kind = "application/problem+json" if status >= 400 else "application/json"
             self.send_header("Content-Type", "text/plain" if isinstance(value, bytes) else kind)
+            for name, said in (headers or {}).items():
+                self.send_header(name, said)
             if status != 204:
                 self.send_header("Content-Length", str(len(raw)))
             self.end_headers()

@@ -70,7 +70,7 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         assert ended.final
         assert await client.instances.output(asked) == b""
         assert [p async for p in client.instances.follow(asked)] == []
-        assert (await client.instances.explain(asked))["id"] == asked.id
+        assert (await client.instances.explain(asked)).id == asked.id
         assert [i.id async for i in client.instances.list(job=made.id)] == [asked.id]
 
         assert (await client.jobs.expire(job)).state == "EXPIRED"
@@ -136,7 +136,7 @@ def test_previews_and_the_cluster(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         found = await client.preview({"cron": "0 2 * * *"}, start=datetime(2030, 1, 1, tzinfo=UTC), count=2)
         assert [o.at.isoformat() for o in found.next] == ["2030-01-01T02:00:00+00:00", "2030-01-02T02:00:00+00:00"]
-        view = await client.cluster()
+        view = await client.cluster.status()
         assert (view.node, view.leader, [n.id for n in view.nodes]) == ("n1", "n1", ["n1"])
         made = await client.jobs.create(trigger={"every": "1h"}, handler={"shell": "true"})
         first, second = (await client.jobs.next(made, 2)).next

@@ -59,7 +59,7 @@ def test_the_nodes_own_client_opens_no_socket(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 for _ in range(50):
                     group.create_task(node.jobs.create(trigger={"manual": True}, handler={"shell": "true"}))
-                    group.create_task(node.client.cluster())
+                    group.create_task(node.client.cluster.status())
                 await asyncio.sleep(0)
                 assert sockets() == before
             assert sockets() == before

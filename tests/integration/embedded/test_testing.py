@@ -48,7 +48,7 @@ def one_node():
 
 def test_of_ones_own(one_node):
     assert len(one_node.nodes) == 1
-    assert one_node.client.cluster().leader == "n1"
+    assert one_node.client.cluster.status().leader == "n1"
 
 
 def test_in_ones_own_event_loop():
@@ -89,7 +89,7 @@ def test_the_plugin_costs_a_run_without_clusters_next_to_nothing() -> None:
 def test_nothing_is_left_of_a_cluster_in_a_thread(tmp_path: Path) -> None:
     before = children(), open_files()
     with running_cluster(3, directory=tmp_path) as running:
-        assert running.client.cluster().formed
+        assert running.client.cluster.status().formed
         assert len(children()) > len(before[0])
     assert (children(), open_files()) == before
     with running_cluster(3, directory=tmp_path / "other"):

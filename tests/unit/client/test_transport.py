@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import raftsched
-from raftsched.client.models import ClusterNode, ClusterView
+from raftsched.client.models_cluster import ClusterNode, ClusterView
 from raftsched.client.nodes import COOL_S, STRANGE_COOL_S, Nodes
 from raftsched.client.servers import Server, parse_servers
 from tests.support.stub_server import Reply, Request, problem, serve
 
 JOB: raftsched.JobSpec = {"trigger": {"in": "30m"}, "handler": {"shell": "true"}}
 MADE = {"id": "0d3k5xw2a9f4m", "state": "SCHEDULED", "revision": 1, "name": None, "namespace": "default"}
+_NOT_YET = ("next_fire_at", "last_instance", "last_start_at", "last_end_at", "last_executor", "error")
+MADE_JOB = {
+    **MADE, **dict.fromkeys(_NOT_YET),
+    "created_at": "2030-01-01T00:00:00Z", "modified_at": "2030-01-01T00:00:00Z", "trigger": {}, "handler": {},
+    "running": 0, "active": 0, "runs": 0, "failures_in_a_row": 0,
+}  # fmt: skip
 NO_LEADER = problem(503, "no-leader", "No leader.")
 
 
@@ -107,18 +116,26 @@ def test_what_is_asked_for_meanwhile_goes_together() -> None:
     asyncio.run(main())
 
 
-def test_of_a_batch_that_was_not_answered_only_names_are_sent_again() -> None:
+def test_a_batch_that_was_not_answered_is_sent_again_as_it_was() -> None:
     async def main() -> None:
-        with serve(script((0, None), (200, {**MADE, "name": "a"}))) as stub:
+        with serve(script((0, None), (0, None), batch)) as stub:
             async with client(stub.url) as c:
-                named, bare = await asyncio.gather(
-                    c.jobs.create(JOB, name="a"), c.jobs.create(JOB), return_exceptions=True
-                )
-            assert isinstance(named, raftsched.Created)
-            assert not named.created, "it may have been there"
-            assert isinstance(bare, raftsched.UnknownOutcomeError)
-            assert len(stub.requests) == 2
-            assert stub.requests[1].json["name"] == "a"
+                made = await asyncio.gather(c.jobs.create(JOB, name="a"), c.jobs.create(JOB), c.jobs.create(JOB))
+            assert len({m.id for m in made}) == 3
+            assert len(stub.requests) == 3
+            assert len({r.headers["idempotency-key"] for r in stub.requests}) == 1
+            assert len({r.body for r in stub.requests}) == 1
+
+    asyncio.run(main())
+
+
+def test_each_batch_has_a_key_of_its_own() -> None:
+    async def main() -> None:
+        with serve(batch) as stub:
+            async with client(stub.url) as c:
+                for _ in range(3):
+                    await asyncio.gather(*(c.jobs.create(JOB) for _ in range(2)))
+            assert len({r.headers["idempotency-key"] for r in stub.requests}) == len(stub.requests) == 3
 
     asyncio.run(main())
 
@@ -136,9 +153,11 @@ def test_items_of_a_batch_end_each_for_itself() -> None:
             item(409, "name-taken"),
         ]
     }
+    made = {"status": 201, **MADE}
+    later = {"items": [made, made, {**made, "id": "again"}, {**made, "id": "known now"}, made]}
 
     async def main() -> None:
-        with serve(script((200, answers), (201, {**MADE, "id": "again"}))) as stub:
+        with serve(script((200, answers), (200, later))) as stub:
             async with client(stub.url) as c:
                 results = await c.jobs.create_many([JOB] * 5)
             good, bad, again, unknown, taken = results
@@ -149,10 +168,68 @@ def test_items_of_a_batch_end_each_for_itself() -> None:
             assert (bad.status, bad.code, bad.detail) == (422, "invalid-job", "why")
             assert [(e.pointer, e.detail) for e in bad.errors] == [("/name", "is bad")]
             assert isinstance(again, raftsched.Created)
-            assert again.id == "again"
-            assert isinstance(unknown, raftsched.UnknownOutcomeError)
+            assert isinstance(unknown, raftsched.Created)
+            assert (again.id, unknown.id) == ("again", "known now")
             assert isinstance(taken, raftsched.ConflictError)
-            assert len(stub.requests) == 2
+            first, second = stub.requests
+            assert (first.body, first.headers["idempotency-key"]) == (second.body, second.headers["idempotency-key"])
+
+    asyncio.run(main())
+
+
+def test_what_nobody_knows_to_the_end_says_so() -> None:
+    def answer(request: Request) -> Reply:
+        return 200, {"items": [problem(504, "unknown-outcome", "Perhaps.")[1] for _ in request.json]}
+
+    async def main() -> None:
+        with serve(answer) as stub:
+            async with client(stub.url, timeout=0.3) as c:
+                results = await c.jobs.create_many([JOB] * 2)
+            assert all(isinstance(r, raftsched.UnknownOutcomeError) for r in results)
+            assert len({r.headers["idempotency-key"] for r in stub.requests}) == 1
+
+    asyncio.run(main())
+
+
+def test_a_call_may_have_a_time_of_its_own() -> None:
+    held = threading.Event()
+
+    def answer(request: Request) -> Reply:
+        held.wait()
+        return batch(request) if ":batch" in request.path else (201, MADE)
+
+    async def main() -> None:
+        with serve(answer) as stub:
+            async with client(stub.url) as c:
+                try:
+                    with pytest.raises(raftsched.UnavailableError, match=r"within 0\.05 s"):
+                        await c.within(0.05).jobs.get("default/a")
+                    with pytest.raises(raftsched.UnknownOutcomeError):
+                        await c.within(0.05).jobs.create(JOB)
+                    slow = [asyncio.create_task(c.jobs.create(JOB)) for _ in range(2)]
+                    await asyncio.sleep(0)
+                    with pytest.raises(raftsched.UnavailableError, match="was not sent"):
+                        await c.within(0.05).jobs.create(JOB)
+                finally:
+                    held.set()
+                assert len(await asyncio.gather(*slow)) == 2, "others are not touched"
+
+    asyncio.run(main())
+
+
+def test_who_says_when_to_come_again_is_believed() -> None:
+    """The pauses themselves would be far shorter."""
+    asked: list[float] = []
+
+    def answer(request: Request) -> Reply:
+        asked.append(time.monotonic())
+        return problem(429, "too-many", "Slower.") if len(asked) < 3 else (200, MADE_JOB)
+
+    async def main() -> None:
+        with serve(answer, headers={"Retry-After": "1"}) as stub:
+            async with client(stub.url) as c:
+                assert (await c.jobs.get("default/a")).id == MADE_JOB["id"]
+        assert all(later - before >= 1 for before, later in itertools.pairwise(asked))
 
     asyncio.run(main())
 
@@ -411,8 +488,8 @@ def test_the_leader_is_found(tmp_path: Any) -> None:
             async with c:
                 c.transport.nodes.leader = "n2"  # as the header of an answer says
                 await c.jobs.create(JOB)
-                assert c.transport._learning is not None
-                await c.transport._learning
+                assert c.transport._shared.learning is not None
+                await c.transport._shared.learning
                 await c.jobs.create(JOB)
             assert [json.loads(r.body) for r in leader.requests] == [JOB]
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api import cluster, events, job_filters, schema
-from raftsched.client import models, spec
+from raftsched.api import answers, cluster, events, explain, job_filters, operations_schema, operators_schema, schema
+from raftsched.client import models, models_bulk, models_cluster, spec
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -29,6 +29,9 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.Condition, schema.ConditionIn),
         (spec.Placement, schema.PlacementIn),
         (spec.Retention, schema.RetentionIn),
+        (spec.BulkFilter, operations_schema.JobFilterIn),
+        (spec.QueueLimits, operators_schema.QueueIn),
+        (spec.Rate, operators_schema.RateIn),
     ],
 )
 def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:
@@ -51,9 +54,27 @@ def test_filters() -> None:
         (models.DeadLetter, given(schema.InstanceOut) | given(schema.DeadLetterOut)),
         (models.Attempt, given(schema.AttemptOut)),
         (models.Output, given(schema.OutputOut)),
-        (models.ClusterView, given(cluster.ClusterOut)),
-        (models.ClusterNode, given(cluster.NodeOut)),
+        (models_cluster.ClusterView, given(cluster.ClusterOut)),
+        (models_cluster.ClusterNode, given(cluster.NodeOut)),
+        (models_cluster.WaitingNode, given(cluster.WaitingOut)),
+        (models_cluster.Members, given(answers.MemberList)),
+        (models_cluster.Leadership, given(answers.Transferred)),
+        (models_cluster.NodeDetail, given(operators_schema.NodeDetail)),
+        (models_cluster.Session, given(operators_schema.SessionOut)),
+        (models_cluster.Queue, given(operators_schema.QueueOut)),
+        (models_cluster.Rate, given(operators_schema.RateOut)),
+        (models_cluster.Explanation, given(explain.ExplainOut)),
+        (models_cluster.WhyThen, given(explain.ThenOut)),
+        (models_cluster.WhyThere, given(explain.ThereOut)),
+        (models_cluster.Wait, given(explain.WaitOut)),
+        (models_cluster.Gap, given(explain.GapOut)),
+        (models_cluster.StepTaken, given(explain.StepOut)),
+        (models_bulk.Operation, given(operations_schema.OperationOut)),
+        (models_bulk.DryRun, given(operations_schema.DryRunOut)),
+        (models_bulk.Revision, given(operations_schema.RevisionOut)),
+        (models_bulk.Stats, given(operations_schema.StatsOut)),
+        (models_bulk.Distribution, given(operations_schema.DistributionOut)),
     ],
 )
 def test_what_is_read(read: type[msgspec.Struct], answered: set[str]) -> None:
-    assert given(read) <= answered, f"{read.__name__} in raftsched/client/models.py names what is never answered"
+    assert given(read) <= answered, f"{read.__name__} in {read.__module__} names what is never answered"

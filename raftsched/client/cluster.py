@@ -1,0 +1,95 @@
+"""The cluster itself: who leads, its settings, its members, and its nodes as they run jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from raftsched.client.http import segment
+from raftsched.client.models import Page
+from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
+from raftsched.client.transport import Transport, encode, items
+
+
+class Cluster:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def status(self) -> ClusterView:
+        """As the node that answers sees it, also when there is no leader."""
+        return await self._transport.get(ClusterView, "/v1/cluster", own=False)
+
+    async def settings(self) -> dict[str, Any]:
+        """All limits and defaults that hold on every node alike; durations as text."""
+        return await self._transport.get(dict[str, Any], "/v1/cluster/settings")
+
+    async def set_settings(self, **changes: Any) -> dict[str, Any]:
+        """What is given is changed, None means the default; all settings as they are then. InvalidError names what is
+        out of bounds."""
+        answer = await self._transport.send("PATCH", "/v1/cluster/settings", body=encode(changes))
+        return answer.decoded(dict[str, Any])
+
+    async def pause(self) -> None:
+        """Nothing is fired or started any more; what runs goes on."""
+        await self._transport.post(dict[str, Any], "/v1/cluster/pause")
+
+    async def resume(self) -> None:
+        """What was missed meanwhile is treated as each job's misfire policy says."""
+        await self._transport.post(dict[str, Any], "/v1/cluster/resume")
+
+    async def members(self) -> Members:
+        """Who belongs to the cluster, and who asks to be let in."""
+        return await self._transport.get(Members, "/v1/cluster/members")
+
+    async def add_member(self, id: str, *, store: str | None = None, replace: bool = False) -> None:
+        """Lets a node in that asks for it. It gets everything first, and votes by itself when it has caught up.
+        `store`: only the one with this disk, as `members` shows it. `replace`: in place of the member of its name,
+        whose disk is lost. ConflictError "not-waiting" when it does not ask, "membership-busy" while another change is
+        under way."""
+        body = {"id": id, "replace": replace, **({} if store is None else {"store": store})}
+        await self._transport.post(dict[str, Any], "/v1/cluster/members", body)
+
+    async def remove_member(self, id: str) -> None:
+        """When it leads, leadership is handed over first."""
+        await self._transport.send("DELETE", f"/v1/cluster/members/{segment(id)}")
+
+    async def transfer(self, to: str | None = None) -> Leadership:
+        """Hands leadership over, to this voting member, or to the one that has most of the log."""
+        path, raw = "/v1/cluster/leader", encode({} if to is None else {"to": to})
+        return (await self._transport.send("POST", path, body=raw, repeatable=to is not None)).decoded(Leadership)
+
+
+class ClusterNodes:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, id: str) -> NodeDetail:
+        """NotFoundError: there is no such member."""
+        return await self._transport.get(NodeDetail, _path(id))
+
+    async def drain(self, id: str) -> NodeDetail:
+        """It takes nothing new; what runs there ends as it would. Also while the node is down."""
+        return await self._transport.post(NodeDetail, f"{_path(id)}/drain")
+
+    async def undrain(self, id: str) -> NodeDetail:
+        """It takes runs again."""
+        return await self._transport.post(NodeDetail, f"{_path(id)}/undrain")
+
+    async def set_labels(self, id: str, labels: Mapping[str, str | None] | None) -> NodeDetail:
+        """Added to those that hold; a value of None takes one out, None for all: those the node was started with."""
+        return await self._patch(id, {"labels": labels})
+
+    async def set_slots(self, id: str, slots: int | None) -> NodeDetail:
+        """Attempts at one time; None: as many as the node was started with."""
+        return await self._patch(id, {"slots": slots})
+
+    async def list(self) -> Sequence[NodeDetail]:
+        """All members."""
+        return items(NodeDetail, await self._transport.get(Page, "/v1/nodes"))
+
+    async def _patch(self, id: str, change: Mapping[str, Any]) -> NodeDetail:
+        return (await self._transport.send("PATCH", _path(id), body=encode(change))).decoded(NodeDetail)
+
+
+def _path(id: str) -> str:
+    return f"/v1/nodes/{segment(id)}"

@@ -1,0 +1,59 @@
+"""Which cluster is meant when nobody says so: RAFTSCHED_SERVER, else a context, else this machine's usual ports.
+
+Contexts are clusters by a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME); RAFTSCHED_CONTEXT names
+one, else it is the one in use (`raftsched contexts use`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from raftsched.client.servers import DEFAULT_SERVERS
+
+
+def contexts_file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "raftsched" / "contexts.toml"
+
+
+def read_contexts() -> tuple[dict[str, str], str | None]:
+    """(name -> servers, the one in use). Raises ValueError when the file is not what it should be."""
+    import tomllib
+
+    path = contexts_file()
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from None
+    contexts = found.get("contexts", {})
+    current = found.get("current")
+    good = isinstance(contexts, dict) and all(
+        isinstance(c, dict) and isinstance(c.get("server"), str) for c in contexts.values()
+    )
+    if not good or not (current is None or isinstance(current, str)):
+        raise ValueError(f'{path} is not a list of contexts; write [contexts.NAME] and server = "http://host:port"')
+    return {name: context["server"] for name, context in contexts.items()}, current
+
+
+def server_of(name: str | None) -> str | None:
+    """The servers of a context, or of the one in use; None: none is in use. Raises LookupError, ValueError."""
+    if name is None and not contexts_file().is_file():
+        return None
+    contexts, current = read_contexts()
+    wanted = name or current
+    if wanted is None:
+        return None
+    if wanted not in contexts:
+        raise LookupError(f"there is no context {wanted!r}; see 'raftsched contexts'")
+    return contexts[wanted]
+
+
+def usual_servers() -> str:
+    """Raises LookupError, ValueError: what is set is not there, or not to be read."""
+    return (
+        os.environ.get("RAFTSCHED_SERVER") or server_of(os.environ.get("RAFTSCHED_CONTEXT") or None) or DEFAULT_SERVERS
+    )

@@ -1,0 +1,99 @@
+"""What the cluster answers about many jobs at once: operations, statistics, revisions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on which an action was not possible, and the code of the problem."""
+
+    id: str
+    code: str
+    title: str
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """The same done to many jobs, by the cluster, step by step.
+
+    `total`: rows to look at, None when that is not known; `examined` of them were. Of the jobs that `matched` some were
+    `changed`, some were that way already (`unchanged`), and some `refused`: the first hundred are in `refusals`."""
+
+    id: str
+    action: str  # pause, resume, run, expire, delete
+    state: str  # RUNNING, DONE, CANCELLED
+    filter: dict[str, Any] | None  # None: it goes by ids
+    ids: int | None  # how many were given
+    kill: bool
+    created_at: datetime
+    modified_at: datetime
+    ended_at: datetime | None
+    total: int | None
+    examined: int
+    matched: int
+    changed: int
+    unchanged: int
+    refused: int
+    refusals: list[Refusal]
+
+    @property
+    def final(self) -> bool:
+        return self.state != "RUNNING"
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    namespace: str
+    name: str | None
+    state: str
+
+
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action would be done to. Unless `complete` there were too many rows to look at: there may be more."""
+
+    action: str
+    matched: int
+    examined: int
+    complete: bool
+    sample: list[Sample]
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job was: `since` (None when that is not kept any more) `until` (None: it is this now)."""
+
+    revision: int
+    name: str | None
+    since: datetime | None = msgspec.field(name="from")
+    until: datetime | None = msgspec.field(name="to")
+    content: dict[str, Any]
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a number of durations, in milliseconds; None when there are none."""
+
+    count: int
+    mean: int | None
+    p50: int | None
+    p90: int | None
+    p99: int | None
+    max: int | None
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the instances that were due from `since` to before `until`; unless `complete`, only of those from
+    `counted_from` on. `lateness`: of first starts, after due time and jitter."""
+
+    since: datetime = msgspec.field(name="from")
+    until: datetime = msgspec.field(name="to")
+    counted_from: datetime
+    complete: bool
+    instances: dict[str, int]  # by state
+    attempts: dict[str, int]  # by outcome
+    skipped_fires: int
+    dead_letters: int
+    duration: Distribution  # of attempts that ended by themselves
+    lateness: Distribution
+    jobs: dict[str, int] | None  # by state; None: of one job, or too many to be counted

@@ -1,0 +1,208 @@
+"""What the cluster answers about itself: its nodes, members, queues, and why something ran."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    role: str
+    alive: bool
+    http: str | None = None  # host:port
+    raft: str | None = None  # host:port
+    voter: bool = True
+    applied_index: int | None = None
+    commit_index: int | None = None
+    lag: int | None = None  # entries of the log
+    clock_offset_ms: float | None = None
+    running: int = 0
+    slots: int = 0
+    version: str | None = None
+    session_open: bool = False
+    drained: bool = False
+
+
+class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that asks to be let in. `why`: "new", or "other-disk" for one that has not the disk of the member of its
+    name."""
+
+    id: str
+    raft: str
+    http: str
+    store: str
+    why: str
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster as the node that answered sees it."""
+
+    node: str
+    leader: str | None
+    term: int
+    formed: bool
+    nodes: list[ClusterNode]
+    cluster_id: str | None = None
+    waits_for: str | None = None
+    waiting: list[WaitingNode] = []
+    paused: bool = False
+
+
+class Members(msgspec.Struct, frozen=True, kw_only=True):
+    """Who belongs to the cluster, and who asks to be let in."""
+
+    items: list[ClusterNode]
+    waiting: list[WaitingNode]
+
+
+class Leadership(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads after a transfer, and the term."""
+
+    leader: str | None
+    term: int
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's right to run jobs."""
+
+    id: int
+    open: bool
+    opened_at: datetime
+
+
+class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as it runs jobs: `slots` and `labels` hold, it was started with `own_slots` and `own_labels`."""
+
+    id: str
+    role: str
+    voter: bool
+    alive: bool
+    http: str | None
+    raft: str | None
+    version: str | None
+    drained: bool
+    running: int
+    slots: int
+    own_slots: int | None
+    labels: dict[str, str]
+    own_labels: dict[str, str]
+    handlers: list[str]
+    limits_whole_runs: bool
+    session: Session | None
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """So many starts in each period."""
+
+    count: int
+    per: str
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue with limits. `waiting` instances could start but for them and the slots (at least so many, unless
+    `waiting_exact`). `shut`: why nothing more may start now: "paused", "full" or "rate"."""
+
+    name: str
+    max_running: int | None
+    rate: Rate | None
+    paused: bool
+    running: int
+    waiting: int
+    waiting_exact: bool
+    shut: str | None
+    created_at: datetime
+    modified_at: datetime
+
+
+# ---------------------------------------------------------------- explain
+
+
+class MisfireRule(msgspec.Struct, frozen=True, kw_only=True):
+    policy: str
+    grace: str
+
+
+class WhyThen(msgspec.Struct, frozen=True, kw_only=True):
+    """`made_by`: "schedule", "missed", "manual", "backfill" or "skipped"."""
+
+    text: str
+    made_by: str
+    trigger: str | None
+    scheduled_at: datetime
+    jitter_ms: int
+    due_at: datetime
+    fired_at: datetime | None
+    fired_late_ms: int | None
+    started_late_ms: int | None
+    misfire: MisfireRule | None
+
+
+class WhyThere(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen when an attempt was given to a node."""
+
+    text: str
+    attempt: int
+    node: str
+    session: int
+    token: int
+    running: int | None
+    slots: int | None
+    eligible: int | None
+    nodes: int | None
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """`until` is None while it lasts."""
+
+    reason: str
+    text: str
+    since: datetime = msgspec.field(name="from")
+    until: datetime | None = msgspec.field(name="to")
+    ms: int
+
+
+class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
+    reason: str
+    text: str
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Due times that were left out, as one record."""
+
+    text: str
+    reason: str | None
+    first: datetime
+    last: datetime
+    count: int
+
+
+class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """`index` and `term`: the entry of the log that did it, and its leadership."""
+
+    at: datetime
+    kind: str
+    text: str
+    index: int
+    term: int
+    token: int | None
+    attempt: int | None
+    node: str | None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an instance ran then and there, waits, or was skipped; `text` says it in plain words."""
+
+    id: str
+    job_id: str
+    job: str | None
+    state: str
+    text: str
+    why_then: WhyThen
+    why_there: list[WhyThere]
+    waits: list[Wait]
+    waiting_for: Obstacle | None
+    gap: Gap | None
+    steps: list[StepTaken]
+    steps_left_out: bool

@@ -1,0 +1,32 @@
+"""Made from client/aio.py by scripts/make-sync; not edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack
+
+from raftsched.client.models import Event, Preview
+from raftsched.client.models_bulk import Stats
+from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
+from raftsched.client.sync.bridge import Bridge
+
+
+class Asked:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def events(
+        self, *, after: str | None = None, follow: bool = True, **filters: Unpack[EventFilter]
+    ) -> Iterator[Event]:
+        """What changes, as it comes; goes on at another node when one goes away. `after`: the id of the last event that
+        was dealt with, or "oldest" for all that is kept; None: from now on. With `follow=False` it ends with what there
+        is. NotFoundError "events-gone" when what comes after that id is not kept any more."""
+        return self._bridge.each(lambda c: c.events(after=after, follow=follow, **filters))
+
+    def preview(self, trigger: Trigger, *, start: Moment | None = None, count: int = 10) -> Preview:
+        """A trigger in words and its next times; nothing is saved."""
+        return self._bridge.run(lambda c: c.preview(trigger, start=start, count=count))
+
+    def stats(self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]) -> Stats:
+        """How runs went: of instances due from `start` (an hour before `end`) to before `end` (now)."""
+        return self._bridge.run(lambda c: c.stats(start=start, end=end, **filters))

@@ -1,0 +1,64 @@
+"""raftsched.Client itself: what it is made of; its methods are made (see the package)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+
+from raftsched.client.aio import AsyncClient
+from raftsched.client.sync.asked import Asked
+from raftsched.client.sync.bridge import Bridge, Threaded, Within
+from raftsched.client.sync.cluster import Cluster, ClusterNodes
+from raftsched.client.sync.instances import DeadLetters, Instances
+from raftsched.client.sync.jobs import Jobs
+from raftsched.client.sync.operations import Operations
+from raftsched.client.sync.queues import Queues
+from raftsched.client.transport import TIMEOUT_S
+
+
+class Calls(Asked):
+    """What can be asked of a cluster."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        super().__init__(bridge)
+        self.jobs = Jobs(bridge)
+        self.instances = Instances(bridge)
+        self.dead_letters = DeadLetters(bridge)
+        self.operations = Operations(bridge)
+        self.queues = Queues(bridge)
+        self.nodes = ClusterNodes(bridge)
+        self.cluster = Cluster(bridge)
+
+
+class Client(Calls):
+    """Safe to use from any number of threads; creates of several threads travel together. A process that was forked off
+    gets connections of its own.
+
+    with Client("http://10.0.0.1:7401,http://10.0.0.2:7401") as client:
+        job = client.jobs.create(trigger={"in": "5m"}, handler={"call": "send-invoice"}, params={"number": 7})
+    """
+
+    def __init__(
+        self, servers: str | Iterable[str] | None = None, *, timeout: float = TIMEOUT_S, discover: bool = True
+    ) -> None:
+        """As AsyncClient."""
+        given = servers if servers is None or isinstance(servers, str) else tuple(servers)
+        self._threaded = Threaded(lambda: AsyncClient(given, timeout=timeout, discover=discover))
+        super().__init__(self._threaded)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Creates that are under way are answered first."""
+        self._threaded.close()
+
+    def within(self, seconds: float) -> Calls:
+        """The same client with another time for each request and its repeats, as in
+        `client.within(2).jobs.get("default/nightly")`."""
+        return Calls(Within(self._threaded, seconds))

@@ -1,0 +1,83 @@
+"""Made from client/cluster.py by scripts/make-sync; not edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
+from raftsched.client.sync.bridge import Bridge
+
+
+class Cluster:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def status(self) -> ClusterView:
+        """As the node that answers sees it, also when there is no leader."""
+        return self._bridge.run(lambda c: c.cluster.status())
+
+    def settings(self) -> dict[str, Any]:
+        """All limits and defaults that hold on every node alike; durations as text."""
+        return self._bridge.run(lambda c: c.cluster.settings())
+
+    def set_settings(self, **changes: Any) -> dict[str, Any]:
+        """What is given is changed, None means the default; all settings as they are then. InvalidError names what is
+        out of bounds."""
+        return self._bridge.run(lambda c: c.cluster.set_settings(**changes))
+
+    def pause(self) -> None:
+        """Nothing is fired or started any more; what runs goes on."""
+        self._bridge.run(lambda c: c.cluster.pause())
+
+    def resume(self) -> None:
+        """What was missed meanwhile is treated as each job's misfire policy says."""
+        self._bridge.run(lambda c: c.cluster.resume())
+
+    def members(self) -> Members:
+        """Who belongs to the cluster, and who asks to be let in."""
+        return self._bridge.run(lambda c: c.cluster.members())
+
+    def add_member(self, id: str, *, store: str | None = None, replace: bool = False) -> None:
+        """Lets a node in that asks for it. It gets everything first, and votes by itself when it has caught up.
+        `store`: only the one with this disk, as `members` shows it. `replace`: in place of the member of its name,
+        whose disk is lost. ConflictError "not-waiting" when it does not ask, "membership-busy" while another change is
+        under way."""
+        self._bridge.run(lambda c: c.cluster.add_member(id, store=store, replace=replace))
+
+    def remove_member(self, id: str) -> None:
+        """When it leads, leadership is handed over first."""
+        self._bridge.run(lambda c: c.cluster.remove_member(id))
+
+    def transfer(self, to: str | None = None) -> Leadership:
+        """Hands leadership over, to this voting member, or to the one that has most of the log."""
+        return self._bridge.run(lambda c: c.cluster.transfer(to))
+
+
+class ClusterNodes:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def get(self, id: str) -> NodeDetail:
+        """NotFoundError: there is no such member."""
+        return self._bridge.run(lambda c: c.nodes.get(id))
+
+    def drain(self, id: str) -> NodeDetail:
+        """It takes nothing new; what runs there ends as it would. Also while the node is down."""
+        return self._bridge.run(lambda c: c.nodes.drain(id))
+
+    def undrain(self, id: str) -> NodeDetail:
+        """It takes runs again."""
+        return self._bridge.run(lambda c: c.nodes.undrain(id))
+
+    def set_labels(self, id: str, labels: Mapping[str, str | None] | None) -> NodeDetail:
+        """Added to those that hold; a value of None takes one out, None for all: those the node was started with."""
+        return self._bridge.run(lambda c: c.nodes.set_labels(id, labels))
+
+    def set_slots(self, id: str, slots: int | None) -> NodeDetail:
+        """Attempts at one time; None: as many as the node was started with."""
+        return self._bridge.run(lambda c: c.nodes.set_slots(id, slots))
+
+    def list(self) -> Sequence[NodeDetail]:
+        """All members."""
+        return self._bridge.run(lambda c: c.nodes.list())

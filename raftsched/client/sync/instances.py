@@ -1,0 +1,70 @@
+"""Made from client/instances.py by scripts/make-sync; not edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Unpack
+
+from raftsched.client.instances import InstanceRef, Stream
+from raftsched.client.models import DeadLetter, Instance, Sweep
+from raftsched.client.models_cluster import Explanation
+from raftsched.client.spec import DeadFilter, InstanceFilter
+from raftsched.client.sync.bridge import Bridge
+
+
+class Instances:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def get(self, ref: InstanceRef) -> Instance:
+        """NotFoundError: there is none, or it is not kept any more."""
+        return self._bridge.run(lambda c: c.instances.get(ref))
+
+    def explain(self, ref: InstanceRef) -> Explanation:
+        """Why it ran then and there, waits or was skipped, step by step."""
+        return self._bridge.run(lambda c: c.instances.explain(ref))
+
+    def kill(self, ref: InstanceRef) -> Instance:
+        """Asks what runs to end; ends at once what has not started."""
+        return self._bridge.run(lambda c: c.instances.kill(ref))
+
+    def rerun(self, ref: InstanceRef) -> Instance:
+        """One more attempt of what is at its end."""
+        return self._bridge.run(lambda c: c.instances.rerun(ref))
+
+    def wait(self, ref: InstanceRef, *, timeout: float | None = None) -> Instance:
+        """Until it is at its end. `timeout` in seconds; TimeoutError after that."""
+        return self._bridge.run(lambda c: c.instances.wait(ref, timeout=timeout))
+
+    def output(self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
+        """What it printed up to now: stdout and stderr as they came, or one of them; of the last attempt, unless
+        another one is named."""
+        return self._bridge.run(lambda c: c.instances.output(ref, attempt=attempt, stream=stream))
+
+    def follow(
+        self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
+    ) -> Iterator[bytes]:
+        """What it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the node
+        that is asked goes away; waits for an attempt that is still to come."""
+        return self._bridge.each(lambda c: c.instances.follow(ref, attempt=attempt, stream=stream, offset=offset))
+
+    def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:
+        """The newest scheduled time first; `most` of them (None: all)."""
+        return self._bridge.each(lambda c: c.instances.list(most=most, **filters))
+
+
+class DeadLetters:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def requeue(self, ids: Sequence[str] | None = None, /, **filters: Unpack[DeadFilter]) -> Sweep:
+        """These, or all that match. ValueError when neither is given."""
+        return self._bridge.run(lambda c: c.dead_letters.requeue(ids, **filters))
+
+    def discard(self, **filters: Unpack[DeadFilter]) -> Sweep:
+        """All that match. ValueError without a filter."""
+        return self._bridge.run(lambda c: c.dead_letters.discard(**filters))
+
+    def list(self, *, most: int | None = None, **filters: Unpack[DeadFilter]) -> Iterator[DeadLetter]:
+        """The newest first; `most` of them (None: all)."""
+        return self._bridge.each(lambda c: c.dead_letters.list(most=most, **filters))

@@ -1,0 +1,129 @@
+"""Made from client/jobs.py by scripts/make-sync; not edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+from raftsched.client.errors import ClientError
+from raftsched.client.jobs import JobRef
+from raftsched.client.models import Backfilled, Created, Instance, Job, Preview, Run
+from raftsched.client.models_bulk import DryRun, Revision, Stats
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
+from raftsched.client.sync.bridge import Bridge
+from raftsched.client.sync.underway import Underway
+
+
+class Jobs:
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def create(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Created:
+        """Returns when a majority has it on disk. Creates that are under way at one time travel together. With a name
+        it can be called again after UnknownOutcomeError, also by another process: the same content gives the same job,
+        another one a ConflictError."""
+        return self._bridge.run(lambda c: c.jobs.create(job, **fields))
+
+    def create_many(self, jobs: Iterable[JobSpec]) -> list[Created | ClientError]:
+        """What became of each, in order. Some may be made and others refused."""
+        return self._bridge.run(lambda c: c.jobs.create_many(jobs))
+
+    def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
+        """The whole new content. By name it creates what does not exist. `if_match`: only while it is this revision."""
+        return self._bridge.run(lambda c: c.jobs.put(ref, job, if_match=if_match))
+
+    def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
+        """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
+        return self._bridge.run(lambda c: c.jobs.patch(ref, changes, if_match=if_match))
+
+    def delete(self, ref: JobRef, *, if_match: int | None = None) -> None:
+        """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
+        revision."""
+        self._bridge.run(lambda c: c.jobs.delete(ref, if_match=if_match))
+
+    def get(self, ref: JobRef) -> Job:
+        """NotFoundError: there is none."""
+        return self._bridge.run(lambda c: c.jobs.get(ref))
+
+    def instances(
+        self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]
+    ) -> Iterator[Instance]:
+        """The newest scheduled time first."""
+        return self._bridge.each(lambda c: c.jobs.instances(ref, most=most, **filters))
+
+    def next(self, ref: JobRef, count: int = 10) -> Preview:
+        """Its trigger in words and its next `count` times."""
+        return self._bridge.run(lambda c: c.jobs.next(ref, count))
+
+    def state(self, ref: JobRef) -> JobState:
+        return self._bridge.run(lambda c: c.jobs.state(ref))
+
+    def revisions(self, ref: JobRef) -> list[Revision]:
+        """What it is now, and what it was before its newest edits; the newest first."""
+        return self._bridge.run(lambda c: c.jobs.revisions(ref))
+
+    def stats(self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None) -> Stats:
+        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`."""
+        return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end))
+
+    def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
+        """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.
+        ConflictError "illegal-transition" when it has expired and never ran; of one that ran before it expired, the
+        last run."""
+        return self._bridge.run(lambda c: c.jobs.wait(ref, timeout=timeout))
+
+    def run(self, ref: JobRef, *, params: Mapping[str, Any] | None = None, priority: int | None = None) -> Run:
+        """Now, beside its schedule; `params` and `priority` for this run only."""
+        return self._bridge.run(lambda c: c.jobs.run(ref, params=params, priority=priority))
+
+    def pause(self, ref: JobRef) -> Job:
+        """Not scheduled until it is resumed; what runs goes on."""
+        return self._bridge.run(lambda c: c.jobs.pause(ref))
+
+    def resume(self, ref: JobRef) -> Job:
+        """What was missed meanwhile is not caught up; see `backfill`."""
+        return self._bridge.run(lambda c: c.jobs.resume(ref))
+
+    def expire(self, ref: JobRef, *, kill: bool = False) -> Job:
+        """Never scheduled again; `kill` ends what runs."""
+        return self._bridge.run(lambda c: c.jobs.expire(ref, kill=kill))
+
+    def skip_next(self, ref: JobRef, at: Moment | None = None) -> Job:
+        """`at`: the nominal time that is meant. Without it the next one is looked up first, so that a request that has
+        to be sent again leaves out no second one."""
+        return self._bridge.run(lambda c: c.jobs.skip_next(ref, at))
+
+    def backfill(self, ref: JobRef, start: Moment, end: Moment | None = None, *, dry_run: bool = False) -> Backfilled:
+        """A run for each time from `start` on, to before `end` (now), that was not run."""
+        return self._bridge.run(lambda c: c.jobs.backfill(ref, start, end, dry_run=dry_run))
+
+    def set_state(self, ref: JobRef, state: Literal["SCHEDULED", "SUSPENDED", "EXPIRED"]) -> Job:
+        """As `resume`, `pause` and `expire` do; in that state already it stays as it is."""
+        return self._bridge.run(lambda c: c.jobs.set_state(ref, state))
+
+    def act(
+        self,
+        action: Action,
+        *,
+        ids: Sequence[str] | None = None,
+        all: bool = False,
+        kill: bool = False,
+        **filters: Unpack[BulkFilter],
+    ) -> Underway:
+        """The same done to many jobs: those with these ids, or all that match the filter, or with `all` every one.
+        Returns when the cluster has accepted it: await what is returned for its end, or iterate it for its progress.
+        `kill`: with expire, what runs is asked to end. InvalidError when it is not said which in exactly one way."""
+        return Underway(
+            self._bridge,
+            self._bridge.run(lambda c: c.jobs.act(action, ids=ids, all=all, kill=kill, **filters)).operation,
+        )
+
+    def dry_run(
+        self, action: Action, *, ids: Sequence[str] | None = None, all: bool = False, **filters: Unpack[BulkFilter]
+    ) -> DryRun:
+        """How many jobs `act` would mean now, and some of them; nothing is done."""
+        return self._bridge.run(lambda c: c.jobs.dry_run(action, ids=ids, all=all, **filters))
+
+    def list(self, *, most: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[Job]:
+        """`most` of them (None: all), page after page; what is made or deleted meanwhile may be in it or not."""
+        return self._bridge.each(lambda c: c.jobs.list(most=most, **filters))

@@ -1,0 +1,127 @@
+"""Writes the methods of raftsched.Client from those of raftsched.AsyncClient: raftsched/client/sync/*.py.
+
+Each public method of the classes below becomes one of the same name, parameters, types and docstring, which waits for
+the asynchronous one (`bridge.py`): what is awaited is given, what is iterated is iterated.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+CLIENT = Path(__file__).resolve().parent.parent / "raftsched" / "client"
+
+# module -> class -> where AsyncClient has it
+SOURCES: dict[str, dict[str, str]] = {
+    "aio": {"AsyncClient": "c"},
+    "jobs": {"Jobs": "c.jobs"},
+    "instances": {"Instances": "c.instances", "DeadLetters": "c.dead_letters"},
+    "operations": {"Operations": "c.operations"},
+    "queues": {"Queues": "c.queues"},
+    "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
+}
+RENAMED = {"aio": "asked", "AsyncClient": "Asked"}
+# Written by hand in sync/client.py.
+OWN = {"close", "within"}
+HAND_MADE = {"Underway": "raftsched.client.sync.underway"}
+
+
+def render(module: str) -> str:
+    """The module of the synchronous client that belongs to this one of the asynchronous client."""
+    tree = ast.parse((CLIENT / f"{module}.py").read_text("utf-8"))
+    known = _imports(tree, f"raftsched.client.{module}")
+    used: set[str] = set()
+    classes = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in SOURCES[module]:
+            classes.append(_class(node, SOURCES[module][node.name], used))
+    used |= {"Bridge"}
+    known |= {**HAND_MADE, "Bridge": "raftsched.client.sync.bridge", "Iterator": "collections.abc"}
+    by_module: dict[str, list[str]] = {}
+    for name in sorted(used):
+        if name in known:
+            by_module.setdefault(known[name], []).append(name)
+    lines = [f'"""Made from client/{module}.py by scripts/make-sync; not edited by hand."""', ""]
+    lines += ["from __future__ import annotations", ""]
+    ours = {m for m in by_module if m.startswith("raftsched.")}
+    for group in (sorted(by_module.keys() - ours), sorted(ours)):
+        lines += [f"from {m} import {', '.join(by_module[m])}" for m in group] + [""]
+    return "\n".join(lines) + "\n\n" + "\n\n\n".join(classes) + "\n"
+
+
+def _imports(tree: ast.Module, module: str) -> dict[str, str]:
+    """Where each name of a module comes from."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {alias.name: node.module for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {t.id: module for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, ast.ClassDef):
+            found[node.name] = module
+    return found
+
+
+def _class(node: ast.ClassDef, at: str, used: set[str]) -> str:
+    name = RENAMED.get(node.name, node.name)
+    doc = ast.get_docstring(node)
+    lines = [f"class {name}:"]
+    if doc and node.name not in RENAMED:
+        lines += [f'    """{doc}"""', ""]
+    lines += ["    def __init__(self, bridge: Bridge) -> None:", "        self._bridge = bridge"]
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name[0] != "_":
+            lines += ["", _method(method, at, used)] if method.name not in OWN else []
+    return "\n".join(lines)
+
+
+def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, at: str, used: set[str]) -> str:
+    assert node.returns is not None, f"{node.name} does not say what it returns"
+    given = ast.unparse(node.returns)
+    each = given.startswith("AsyncIterator[")
+    for annotation in [node.returns, *(a.annotation for a in _all(node.args)), *node.args.defaults]:
+        used |= {n.id for n in ast.walk(annotation or ast.Constant(None)) if isinstance(n, ast.Name)}
+    used -= {"AsyncIterator"}
+    used |= {"Iterator"} if each else set()
+    call = f"{at}.{node.name}({_arguments(node.args)})"
+    if each:
+        body = f"return self._bridge.each(lambda c: {call})"
+    elif given in HAND_MADE:
+        body = f"return {given}(self._bridge, self._bridge.run(lambda c: {call}).operation)"
+    elif given == "None":
+        body = f"self._bridge.run(lambda c: {call})"
+    else:
+        body = f"return self._bridge.run(lambda c: {call})"
+    lines = [f"    def {node.name}({ast.unparse(node.args)}) -> {given.replace('AsyncIterator', 'Iterator')}:"]
+    doc = ast.get_docstring(node, clean=False)
+    if doc:
+        lines.append(f'        """{doc}"""')
+    return "\n".join([*lines, f"        {body}"])
+
+
+def _all(arguments: ast.arguments) -> list[ast.arg]:
+    more = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return [a for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more) if a.arg != "self"]
+
+
+def _arguments(arguments: ast.arguments) -> str:
+    given = [a.arg for a in (*arguments.posonlyargs, *arguments.args) if a.arg != "self"]
+    given += [f"{a.arg}={a.arg}" for a in arguments.kwonlyargs]
+    return ", ".join([*given, *([f"**{arguments.kwarg.arg}"] if arguments.kwarg else [])])
+
+
+def main() -> None:
+    paths = []
+    for module in SOURCES:
+        path = CLIENT / "sync" / f"{RENAMED.get(module, module)}.py"
+        path.write_text(render(module), "utf-8")
+        paths.append(str(path))
+    ruff = [sys.executable, "-m", "ruff"]
+    subprocess.run([*ruff, "check", "--quiet", "--select", "I", "--fix", *paths], check=True)
+    subprocess.run([*ruff, "format", "--quiet", *paths], check=True)
+
+
+if __name__ == "__main__":
+    main()
