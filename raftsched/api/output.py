@@ -46,6 +46,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     asked = Asked(request, query)
     await fresh_enough(ctx, query)
     key = instance_key_of(request)
+    if request.method == "HEAD" and not asked.events:
+        asked.follow = False  # there is nothing to wait for
     if asked.events:
         return await output_stream.follow(ctx, request, key, asked)
     row, attempt = find(ctx, key, asked)

@@ -69,11 +69,12 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
 HEADERS: dict[str, tuple[dict[str, Any], str]] = {
     "Idempotency-Key": (
         {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
-        "A name for this request: sent again under it, it is answered again and not done again. Kept for an hour.",
+        "A name for this request: sent again under it, byte for byte, it is answered again and not done again; 422 "
+        "when it is another one. Kept for an hour (idempotency_keep, idempotency_max in the settings).",
     ),
     "If-Match": (
         {"type": "string", "pattern": '^(\\*|"[0-9]{1,18}")$'},
-        "The ETag of the job that is meant; 412 when it was changed since.",
+        "The ETag of what is meant; 412 when it was changed since.",
     ),
     "If-None-Match": ({"type": "string", "enum": ["*"]}, "*: create only; 412 when it exists."),
     "Last-Event-ID": (
@@ -85,7 +86,10 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
         "One range of bytes (RFC 9110, section 14).",
     ),
 }
-READ_TAGS = ({"type": "string"}, "ETags that the caller has; 304 when one of them still holds.")
+READ_TAGS = (
+    {"type": "string"},
+    "ETags that the caller has; 304 when one of them still holds. They stand for what was said, not for how it does.",
+)
 
 PATH: dict[str, tuple[dict[str, Any], str]] = {
     "jobs": ({"type": "string", "pattern": JOB_ID}, "A job's id."),

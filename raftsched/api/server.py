@@ -14,6 +14,7 @@ from raftsched.api.app import METRICS, build_app
 from raftsched.api.context import ApiContext
 from raftsched.api.fastpath import Door
 from raftsched.api.problems import Problem, answer
+from raftsched.api.replies import stamp
 from raftsched.api.requests import unknown_encoding
 from raftsched.errors import RaftschedError
 
@@ -31,7 +32,9 @@ _quiet.setLevel(logging.CRITICAL)
 class _Ordinary(web.RequestHandler):
     """aiohttp's protocol; what it cannot read is answered like any other problem."""
 
-    __slots__ = ()
+    __slots__ = ("ctx",)
+
+    ctx: ApiContext
 
     def handle_error(
         self,
@@ -50,6 +53,7 @@ class _Ordinary(web.RequestHandler):
         else:
             problem = Problem("invalid-request", _said(exc), headers={"Connection": "close"})
         response = answer(problem)
+        stamp(self.ctx, response.headers)
         response.force_close()
         return response
 
@@ -103,7 +107,9 @@ class ApiServer:
             }
 
             def ordinary() -> _Ordinary:
-                return _Ordinary(manager, loop=loop, **options)
+                protocol = _Ordinary(manager, loop=loop, **options)
+                protocol.ctx = ctx
+                return protocol
 
             door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), ordinary)
             # In two steps: create_server that is cancelled when it listens already would leave the port taken.
