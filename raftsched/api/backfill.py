@@ -85,7 +85,9 @@ def _times(job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
     """Nominal times in start_ms <= time < end_ms. Raises Problem invalid-body."""
     trigger = job.policy.trigger
     if not trigger.needs_calendar and not (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE):
-        raise Problem("illegal-transition", "The job has no times of its own that went by: only every and cron have.")
+        raise Problem(
+            "illegal-transition", "The job has no times of its own that went by: only every, cron and rrule have."
+        )
     if start_ms >= end_ms:
         return ()
     try:

@@ -60,7 +60,7 @@ def trigger_words(job: Job | None, policy: Policy | None) -> str | None:
     if job is None or policy is None:
         return None
     try:
-        return schedule.describe(policy.trigger, job_id=job.id)
+        return schedule.describe(policy.trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
     except schedule.TriggerError:
         return None
 

@@ -192,10 +192,9 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
     return rule
 
 
-_TRIGGERS = tuple(kind for kind in KINDS_OF_TRIGGER if kind != "rrule")  # which is not supported yet
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "TriggerIn": _one_of(_TRIGGERS, {"calendar": (), "rrule": (), **BELONGS}),
+    "TriggerIn": _one_of(KINDS_OF_TRIGGER, {"calendar": (), **BELONGS}),
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
         dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),

@@ -46,9 +46,9 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-trigger", errors=errors)
     if trigger.kind is TriggerKind.AT and start is None and trigger.at_ms <= from_ms:
         times = [schedule.Occurrence(from_ms, f"{format_time(trigger.at_ms)} is past: runs at once")]
-        return _reply_times(trigger, times)
+        return _reply(schedule.describe(trigger), times)
     anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
-    return _reply(trigger, from_ms, given.count, anchor_ms, 0)
+    return _reply(schedule.describe(trigger), _times(trigger, from_ms, given.count, anchor_ms))
 
 
 @operation("Read when a job runs next", {200: Moments}, query=("count", *READ))
@@ -60,27 +60,24 @@ async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     with ctx.read() as view:
         job = requested_job(view, request)
     trigger = job.policy.trigger
+    words = schedule.describe(trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
     if job.state is not JobState.SCHEDULED:
-        return reply_value({"description": schedule.describe(trigger), "next": []})
+        return _reply(words, [])
     if trigger.max_runs is not None:
         count = min(count, max(0, trigger.max_runs - job.runs))
     from_ms = ctx.now_ms()
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
     from_ms = max(from_ms, job.skipped_until_ms or 0)
-    return _reply(trigger, from_ms, count, job.anchor_at_ms, job.id)
+    return _reply(words, _times(trigger, from_ms, count, job.anchor_at_ms, job.id))
 
 
-def _reply(trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int) -> web.Response:
+def _times(trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int = 0) -> list[schedule.Occurrence]:
     if trigger.kind is TriggerKind.MANUAL or count == 0:
-        return _reply_times(trigger, [])
-    return _reply_times(trigger, schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id))
+        return []
+    return schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id)
 
 
-def _reply_times(trigger: Trigger, times: list[schedule.Occurrence]) -> web.Response:
-    return reply_value(
-        {
-            "description": schedule.describe(trigger),
-            "next": [{"at": format_time(time.at_ms), "note": time.note} for time in times],
-        }
-    )
+def _reply(words: str, times: list[schedule.Occurrence]) -> web.Response:
+    shown = [{"at": format_time(time.at_ms), "note": time.note} for time in times]
+    return reply_value({"description": words, "next": shown})

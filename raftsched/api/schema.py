@@ -84,7 +84,12 @@ class TriggerIn(_Given):
     in_: Duration | None = field(default=None, name="in")
     every: Duration | None = None
     cron: Annotated[str, Meta(description="a string", extra_json_schema={"format": "cron"})] | None = None
-    rrule: Annotated[str, Meta(description="a string", extra_json_schema={"format": "rrule"})] | None = None
+    rrule: (
+        Annotated[
+            str, Meta(description="a string, a recurrence rule of RFC 5545", extra_json_schema={"format": "rrule"})
+        ]
+        | None
+    ) = None
     manual: Annotated[bool, Meta(description="true")] = False
     mode: Literal["fixed_rate", "fixed_delay"] | None = None
     dialect: Literal["vixie", "quartz"] | None = None

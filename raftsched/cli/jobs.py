@@ -24,7 +24,9 @@ def _trigger(job: Any) -> str:
     for kind in _TRIGGERS:
         if trigger.get(kind):
             zone = trigger.get("timezone")
-            return f"{kind} {trigger[kind]}" + (f" {zone}" if kind == "cron" and zone not in (None, "UTC") else "")
+            return f"{kind} {trigger[kind]}" + (
+                f" {zone}" if kind in ("cron", "rrule") and zone not in (None, "UTC") else ""
+            )
     return "manual"
 
 

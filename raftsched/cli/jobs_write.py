@@ -53,11 +53,12 @@ class _WithCommand(click.Command):
 @click.option("-f", "--file", "file", type=click.File("rb"), help="The job as YAML or JSON ('-': stdin).")
 @click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
 @click.option("--cron", metavar="EXPR", help="When: a cron expression.")
+@click.option("--rrule", metavar="RULE", help="When: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO.")
 @click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
 @click.option("--at", metavar="TIME", help="When: once, at this time (RFC 3339).")
 @click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
 @click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
-@click.option("--timezone", "-z", metavar="TZ", help="Of --cron, such as Europe/Madrid.  [default: UTC]")
+@click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
 @click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
 @click.option("--http", metavar="URL", help="What: a request to URL.")
@@ -118,9 +119,8 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
 
 
 def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
-    trigger = exactly_one(
-        "when", {"cron": o["cron"], "every": o["every"], "at": o["at"], "in": o["in_"], "manual": o["manual"]}
-    )
+    when = {"cron": o["cron"], "rrule": o["rrule"], "every": o["every"], "at": o["at"], "in": o["in_"]}
+    trigger = exactly_one("when", {**when, "manual": o["manual"]})
     if o["timezone"]:
         trigger["timezone"] = o["timezone"]
     given = {"shell": o["shell"], "python": o["python"], "http": o["http"], "exec": command or None}

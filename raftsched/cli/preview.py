@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("expression", metavar="EXPR")
+@click.argument("expression", metavar="EXPR", required=False)
+@click.option(
+    "--rrule", metavar="RULE", help="Instead of EXPR: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO."
+)
 @click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
 @click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
 @click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 @remote
 def preview(
     client: Client,
-    expression: str,
+    expression: str | None,
+    rrule: str | None,
     timezone: str | None,
     quartz: bool,
     count: int,
@@ -39,8 +43,15 @@ def preview(
       raftsched preview '30 2 * * *' -z Europe/Madrid --from 2027-03-27T00:00:00Z
       raftsched preview '0 9 * * MON#1' -n 3
       raftsched preview 90s
+      raftsched preview --rrule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' -z Europe/Madrid
     """
-    body: dict[str, Any] = {"trigger": trigger(expression, timezone, quartz), "count": count}
+    if (expression is None) == (rrule is None):
+        raise click.UsageError("say what to preview: EXPR, or --rrule RULE")
+    if rrule is not None:
+        wanted: dict[str, Any] = {"rrule": rrule, **({"timezone": timezone} if timezone else {})}
+    else:
+        wanted = trigger(expression or "", timezone, quartz)
+    body: dict[str, Any] = {"trigger": wanted, "count": count}
     if start:
         body["from"] = start
     print_times(client.post("/v1/schedules/preview", body, repeatable=True), fmt)

@@ -45,20 +45,21 @@ def _fire(job: Job, now_ms: int, catch_up_max: int) -> Fire:
     trigger = job.policy.trigger
     if not trigger.needs_calendar:
         return Fire(job.id, job.revision, job.nominal_at_ms)
-    upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, job_id=job.id)
+    whose = {"anchor_ms": job.anchor_at_ms, "job_id": job.id}
+    upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, **whose)
     if upcoming is None or upcoming > now_ms:
         return Fire(job.id, job.revision, job.nominal_at_ms, upcoming)
     # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over yet.
     keep = catch_up_max + 1
     if trigger.jitter_ms:
-        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, job_id=job.id)
+        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, **whose)
         keep += min(recent.count, NOT_YET_MAX)
-    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, job_id=job.id)
+    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, **whose)
     return Fire(
         job.id,
         job.revision,
         job.nominal_at_ms,
-        schedule.next_nominal(trigger, now_ms, job_id=job.id),
+        schedule.next_nominal(trigger, now_ms, **whose),
         missed.times,
         missed.count,
         missed.until_ms,
@@ -107,7 +108,8 @@ def schedule_command(job: Job, since_ms: int, now_ms: int) -> ScheduleJob | SetJ
     from now."""
     try:
         after_ms = max(min(since_ms, now_ms), job.skipped_until_ms or 0)
-        nominal = schedule.next_nominal(job.policy.trigger, after_ms, job_id=job.id)
+        trigger = job.policy.trigger
+        nominal = schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
     except Exception as error:
         return _suspend(job, error)
     return ScheduleJob(job.id, job.revision, nominal)

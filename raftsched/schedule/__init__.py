@@ -1,11 +1,12 @@
-"""Triggers to times: at, in, every, cron and manual, time zones and daylight saving time.
+"""Triggers to times: at, in, every, cron, rrule and manual, time zones and daylight saving time.
 
 Asked by the leader and the API, never by apply: time zone data differs from host to host, so one node computes a time
 and the command carries it. Pure: no clock, no state but caches; times are integer UTC milliseconds. Every function
 raises TriggerError for a trigger that cannot be used, and nothing else.
 
-expression, fields and days read a cron expression; wall finds matching times on the wall; zones and cron put them on
-the time line; triggers covers all kinds; text, validation, describe and preview face people.
+expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
+matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
+describe, describe_rule and preview face people.
 """
 
 from __future__ import annotations

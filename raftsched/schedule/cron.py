@@ -1,10 +1,10 @@
-"""Cron expressions in a time zone: instants, with daylight saving time as Vixie cron does it.
+"""Cron expressions and recurrence rules in a time zone: instants, with daylight saving time as Vixie cron does it.
 
 Let R(u) be the latest wall time that clocks of the zone have shown up to the instant u.
 
-- A *fixed* expression (neither minute nor hour starts with `*`) fires when R first comes to a matching wall time, or
-  past it. So a time inside the gap of spring fires at the first instant after the gap, all of a gap together once; a
-  time in the overlap of autumn fires at its first occurrence only.
+- A *fixed* expression (of cron: neither minute nor hour starts with `*`; of rules: see `rule`) fires when R first
+  comes to a matching wall time, or past it. So a time inside the gap of spring fires at the first instant after the
+  gap, all of a gap together once; a time in the overlap of autumn fires at its first occurrence only.
 - Any other expression fires at every instant whose wall time matches: what lies in the gap does not happen, what lies
   in the overlap happens twice. `*/15 * * * *` runs every 15 minutes of elapsed time all the way through.
 
@@ -18,8 +18,8 @@ Times here are UTC seconds.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Protocol
 
-from raftsched.schedule.expression import Expression
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.zones import Stretch, Zone
 
@@ -27,7 +27,26 @@ HORIZON = int(datetime(LAST_YEAR + 1, 1, 3, tzinfo=UTC).timestamp())  # no zone'
 _OFFSET_MAX = 48 * 3600  # more than any offset, plus any single change of one
 
 
-def next_after(expression: Expression, zone: Zone, after: int) -> int | None:
+class Times(Protocol):
+    """Wall-clock seconds (see `wall`)."""
+
+    def next_from(self, wall: int) -> int | None: ...
+    def matches(self, wall: int) -> bool: ...
+    def count(self, low: int, high: int) -> int: ...
+
+
+class Pattern(Protocol):
+    """What there is of cron expressions and recurrence rules alike."""
+
+    @property
+    def times(self) -> Times: ...
+    @property
+    def fixed(self) -> bool: ...
+    @property
+    def has_seconds(self) -> bool: ...
+
+
+def next_after(expression: Pattern, zone: Zone, after: int) -> int | None:
     """The first fire strictly after `after`; None when there is none up to the end of fields.LAST_YEAR."""
     if after >= HORIZON:
         return None
@@ -41,7 +60,7 @@ def _low(stretch: Stretch, at: int) -> int:
     return stretch.reached if at <= stretch.start else max(at + stretch.offset, stretch.reached)
 
 
-def _next_fixed(expression: Expression, zone: Zone, after: int) -> int | None:
+def _next_fixed(expression: Pattern, zone: Zone, after: int) -> int | None:
     at = after + 1
     stretch = zone.stretch(at)
     wall = expression.times.next_from(_low(stretch, at))
@@ -55,7 +74,7 @@ def _next_fixed(expression: Expression, zone: Zone, after: int) -> int | None:
     return max(wall - stretch.offset, stretch.start)
 
 
-def _next_elapsed(expression: Expression, zone: Zone, after: int) -> int | None:
+def _next_elapsed(expression: Pattern, zone: Zone, after: int) -> int | None:
     at = after + 1
     stretch = zone.stretch(at)
     low = at + stretch.offset
@@ -74,7 +93,7 @@ def _next_elapsed(expression: Expression, zone: Zone, after: int) -> int | None:
     return None
 
 
-def count_between(expression: Expression, zone: Zone, after: int, until: int) -> int:
+def count_between(expression: Pattern, zone: Zone, after: int, until: int) -> int:
     """How many fires there are in after < fire <= until, without walking through them."""
     times = expression.times
     count = 0
@@ -94,7 +113,7 @@ def count_between(expression: Expression, zone: Zone, after: int, until: int) ->
     return count
 
 
-def skipped_in_gap(expression: Expression, stretch: Stretch) -> tuple[int, int, int] | None:
+def skipped_in_gap(expression: Pattern, stretch: Stretch) -> tuple[int, int, int] | None:
     """(first, last, how many) matching wall times lie in the gap before this stretch; None when none does."""
     begin = stretch.start + stretch.offset
     count = expression.times.count(stretch.reached, begin)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.schedule.describe_rule import describe_rule
 from raftsched.schedule.expression import Expression, compiled
 from raftsched.schedule.fields import Parsed
+from raftsched.schedule.words import MONTHS, ORDINALS, WEEKDAYS, listed, spans
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TIMES_MAX = 6  # more times of day than this are not listed one by one
 
 
-def describe(trigger: Trigger, *, job_id: int = 0) -> str:
+def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None) -> str:
     """One line of English, without a full stop. `job_id` feeds `H`; without a job the text says it is an example.
+    `anchor_ms` is the start of a rule without starts_at, when there is a job.
 
     Raises:
-        TriggerError: the cron expression is not valid.
+        TriggerError: the cron expression or the rule is not valid.
     """
     match trigger.kind:
         case TriggerKind.AT:
@@ -37,7 +34,7 @@ def describe(trigger: Trigger, *, job_id: int = 0) -> str:
         case TriggerKind.CRON:
             text = f"{describe_cron(trigger.expr, trigger.dialect, job_id)}, {trigger.timezone} time"
         case TriggerKind.RRULE:
-            text = "by an RFC 5545 rule"
+            text = f"{describe_rule(trigger, anchor_ms)}, {trigger.timezone} time"
         case _:
             return "only when asked to run"
     if trigger.jitter_ms:
@@ -75,9 +72,9 @@ def describe_cron(expr: str, dialect: str = "", job_id: int = 0) -> str:
     elif "every" not in parts[0]:
         parts.append("every day")
     if len(times.months) < 12:
-        parts.append("in " + _spans(times.months, lambda month: _MONTHS[month - 1]))
+        parts.append("in " + spans(times.months, lambda month: MONTHS[month - 1]))
     if times.years is not None:
-        parts.append("in " + _spans(times.years, str))
+        parts.append("in " + spans(times.years, str))
     text = " ".join(parts)
     if expression.hashed and not job_id:
         text += " (an example: H depends on the job's id)"
@@ -94,7 +91,7 @@ def _times(expression: Expression) -> str:
     whole = seconds == (0,)
     if len(hours) * len(minutes) * len(seconds) <= _TIMES_MAX:
         show = "{:02}:{:02}" if whole else "{:02}:{:02}:{:02}"
-        return "at " + _list([show.format(h, m, s) for h in hours for m in minutes for s in seconds])
+        return "at " + listed([show.format(h, m, s) for h in hours for m in minutes for s in seconds])
     if whole and minutes == (0,):
         return _within(hours, 24, "hour")
     parts = [] if whole else [_within(seconds, 60, "second")]
@@ -103,7 +100,7 @@ def _times(expression: Expression) -> str:
     elif parts[0].startswith("at"):
         parts.append("of every minute")
     if len(hours) < 24:
-        parts.append("during " + _spans(hours, lambda hour: f"{hour:02}:00-{hour:02}:59", merged=_hour_span))
+        parts.append("during " + spans(hours, lambda hour: f"{hour:02}:00-{hour:02}:59", merged=_hour_span))
     elif parts[-1].startswith("at"):
         parts.append("of every hour")
     return " ".join(parts)
@@ -122,9 +119,9 @@ def _within(values: Sequence[int], span: int, unit: str) -> str:
         start = f" from {unit} {values[0]}" if values[0] else ""
         return f"every {step} {unit}s{start}"
     if unit == "hour":
-        text = _spans(values, lambda hour: f"{hour:02}:00", merged=_hours_hourly)
+        text = spans(values, lambda hour: f"{hour:02}:00", merged=_hours_hourly)
         return text if text.startswith("every") else f"at {text}"
-    return f"at {unit}{'s' if len(values) > 1 else ''} " + _spans(values, str)
+    return f"at {unit}{'s' if len(values) > 1 else ''} " + spans(values, str)
 
 
 def _hours_hourly(first: int, last: int) -> str:
@@ -158,14 +155,14 @@ def _day_words(field: Parsed) -> str:
         return ""
     if field.values:
         plural = "s" if len(field.values) > 1 else ""
-        parts.append(f"day{plural} {_spans(sorted(field.values), str)}")
+        parts.append(f"day{plural} {spans(sorted(field.values), str)}")
     parts += ["the last day" if not back else f"the last day but {back}" for back in sorted(field.from_end)]
     parts += [f"the working day nearest to day {day}" for day in sorted(field.near)]
     parts += [
         "the last working day" if not back else f"the working day nearest to the last day but {back}"
         for back in sorted(field.near_end)
     ]
-    return f"on {_list(parts)} of the month"
+    return f"on {listed(parts)} of the month"
 
 
 def _weekday_words(field: Parsed) -> str:
@@ -175,36 +172,7 @@ def _weekday_words(field: Parsed) -> str:
     if field.values:
         # the week begins on Monday here, so that Saturday and Sunday are neighbours
         days = sorted((value - 1) % 7 for value in field.values)
-        parts.append(_spans(days, lambda value: _WEEKDAYS[(value + 1) % 7]))
-    parts += [f"the {_ORDINALS[nth - 1]} {_WEEKDAYS[day]} of the month" for day, nth in sorted(field.nth)]
-    parts += [f"the last {_WEEKDAYS[day]} of the month" for day in sorted(field.last)]
-    return f"on {_list(parts)}"
-
-
-def _list(items: Sequence[str]) -> str:
-    if len(items) < 2:
-        return "".join(items)
-    return ", ".join(items[:-1]) + " and " + items[-1]
-
-
-def _spans(values: Iterable[int], name: Callable[[int], str], merged: Callable[[int, int], str] | None = None) -> str:
-    """Values by name; three or more in a row as one span; four or more at even distances shortened."""
-    values = list(values)
-    steps = {b - a for a, b in pairwise(values)}
-    if len(values) > 3 and len(steps) == 1 and steps != {1}:
-        return f"{name(values[0])}, {name(values[1])}, .. {name(values[-1])}"
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    parts = []
-    for run in runs:
-        if merged is not None and len(run) > 1:
-            parts.append(merged(run[0], run[-1]))
-        elif len(run) > 2:
-            parts.append(f"{name(run[0])} to {name(run[-1])}")
-        else:
-            parts += [name(value) for value in run]
-    return _list(parts)
+        parts.append(spans(days, lambda value: WEEKDAYS[(value + 1) % 7]))
+    parts += [f"the {ORDINALS[nth - 1]} {WEEKDAYS[day]} of the month" for day, nth in sorted(field.nth)]
+    parts += [f"the last {WEEKDAYS[day]} of the month" for day in sorted(field.last)]
+    return f"on {listed(parts)}"

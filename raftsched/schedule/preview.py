@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule import cron
-from raftsched.schedule.expression import Expression, compiled
+from raftsched.schedule.cron import Pattern
+from raftsched.schedule.expression import compiled
+from raftsched.schedule.rule import recurrence
 from raftsched.schedule.triggers import next_nominal
 from raftsched.schedule.zones import Stretch, Zone, local_text, zone
 
@@ -38,16 +40,22 @@ def preview(trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, j
         if at is None:
             break
         note = None
-        if trigger.kind is TriggerKind.CRON:
-            expression = compiled(trigger.expr, trigger.dialect, job_id)
-            note = _note(expression, zone(trigger.timezone), before // 1000, at // 1000)
+        pattern = _pattern(trigger, anchor_ms, job_id)
+        if pattern is not None:
+            note = _note(pattern, zone(trigger.timezone), before // 1000, at // 1000)
         found.append(Occurrence(at, note))
         if trigger.once:
             break
     return found
 
 
-def _note(expression: Expression, place: Zone, before: int, at: int) -> str | None:
+def _pattern(trigger: Trigger, anchor_ms: int, job_id: int) -> Pattern | None:
+    if trigger.kind is TriggerKind.CRON:
+        return compiled(trigger.expr, trigger.dialect, job_id)
+    return recurrence(trigger, anchor_ms) if trigger.kind is TriggerKind.RRULE else None
+
+
+def _note(expression: Pattern, place: Zone, before: int, at: int) -> str | None:
     """What the clocks' change has to do with the fire at `at`, the one before it having been at `before`."""
     stretch = place.stretch(at)
     if expression.fixed:
@@ -62,7 +70,7 @@ def _note(expression: Expression, place: Zone, before: int, at: int) -> str | No
     return _dropped(expression, place, before, at)
 
 
-def _fixed_note(expression: Expression, place: Zone, stretch: Stretch, at: int) -> str | None:
+def _fixed_note(expression: Pattern, place: Zone, stretch: Stretch, at: int) -> str | None:
     seconds = expression.has_seconds
     if at == stretch.start:
         gap = cron.skipped_in_gap(expression, stretch)
@@ -81,7 +89,7 @@ def _again(place: Zone, at: int, stretch: Stretch) -> bool:
     return following.start + following.offset <= at + stretch.offset < following.reached
 
 
-def _dropped(expression: Expression, place: Zone, before: int, at: int) -> str | None:
+def _dropped(expression: Pattern, place: Zone, before: int, at: int) -> str | None:
     """The nearest gap between the two fires, at most a year back, that swallowed some."""
     stretch = place.stretch(at)
     before = max(before, at - _LOOK_BACK_S)

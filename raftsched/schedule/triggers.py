@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
-from raftsched.schedule.errors import TriggerError
-from raftsched.schedule.expression import Expression, compiled
+from raftsched.schedule.expression import compiled
+from raftsched.schedule.rule import recurrence
 from raftsched.schedule.zones import Zone, zone
 
 LATEST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: what every format we speak can still write
@@ -31,7 +31,8 @@ class Missed:
 def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> int | None:
     """The first nominal time strictly after `after_ms` and within the bounds; None: never again.
 
-    `anchor_ms` is what EVERY counts from (the grid is anchor, anchor + period, ..) and what IN adds its delay to.
+    `anchor_ms` is what EVERY counts from (the grid is anchor, anchor + period, ..), what IN adds its delay to, and the
+    start of a RRULE without starts_at.
     For EVERY with a fixed delay, pass the end of the previous run as `after_ms`: the answer is that plus the period.
     The arithmetic of EVERY is core's own, so that this room and apply cannot disagree.
     `job_id` feeds `H` in cron expressions.
@@ -41,8 +42,8 @@ def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id:
     """
     found: int | None
     match trigger.kind:
-        case TriggerKind.CRON:
-            found = _next_cron(trigger, _after(trigger, after_ms), job_id)
+        case TriggerKind.CRON | TriggerKind.RRULE:
+            found = _next_matching(trigger, _after(trigger, after_ms), anchor_ms, job_id)
         case TriggerKind.EVERY:
             found = next_every(trigger, after_ms, anchor_ms)
         case TriggerKind.AT:
@@ -50,10 +51,8 @@ def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id:
         case TriggerKind.IN:
             at_ms = anchor_ms + trigger.period_ms
             found = at_ms if at_ms > _after(trigger, after_ms) else None
-        case TriggerKind.MANUAL:
+        case _:  # MANUAL
             found = None
-        case _:
-            raise no_rrule()
     if found is None or found > _end(trigger):
         return None
     return found
@@ -68,8 +67,8 @@ def missed(trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_
         TriggerError: the trigger is not valid (see `validate`).
     """
     until_ms = min(until_ms, _end(trigger))
-    if trigger.kind is TriggerKind.CRON:
-        return _missed_cron(trigger, _after(trigger, after_ms), until_ms, keep, job_id)
+    if trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE):
+        return _missed_matching(trigger, _after(trigger, after_ms), until_ms, keep, anchor_ms, job_id)
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
         first = next_every(trigger, after_ms, anchor_ms)
         if first is None or first > until_ms:
@@ -83,13 +82,11 @@ def missed(trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_
     return Missed((found,) if keep > 0 else (), 1, found)
 
 
-def no_rrule() -> TriggerError:
-    return TriggerError("/trigger/rrule", "rrule is not supported yet; most rules can be written as cron")
-
-
 def _after(trigger: Trigger, after_ms: int) -> int:
     """`after_ms`, or just before the first time allowed; no earlier than 1970, which is before any job."""
     start = 0 if trigger.starts_at_ms is None else trigger.starts_at_ms
+    if trigger.kind is TriggerKind.RRULE:
+        start -= start % 1000  # the rule begins there, with the second
     return min(max(after_ms, start - 1), LATEST_MS)
 
 
@@ -97,48 +94,53 @@ def _end(trigger: Trigger) -> int:
     return LATEST_MS if trigger.ends_at_ms is None else trigger.ends_at_ms
 
 
-def _resolve(trigger: Trigger, job_id: int) -> tuple[Expression, Zone]:
-    return compiled(trigger.expr, trigger.dialect, job_id), zone(trigger.timezone)
+def _resolve(trigger: Trigger, anchor_ms: int, job_id: int) -> tuple[cron.Pattern, Zone, int]:
+    """The pattern, its zone, and the last second it may come at."""
+    place = zone(trigger.timezone)
+    if trigger.kind is TriggerKind.CRON:
+        return compiled(trigger.expr, trigger.dialect, job_id), place, cron.HORIZON
+    rule = recurrence(trigger, anchor_ms)
+    return rule, place, cron.HORIZON if rule.until is None else min(rule.until, cron.HORIZON)
 
 
-def _next_cron(trigger: Trigger, after_ms: int, job_id: int) -> int | None:
-    expression, place = _resolve(trigger, job_id)
-    found = cron.next_after(expression, place, after_ms // 1000)
-    return None if found is None else found * 1000
+def _next_matching(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
+    pattern, place, last = _resolve(trigger, anchor_ms, job_id)
+    found = cron.next_after(pattern, place, after_ms // 1000)
+    return None if found is None or found > last else found * 1000
 
 
-def _missed_cron(trigger: Trigger, after_ms: int, until_ms: int, keep: int, job_id: int) -> Missed:
-    expression, place = _resolve(trigger, job_id)
-    after, until = after_ms // 1000, min(until_ms // 1000, cron.HORIZON)
-    count = cron.count_between(expression, place, after, until)
+def _missed_matching(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int) -> Missed:
+    pattern, place, last = _resolve(trigger, anchor_ms, job_id)
+    after, until = after_ms // 1000, min(until_ms // 1000, last)
+    count = cron.count_between(pattern, place, after, until)
     if not count:
         return Missed((), 0, None)
-    newest = _newest_cron(expression, place, after, until, min(max(keep, 1), count))
+    newest = _newest_matching(pattern, place, after, until, min(max(keep, 1), count))
     return Missed(newest if keep > 0 else (), count, newest[-1])
 
 
-def _newest_cron(expression: Expression, place: Zone, after: int, until: int, keep: int) -> tuple[int, ...]:
+def _newest_matching(pattern: cron.Pattern, place: Zone, after: int, until: int, keep: int) -> tuple[int, ...]:
     """The newest `keep` fires (ms) in after < fire <= until, of which there are at least that many."""
     # The count from x to the end falls as x grows: the latest x that still has `keep` behind it is just before the
     # first one wanted.
     low, high = after, until
     step = 60
     while until - step > after:  # most often they are recent: look there first
-        if cron.count_between(expression, place, until - step, until) >= keep:
+        if cron.count_between(pattern, place, until - step, until) >= keep:
             low = until - step
             break
         high = until - step
         step *= 8
     while high - low > 1:
         middle = (low + high) // 2
-        if cron.count_between(expression, place, middle, until) >= keep:
+        if cron.count_between(pattern, place, middle, until) >= keep:
             low = middle
         else:
             high = middle
     times: list[int] = []
     at: int | None = low
     while at is not None and len(times) < keep:
-        at = cron.next_after(expression, place, at)
+        at = cron.next_after(pattern, place, at)
         if at is not None:
             times.append(at * 1000)
     return tuple(times)

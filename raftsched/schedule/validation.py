@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from raftsched.core.model import DAY_MS, Trigger, TriggerKind
 from raftsched.schedule.describe import duration_text
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.fields import POINTER as CRON_POINTER
-from raftsched.schedule.triggers import LATEST_MS, next_nominal, no_rrule
+from raftsched.schedule.rule import recurrence
+from raftsched.schedule.rule_text import POINTER as RULE_POINTER
+from raftsched.schedule.triggers import LATEST_MS, next_nominal
 from raftsched.schedule.zones import zone
 
 EVERY_MIN_MS = 1000
@@ -56,11 +60,11 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
         case TriggerKind.AT:
             _check_instant("/trigger/at", trigger.at_ms)
             _check_once("/trigger/at", trigger.at_ms, trigger)
+        case TriggerKind.RRULE:
+            _check_rule(trigger, now_ms)
         case TriggerKind.MANUAL:
             pass
-        case _:
-            raise no_rrule()
-    recurs = trigger.kind in (TriggerKind.CRON, TriggerKind.EVERY)
+    recurs = trigger.kind in (TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.RRULE)
     if recurs and ends is not None and ends <= now_ms:
         raise TriggerError(
             "/trigger/ends_at",
@@ -134,3 +138,39 @@ def _check_cron(trigger: Trigger, now_ms: int) -> None:
         CRON_POINTER,
         f"no time left after {instant_text(max(begin, 0))} (years up to {LAST_YEAR} count); use a later year or none",
     )
+
+
+def _check_rule(trigger: Trigger, now_ms: int) -> None:
+    """The rule starts at starts_at, else now."""
+    found = recurrence(trigger, now_ms)
+    if next_nominal(trigger, now_ms, anchor_ms=now_ms) is not None:
+        return
+    rule, ends = found.rule, trigger.ends_at_ms
+    if ends is not None and ends <= now_ms:
+        return  # said about ends_at
+    begin = max(now_ms, (trigger.starts_at_ms or 0) - 1)
+    following = next_nominal(replace(trigger, ends_at_ms=None), begin, anchor_ms=now_ms)
+    if following is not None and ends is not None:
+        raise TriggerError(
+            "/trigger/ends_at",
+            f"the next time after the start is {instant_text(following)}, after ends_at, {instant_text(ends)};"
+            " this would never run",
+        )
+    if rule.until is not None or rule.count is not None:
+        endless = replace(trigger, expr=_without_end(trigger.expr), ends_at_ms=None)
+        if next_nominal(endless, begin, anchor_ms=now_ms) is not None:
+            what = (
+                f"UNTIL comes before the first time after {instant_text(begin)}"
+                if rule.count is None
+                else f"all of COUNT={rule.count}, counted from the start, lie before {instant_text(begin)}"
+            )
+            raise TriggerError(RULE_POINTER, f"this never fires: {what}; change or leave out the end of the rule")
+    raise TriggerError(
+        RULE_POINTER,
+        f"this never fires: no time from {instant_text(begin)} on has all that it asks for (years up to {LAST_YEAR}"
+        " count); the parts contradict each other, or INTERVAL steps over them",
+    )
+
+
+def _without_end(text: str) -> str:
+    return ";".join(part for part in text.upper().strip().split(";") if not part.startswith(("COUNT=", "UNTIL=")))

@@ -10,6 +10,12 @@ import schemathesis
 from hypothesis import strategies as st
 
 CRONS = ["* * * * *", "0 2 * * 1-5", "@daily", "*/15 * * * *", "0 0 1 1 *", "H H * * *", "30 0 2 * * *", "0 9 * * MON"]
+RULES = [
+    "FREQ=DAILY",
+    "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17",
+    "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH",
+    "FREQ=HOURLY;INTERVAL=5",
+]
 ZONES = ["UTC", "Europe/Madrid", "Asia/Kolkata", "America/New_York", "Australia/Lord_Howe"]
 
 spans = st.one_of(
@@ -20,7 +26,7 @@ spans = st.one_of(
 times = st.datetimes(timezones=st.just(UTC)).filter(lambda t: 1971 <= t.year <= 2090)
 
 schemathesis.openapi.format("cron", st.sampled_from(CRONS))
-schemathesis.openapi.format("rrule", st.just("FREQ=DAILY"))
+schemathesis.openapi.format("rrule", st.sampled_from(RULES))
 schemathesis.openapi.format("iana-time-zone", st.sampled_from(ZONES))
 schemathesis.openapi.format("time-span", spans)
 schemathesis.openapi.format("whole-seconds", st.integers(1, 10_000).map(lambda s: f"{s}s"))

@@ -14,6 +14,10 @@ def cron(expr: str, zone: str = "UTC", dialect: str = "", **more: Any) -> Trigge
     return Trigger(kind=TriggerKind.CRON, expr=expr, timezone=zone, dialect=dialect, **more)
 
 
+def rrule(rule: str, zone: str = "UTC", **more: Any) -> Trigger:
+    return Trigger(kind=TriggerKind.RRULE, expr=rule, timezone=zone, **more)
+
+
 def ms(text: str) -> int:
     """RFC 3339 with an offset, or Z, to UTC milliseconds."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)

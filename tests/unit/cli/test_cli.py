@@ -198,6 +198,10 @@ def test_preview_and_next() -> None:
             "count": 2,
         }
         assert run("--server", stub.url, "preview", "90s").exit_code == 0
+        assert run("--server", stub.url, "preview", "--rrule", "FREQ=DAILY", "-z", "Europe/Madrid").exit_code == 0
+        assert stub.requests[-1].json["trigger"] == {"rrule": "FREQ=DAILY", "timezone": "Europe/Madrid"}
+        assert run("--server", stub.url, "preview", "90s", "--rrule", "FREQ=DAILY").exit_code == 2
+        assert run("--server", stub.url, "preview").exit_code == 2
         assert stub.requests[1].json["trigger"] == {"every": "90s"}
         assert run("--server", stub.url, "jobs", "next", "tick", "-n", "2").output == result.output
 

@@ -10,7 +10,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import ScheduleJob, Wake
-from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry
+from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.leader import term as module
 from raftsched.schedule import TriggerError
@@ -33,6 +33,21 @@ class TestCalendar:
             await house.tick()
             assert house.world.job(job).nominal_at_ms == first + 6 * 60_000
             assert len(house.world.instances(job)) == 6  # all within the grace of 15 minutes
+
+        play(scene)
+
+    def test_a_rule_counts_from_where_the_job_does(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            trigger = Trigger(kind=TriggerKind.RRULE, expr="FREQ=MINUTELY;INTERVAL=7")
+            job = house.create(trigger, overlap=Overlap.ALLOW)
+            await house.tick()
+            start = house.world.job(job).anchor_at_ms // 1000 * 1000
+            assert house.world.job(job).nominal_at_ms == start + 7 * 60_000
+            house.clock.wall = start + 15 * 60_000
+            await house.tick()
+            assert house.world.job(job).nominal_at_ms == start + 21 * 60_000
+            assert [r.nominal_at_ms - start for r in house.world.instances(job)] == [7 * 60_000, 14 * 60_000]
 
         play(scene)
 

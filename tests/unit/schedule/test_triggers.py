@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
-from raftsched.schedule import Missed, TriggerError, missed, next_nominal
-from tests.support.cron_times import cron, following, ms, within
+from raftsched.schedule import Missed, missed, next_nominal
+from tests.support.cron_times import cron, following, ms, rrule, within
 
 DAY = 86_400_000
 
@@ -27,11 +27,6 @@ def test_at_and_in_come_once() -> None:
     after = Trigger(kind=TriggerKind.IN, period_ms=3000)
     assert following(after, 10_000, 3, anchor_ms=10_000) == [13_000]
     assert next_nominal(Trigger(kind=TriggerKind.MANUAL), 0) is None
-
-
-def test_rrule_is_refused() -> None:
-    with pytest.raises(TriggerError, match="not supported yet"):
-        next_nominal(Trigger(kind=TriggerKind.RRULE, expr="FREQ=DAILY"), 0)
 
 
 def test_fixed_rate_keeps_to_the_grid() -> None:
@@ -72,6 +67,10 @@ def test_within_a_second() -> None:
     [
         cron("*/7 * * * *", "Europe/Madrid"),
         cron("30 2 * * *", "Europe/Madrid"),
+        rrule("FREQ=DAILY;BYHOUR=2;BYMINUTE=30", "Europe/Madrid"),
+        rrule("FREQ=MINUTELY;INTERVAL=7", "Europe/Madrid"),
+        rrule("FREQ=DAILY;COUNT=4", starts_at_ms=ms("2026-10-19T12:00Z")),
+        rrule("FREQ=HOURLY;UNTIL=20261025T013000Z", "Europe/Madrid"),
         cron("0 0 29 2 *"),
         cron("* * * * * *", starts_at_ms=ms("2026-10-25T00:00Z"), ends_at_ms=ms("2026-10-25T00:20Z")),
         every(3_600_000),

@@ -182,7 +182,6 @@ EVERY: dict[str, Any] = {"kind": TriggerKind.EVERY, "period_ms": 60_000}
             {"kind": TriggerKind.CRON, "expr": "@daily", "ends_at_ms": NOW + 60_000},
         ),
         ("/trigger/calendar", "not supported yet", {**EVERY, "calendar": "holidays"}),
-        ("/trigger/rrule", "not supported yet", {"kind": TriggerKind.RRULE, "expr": "FREQ=DAILY"}),
         ("/trigger/dialect", "leave it out", {"kind": TriggerKind.CRON, "expr": "@daily", "dialect": "aws"}),
         ("/trigger/timezone", "no time zone", {**EVERY, "timezone": "Nowhere"}),
     ],
