@@ -6,12 +6,17 @@ Meanwhile nodes and their supervisors are killed with -9 and stopped, sometimes 
 and the checker holds what the jobs wrote against what was accepted and what the cluster says. Its table comes on
 stdout, with one JSON line at the end; each violation and what is going on on stderr.
 
+With --once ROUNDS it is another trial: one request is sent fifty times at once over all nodes while the leader is
+killed, by an Idempotency-Key, by a name, and a run by its key, so many times each; it has to be done once.
+
 Exit code 0: nothing was found. 1: a violation, or a trial that showed nothing (no fault, or no attempt lost).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import secrets
 import sys
 import tempfile
@@ -21,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.trials.checker import RULES, Verdict
 from scripts.trials.endurance import JOBS, Trial, as_json, keep, run_trial
+from scripts.trials.once import KINDS, Round, run_round
 from tests.support.cluster import Cluster
 
 SHOWN = 20  # violations of one rule that are written out
@@ -52,6 +58,24 @@ def show(trial: Trial, seed: int) -> None:
     print(as_json(trial, seed), flush=True)
 
 
+def once(nodes: int, rounds: int, seed: int) -> int:
+    rng = random.Random(seed)
+    done: list[Round] = []
+    with Cluster(nodes) as cluster:
+        for _ in range(rounds):
+            for kind in KINDS:
+                done.append(run_round(cluster, rng, kind))
+                note(str(done[-1]))
+                for what in done[-1].wrong:
+                    note(f"    VIOLATED: {what}")
+    held = all(one.held for one in done) and any(one.met for one in done)
+    violations, met = sum(len(one.wrong) for one in done), sum(one.met for one in done)
+    print("HELD" if held else "FAILED", f"(seed {seed})")
+    told = {"trial": "once", "seed": seed, "held": held, "rounds": len(done), "met": met, "violations": violations}
+    print(json.dumps(told), flush=True)
+    return 0 if held else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/endurance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -62,9 +86,14 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=64, help="slots per node (64)")
     parser.add_argument("--seed", type=int, default=None, help="of the jobs and the faults (a new one each time)")
     parser.add_argument("--keep", type=Path, default=None, help="where to put lines and logs when it failed")
+    parser.add_argument(
+        "--once", type=int, default=0, metavar="ROUNDS", help="requests sent fifty times at once instead"
+    )
     given = parser.parse_args()
     seed = secrets.randbits(32) if given.seed is None else given.seed
     note(f"seed {seed}; starting {given.nodes} nodes ...")
+    if given.once:
+        return once(given.nodes, given.once, seed)
     with tempfile.TemporaryDirectory(prefix="raftsched-endurance-") as temporary:
         directory = Path(temporary)
         flags = ["--slots", str(given.slots)]
