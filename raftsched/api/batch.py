@@ -17,13 +17,14 @@ from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import content_of, create_command, read_job, refused
 from raftsched.api.jobs_out import next_fire_at_ms
-from raftsched.api.keys import Named, done_before, named, part
+from raftsched.api.keys import Named, known, named, part
 from raftsched.api.openapi_types import BATCH
 from raftsched.api.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.replies import reply
 from raftsched.api.requests import Query, check_type, read_body
 from raftsched.api.schema import JobIn
+from raftsched.core.apply.keys import BATCH_PLACES, at_place
 from raftsched.core.commands import Accepted, Answer
 from raftsched.core.ids import job_text
 from raftsched.core.model import Settings
@@ -63,9 +64,10 @@ async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
     if len(given) > BATCH_MAX:
         raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")
     results: list[bytes] = [b""] * len(given)
+    parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
     if name.key:
-        await _answer_again(ctx, name, results)
-    proposals = await _propose(ctx, given, name, results)
+        await _answer_again(ctx, parts, results)
+    proposals = await _propose(ctx, given, parts, results)
     await _gather(ctx, proposals, results)
     return reply(b'{"items":[' + b",".join(results) + b"]}")
 
@@ -106,25 +108,25 @@ class _Proposal:
         self.task = asyncio.ensure_future(ctx.propose(self.commands, ctx.propose_timeout_s))
 
 
-async def _answer_again(ctx: ApiContext, name: Named, results: list[bytes]) -> None:
+async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes]) -> None:
     """The results of what this node knows to be made under the request's name. Raises idempotency-mismatch, when they
     are those of another batch, before anything is done."""
-    for place in range(len(results)):
-        try:
-            accepted = done_before(ctx, part(name, place))
-        except RaftschedError as error:
-            if error.code == "idempotency-mismatch":
-                raise
-            results[place] = _failure(error)
-        else:
-            if accepted is not None:
-                _render(ctx, [place], [accepted], results)
-        if place % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
+    for at, name in enumerate(parts):
+        use = known(ctx, name)
+        if use is None:
+            continue
+        first = at * BATCH_PLACES
+        for place in range(first, min(first + BATCH_PLACES, len(results))):
+            with ctx.read() as view:
+                answer = at_place(view, use, place - first)
+            if answer is not None:
+                _render(ctx, [place], [answer], results)
+            if place % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
 
 
 async def _propose(
-    ctx: ApiContext, given: Sequence[JobIn | bytes], name: Named, results: list[bytes]
+    ctx: ApiContext, given: Sequence[JobIn | bytes], parts: Sequence[Named], results: list[bytes]
 ) -> list[_Proposal]:
     """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
     settings, now_ms = ctx.settings(), ctx.now_ms()
@@ -134,7 +136,7 @@ async def _propose(
         if results[place]:
             continue
         try:
-            command = _command(job, settings, now_ms, part(name, place))
+            command = _command(job, settings, now_ms, parts[place // BATCH_PLACES], place % BATCH_PLACES)
         except Problem as problem:
             results[place] = _failure(problem)
         else:
@@ -153,14 +155,17 @@ async def _propose(
     return proposals
 
 
-def _command(job: JobIn | bytes, settings: Settings, now_ms: int, name: Named) -> bytes:
+def _command(job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
     if isinstance(job, bytes):
-        return create_command(read_job(job, settings, now_ms), key=name.key, digest=name.digest)
-    errors: list[FieldError] = []
-    content = content_of(job, settings, now_ms, errors)
-    if errors:
-        raise refused(errors)
-    return create_command(content, key=name.key, digest=name.digest)
+        content = read_job(job, settings, now_ms)
+    else:
+        errors: list[FieldError] = []
+        content = content_of(job, settings, now_ms, errors)
+        if errors:
+            raise refused(errors)
+    if not name.key:
+        return create_command(content)
+    return create_command(content, key=name.key, digest=name.digest, place=place)
 
 
 async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes]) -> None:

@@ -138,7 +138,13 @@ def too_large(size: int, limit: int) -> Problem:
 
 
 def create_command(
-    content: Content, *, replace: bool = False, if_none: bool = False, key: bytes = b"", digest: bytes = b""
+    content: Content,
+    *,
+    replace: bool = False,
+    if_none: bool = False,
+    key: bytes = b"",
+    digest: bytes = b"",
+    place: int | None = None,
 ) -> bytes:
     return encode(
         CreateJob(
@@ -151,6 +157,7 @@ def create_command(
             if_none,
             key,
             digest,
+            place,
         )
     )
 

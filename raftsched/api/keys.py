@@ -20,6 +20,7 @@ from raftsched.api.replies import propose_one
 from raftsched.core.apply.keys import again, known_key, mismatch
 from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
 from raftsched.core.keyed import NOTE_MAX
+from raftsched.core.model import KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
 HEADER = "Idempotency-Key"
@@ -90,16 +91,25 @@ async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
 def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
     """The answer, when this node knows that the request was done: it is not examined again, for what was right then may
     be too late by now. None: apply will say. Raises what apply would refuse."""
+    use = known(ctx, name)
+    if use is None:
+        return None
+    with ctx.read() as view:
+        answer = again(view, use)
+    if isinstance(answer, Rejected):
+        raise from_rejected(answer)
+    return answer
+
+
+def known(ctx: ApiContext, name: Named) -> KeyUse | None:
+    """What this node knows to be done under the request's name. Raises idempotency-mismatch."""
     if not name.key:
         return None
     with ctx.read() as view:
         cluster = meta(view)
         use = known_key(view, cluster, name.key)
-        if use is None or use.at_ms <= ctx.now_ms() - cluster.settings.idempotency_keep_ms:
-            return None
-        if use.digest != name.digest:
-            raise from_rejected(mismatch())
-        answer = again(view, use)
-    if isinstance(answer, Rejected):
-        raise from_rejected(answer)
-    return answer
+    if use is None or use.at_ms <= ctx.now_ms() - cluster.settings.idempotency_keep_ms:
+        return None
+    if use.digest != name.digest:
+        raise from_rejected(mismatch())
+    return use

@@ -183,6 +183,7 @@ class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10):
     if_none: bool = False  # create only: an existing name is refused whatever it holds
     key: bytes = b""  # hash of the caller's Idempotency-Key: under the same one the same job is answered, once made
     digest: bytes = b""  # hash of the request that goes with the key
+    place: int | None = None  # in the batch, or the part of one, that the key is of
 
 
 class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):

@@ -396,6 +396,15 @@ class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     revision: int = 0  # as of a queue; of no rule 0
 
 
+class Made(msgspec.Struct, array_like=True, gc=False):
+    """Jobs made, or found, for consecutive places of a batch, whose ids are consecutive too."""
+
+    place: int
+    job_id: int
+    count: int
+    created: bool
+
+
 class KeyUse(msgspec.Struct, array_like=True, frozen=True):
     """What the first request with an Idempotency-Key brought about."""
 
@@ -407,6 +416,7 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True):
     number: int | None = None  # of a backfill: runs made
     operation: int = 0  # its id; then there is neither job nor instance
     note: bytes = b""  # the answer itself, where that is remembered
+    made: list[Made] = []  # of a batch, or a part of one; then nothing else of this
 
 
 class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):

@@ -66,8 +66,10 @@ def test_a_name_that_no_node_has_waits_and_says_so(cluster: Cluster) -> None:
         client.instances.kill(run)
 
 
-def test_creates_go_on_while_the_leader_is_killed(cluster: Cluster) -> None:
-    """Each name makes one job, and each create that returned made it."""
+@pytest.mark.parametrize("named", [True, False])
+def test_creates_go_on_while_the_leader_is_killed(cluster: Cluster, named: bool) -> None:
+    """Each create returns, and made one job, whether it has a name or not."""
+    owner = f"killed-{named}"
 
     async def main() -> list[raftsched.Created]:
         async with raftsched.AsyncClient(urls(cluster), timeout=60) as client:
@@ -77,9 +79,8 @@ def test_creates_go_on_while_the_leader_is_killed(cluster: Cluster) -> None:
 
             async def work() -> None:
                 for n in numbers:
-                    made.append(
-                        await client.jobs.create(name=f"k{n}", trigger={"in": "1h"}, handler={"call": "send-invoice"})
-                    )
+                    job: raftsched.JobSpec = {"trigger": {"in": "1h"}, "handler": {"call": "send-invoice"}}
+                    made.append(await client.jobs.create({**job, "name": f"k{n}"} if named else job, owner=owner))
                     if len(made) == 1_000:
                         half.set()
 
@@ -89,7 +90,7 @@ def test_creates_go_on_while_the_leader_is_killed(cluster: Cluster) -> None:
             await asyncio.to_thread(leader.kill)
             await asyncio.gather(*tasks)
             leader.start()
-            kept = {j.id async for j in client.jobs.list(name_prefix="k", namespace="default")}
+            kept = {j.id async for j in client.jobs.list(owner=owner)}
             assert kept == {m.id for m in made}
             return made
 

@@ -205,6 +205,7 @@ class Author:
             r.random() < 0.5,
             r.random() < 0.2,
             *self._named(),
+            r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]),
         )
 
     def _body(self) -> bytes:

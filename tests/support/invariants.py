@@ -366,6 +366,10 @@ def _keys(view: ReadView, found: list[str]) -> None:
     for key, use in uses.items():
         if len(key) != 32 or len(use.digest) != 32 or use.job_id > meta.last_id:
             found.append(f"key {key.hex()} holds {use}")
+        places = [made.place + i for made in use.made for i in range(made.count)]
+        ids = [made.job_id + made.count - 1 for made in use.made]
+        if len(set(places)) != len(places) or (use.made and (use.job_id or max(ids) > meta.last_id)):
+            found.append(f"key {key.hex()} of a batch holds {use}")
 
 
 def _tags(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
-from raftsched.core.apply.keys import once
+from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
@@ -28,6 +28,10 @@ _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.E
 
 
 def create_job(tx: Tx, c: CreateJob) -> Answer:
+    if not c.key:
+        return _create(tx, c)
+    if c.place is not None:
+        return once_in_batch(tx, c.key, c.digest, c.place, lambda: _create(tx, c))
     return once(tx, c.key, c.digest, lambda: _create(tx, c))
 
 

@@ -17,11 +17,12 @@ from raftsched.core.apply.tx import Tx, decode_job
 from raftsched.core.commands import Accepted, Answer, Note, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.keyed import NOTE_MAX
-from raftsched.core.model import JobState, KeyUse, Meta
+from raftsched.core.model import JobState, KeyUse, Made, Meta
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 HASH_SIZE = 32  # bytes of a key, and of a digest
+BATCH_PLACES = 512  # of one row
 _DROPPED_AT_ONCE = 2  # of the oldest, for each new one: a lowered limit is reached in time
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -52,11 +53,54 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
         return Rejected("invalid-parameter", f"A key and its digest are hashes of {HASH_SIZE} bytes.")
     use = known_key(tx.view, tx.meta, key)
     if use is not None:
-        return mismatch() if use.digest != digest else again(tx.view, use)
+        return mismatch() if use.digest != digest or use.made else again(tx.view, use)
     answer = act()
     if isinstance(answer, Accepted):
         _remember(tx, key, _use(digest, tx.now, answer))
     return answer
+
+
+def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[], Answer]) -> Answer:
+    """The same for one of the jobs of a batch: they share a row, as jobs made one after the other have ids one after
+    the other. It is written once in a turn (`Tx.batches`)."""
+    if len(key) != HASH_SIZE or len(digest) != HASH_SIZE or not 0 <= place < BATCH_PLACES:
+        return Rejected("invalid-parameter", f"A key has {HASH_SIZE} bytes, a batch under it {BATCH_PLACES} places.")
+    use = tx.batches.get(key) or known_key(tx.view, tx.meta, key)
+    if use is not None and use.at_ms <= tx.now - tx.meta.settings.idempotency_keep_ms:
+        use = None
+    if use is not None:
+        if use.digest != digest or not use.made:
+            return mismatch()
+        known = at_place(tx.view, use, place)
+        if known is not None:
+            return known
+    answer = act()
+    if isinstance(answer, Accepted) and answer.job is not None:
+        if use is None:
+            use = KeyUse(digest, tx.now, 0, made=[Made(place, answer.job.id, 1, answer.created)])
+            if not _remember(tx, key, use):
+                return answer
+        else:
+            _add(use.made, place, answer.job.id, answer.created)
+        tx.batches[key] = use
+    return answer
+
+
+def at_place(view: ReadView, use: KeyUse, place: int) -> Answer | None:
+    """What was made at this place of a batch, as it is by now; None: nothing yet."""
+    for made in reversed(use.made):
+        if made.place <= place < made.place + made.count:
+            job_id = made.job_id + place - made.place
+            return again(view, KeyUse(use.digest, use.at_ms, job_id, created=made.created))
+    return None
+
+
+def _add(made: list[Made], place: int, job_id: int, created: bool) -> None:
+    last = made[-1]
+    if place == last.place + last.count and job_id == last.job_id + last.count and created == last.created:
+        last.count += 1
+    else:
+        made.append(Made(place, job_id, 1, created))
 
 
 def _use(digest: bytes, now_ms: int, answer: Accepted) -> KeyUse:
@@ -99,21 +143,24 @@ def gone(use: KeyUse) -> Rejected:
     )
 
 
-def _remember(tx: Tx, key: bytes, use: KeyUse) -> None:
+def _remember(tx: Tx, key: bytes, use: KeyUse) -> bool:
+    """False: nothing is remembered in this cluster."""
     _forget(tx, key)  # one that is too old to count
     most = tx.meta.settings.idempotency_max
     if not most:
-        return
+        return False
     for row in _oldest(tx, _DROPPED_AT_ONCE) if tx.meta.keys >= most else []:
         if tx.meta.keys >= most:
             _forget(tx, row[8:])
     tx.view.put(Table.KEYS, key, _encode(use))
     tx.view.put(Table.KEY_TIMES, u64(use.at_ms) + key, b"")
     tx.meta.keys += 1
+    return True
 
 
 def _forget(tx: Tx, key: bytes) -> None:
     raw = tx.view.get(Table.KEYS, key)
+    tx.batches.pop(key, None)
     if raw is not None:
         tx.view.delete(Table.KEYS, key)
         tx.view.delete(Table.KEY_TIMES, u64(_decoder.decode(raw).at_ms) + key)

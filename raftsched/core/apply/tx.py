@@ -16,6 +16,7 @@ from raftsched.core.model import (
     Instance,
     Job,
     JobState,
+    KeyUse,
     Meta,
     NodeRule,
     Policy,
@@ -97,6 +98,7 @@ class Tx:
         self._queues: dict[str, Queue | None] = {}
         self._queues_changed: set[str] = set()
         self._node_rules: dict[str, NodeRule | None] = {}
+        self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
 
     @property
     def now(self) -> int:
@@ -111,6 +113,9 @@ class Tx:
         for name in sorted(self._queues_changed):
             self.view.put(Table.QUEUES, name.encode(), _encode(self._queues[name]))
         self._queues_changed.clear()
+        for key, use in self.batches.items():
+            self.view.put(Table.KEYS, key, _encode(use))
+        self.batches.clear()
         raw = _encode(self.meta)
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from raftsched.core.commands import Answer
+from raftsched.core.tables import Table
 from raftsched.errors import UnknownOutcome
 from tests.support.local_api import Client, run
 
@@ -128,5 +130,32 @@ def test_a_batch_that_found_a_job_there_says_so_again(tmp_path: Path) -> None:
         assert [i["status"] for i in made["items"]] == [201, 422, 200]
         assert made["items"][2]["id"] == first["items"][1]["id"]
         assert (await call("POST", "/v1/jobs:batch", given, key))[1] == made
+
+    run(tmp_path, test)
+
+
+def test_a_batch_of_many_that_names_itself(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        key = {"Idempotency-Key": "b1"}
+        direct = call.context.propose
+
+        async def second_is_lost(commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
+            answers = await direct(commands, timeout_s)
+            if call.cluster.proposals == 2:
+                raise UnknownOutcome()
+            return answers
+
+        call.context.propose = second_is_lost
+        given = [JOB] * 2_500
+        _, first = await call("POST", "/v1/jobs:batch", given, key)
+        assert [i["status"] for i in first["items"]] == [201] * 1000 + [504] * 1000 + [201] * 500
+        call.context.propose = direct
+        _, again = await call("POST", "/v1/jobs:batch", given, key)
+        assert [i["status"] for i in again["items"]] == [201] * 2_500
+        assert len({i["id"] for i in again["items"]}) == 2_500
+        assert again["items"][:1000] + again["items"][2000:] == first["items"][:1000] + first["items"][2000:]
+        with call.cluster.store.read() as view:
+            assert sum(1 for _ in view.scan(Table.JOBS)) == 2_500
+            assert sum(1 for _ in view.scan(Table.KEYS)) == 5, "a row for each 512"
 
     run(tmp_path, test)

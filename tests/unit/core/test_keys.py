@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.keyed import NOTE_MAX
-from raftsched.core.model import HOUR_MS, InstanceState, Job, JobState, Overlap
+from raftsched.core.model import HOUR_MS, InstanceState, Job, JobState, KeyUse, Overlap
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy
 
@@ -183,3 +184,78 @@ def test_of_two_notes_the_first_counts() -> None:
     assert world.refused(c.Note(key(1), E, b"one")) == "idempotency-mismatch"
     assert world.refused(c.Note(b"", D, b"one")) == "invalid-parameter"
     assert world.refused(c.Note(key(2), D, b"x" * (NOTE_MAX + 1))) == "invalid-parameter"
+
+
+# ------------------------------------------------------------ batches
+
+
+def of_batch(number: int, place: int, name: str | None = None, digest: bytes = D) -> c.CreateJob:
+    return c.CreateJob("default", name, policy(), b"{}", key=key(number), digest=digest, place=place)
+
+
+def uses(world: World) -> list[KeyUse]:
+    return [msgspec.msgpack.decode(raw, type=KeyUse) for _, raw in world.view.scan(Table.KEYS)]
+
+
+def test_the_jobs_of_a_batch_share_a_row() -> None:
+    world = World()
+    first = [world.ok(of_batch(1, place)).job for place in range(5)]
+    assert [job.id - first[0].id for job in first if job and first[0]] == [0, 1, 2, 3, 4]
+    world.forward(HOUR_MS - 1)
+    again = [world.ok(of_batch(1, place)) for place in (4, 0, 2)]
+    assert [a.job.id for a in again if a.job] == [first[p].id for p in (4, 0, 2)]  # type: ignore[union-attr]
+    assert all(a.created for a in again)
+    (use,) = uses(world)
+    assert [(m.place, m.count) for m in use.made] == [(0, 5)]
+    assert world.count(Table.JOBS) == 5
+
+
+def test_places_of_a_batch_that_differ_are_told_apart() -> None:
+    """One is refused, another was there, a third has another's job between it and the one before."""
+    world = World()
+    there = world.create(name="there")
+    a = world.ok(of_batch(1, 0)).job
+    assert world.refused(of_batch(1, 1, "x" * 600)) == "invalid-job"
+    found = world.ok(of_batch(1, 2, "there"))
+    world.create()
+    b = world.ok(of_batch(1, 3)).job
+    assert a is not None
+    assert b is not None
+    assert found.job is not None
+    assert (found.job.id, found.created) == (there.id, False)
+    for place, job, created in ((0, a, True), (2, found.job, False), (3, b, True)):
+        answer = world.ok(of_batch(1, place, "there" if place == 2 else None))
+        assert answer.job is not None
+        assert (answer.job.id, answer.created) == (job.id, created)
+    assert len(uses(world)[0].made) == 3
+    assert world.ok(of_batch(1, 1)).created, "what was refused is tried again"
+    world.ok(c.DeleteJob(a.id))
+    assert world.refused(of_batch(1, 0)) == "not-found"
+
+
+def test_a_batch_is_another_request_than_what_else_has_its_key() -> None:
+    world = World()
+    world.ok(of_batch(1, 0))
+    assert world.refused(of_batch(1, 0, digest=E)) == "idempotency-mismatch"
+    assert world.refused(c.CreateJob("default", None, policy(), b"{}", key=key(1), digest=D)) == "idempotency-mismatch"
+    create(world, 2)
+    assert world.refused(of_batch(2, 0)) == "idempotency-mismatch"
+    for place in (-1, 512):
+        assert world.refused(of_batch(3, place)) == "invalid-parameter"
+
+
+def test_a_batch_is_forgotten_after_an_hour_and_never_in_one_turn_only() -> None:
+    world = World()
+    world.ok(of_batch(1, 0))
+    world.forward(HOUR_MS)
+    assert world.ok(of_batch(1, 0)).created
+    assert world.count(Table.JOBS) == 2
+    assert (len(uses(world)), world.count(Table.KEY_TIMES)) == (1, 1)
+    world.settings(idempotency_max=1)
+    commands = [of_batch(2, 0), of_batch(3, 0), of_batch(2, 1), of_batch(2, 0)]
+    together, one_by_one = World(), World()
+    for w in (together, one_by_one):
+        w.settings(idempotency_max=1)
+    made = together.run(*commands)
+    assert made == [answer for command in commands for answer in one_by_one.run(command)]
+    assert list(together.view.scan(Table.KEYS)) == list(one_by_one.view.scan(Table.KEYS))
