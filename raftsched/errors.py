@@ -35,6 +35,8 @@ KINDS: dict[str, Kind] = {
     "unsatisfiable-range": Kind(416, "The range lies beyond the end", Exit.ERROR),
     "too-large": Kind(413, "Over a size limit", Exit.ERROR),
     "unsupported-media-type": Kind(415, "The body must be JSON", Exit.ERROR),
+    "unauthorized": Kind(401, "A token is needed", Exit.AUTH),
+    "forbidden": Kind(403, "The token does not allow this", Exit.AUTH),
     "forbidden-host": Kind(403, "Host or Origin is not this node's", Exit.AUTH),
     "not-found": Kind(404, "No such thing", Exit.NOT_FOUND),
     "method-not-allowed": Kind(405, "Method not allowed", Exit.USAGE),

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.answers import JobStateShown, RunMade
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import encode_params
 from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, propose_once, under
@@ -57,6 +58,8 @@ _state = msgspec.json.Decoder(StateIn)
     body=Nothing,
     body_required=False,
     codes=_POSTS,
+    role="editor",
+    scope="checked",
 )
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
@@ -71,6 +74,8 @@ async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=_POSTS,
+    role="editor",
+    scope="checked",
 )
 async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
@@ -84,6 +89,8 @@ async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     body=ExpireIn,
     body_required=False,
     codes=_POSTS,
+    role="editor",
+    scope="checked",
 )
 async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await optional_json(request, BODY_MAX)
@@ -98,12 +105,16 @@ async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
     body=RunIn,
     body_required=False,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+    work=True,
 )
 async def run(ctx: ApiContext, request: web.Request) -> web.Response:
     """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
     raw = await optional_json(request, ctx.settings().body_max_bytes)
     Query(request)
-    job_id = job_id_of(request) if "name" not in request.match_info else (await target_job(ctx, request)).id
+    anywhere = "name" not in request.match_info and caller().namespaces is None
+    job_id = job_id_of(request) if anywhere else (await target_job(ctx, request)).id
     name = named(request, "run", job_text(job_id).encode(), raw)
     accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, raw, name)
     assert accepted.instance is not None
@@ -131,6 +142,8 @@ async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) ->
     body=SkipNextIn,
     body_required=False,
     codes=(*_POSTS, "not-next"),
+    role="editor",
+    scope="checked",
 )
 async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
     """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
@@ -193,7 +206,13 @@ async def _set(
 # ---------------------------------------------------------------- as a state
 
 
-@operation("Read the state of a job", {200: Reply(JobStateShown, "Its state.", ("ETag",))}, query=READ)
+@operation(
+    "Read the state of a job",
+    {200: Reply(JobStateShown, "Its state.", ("ETag",))},
+    query=READ,
+    role="viewer",
+    scope="checked",
+)
 async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
@@ -207,6 +226,8 @@ async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match",),
     body=StateIn | Literal["SCHEDULED", "SUSPENDED"],
     codes=_CHANGES,
+    role="editor",
+    scope="checked",
 )
 async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
@@ -225,6 +246,8 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     codes=_CHANGES,
+    role="editor",
+    scope="checked",
 )
 async def delete_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)

@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
+from raftsched.api.access import admit
 from raftsched.api.batch import BODY_MAX
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
 from raftsched.api.metrics import ApiMetrics, RequestCounts
+from raftsched.api.openapi import operation_id
 from raftsched.api.operation import OPERATIONS, Operation
 from raftsched.api.operators_metrics import OperatorsMetrics
 from raftsched.api.output_source import CLIENT
@@ -20,7 +22,7 @@ from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
 from raftsched.api.requests import HostCheck, check_operation
 from raftsched.api.routes import ROUTES, Handler
-from raftsched.api.streams import STREAMS, Streams
+from raftsched.api.streams import STREAMS, Streams, while_it_holds
 from raftsched.errors import RaftschedError
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,9 @@ def build_app(ctx: ApiContext) -> web.Application:
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
         said = OPERATIONS.get(route.handler)
-        endpoint = _guarded(ctx, check, route.handler, metrics.route(route.method, route.path), said)
+        endpoint = _guarded(
+            ctx, check, route.handler, metrics.route(route.method, route.path), said, operation_id(route)
+        )
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)
         if route.method == "GET":
@@ -75,7 +79,12 @@ async def _stop(app: web.Application) -> None:
 
 
 def _guarded(
-    ctx: ApiContext, check: HostCheck, handler: Handler, counts: RequestCounts, said: Operation | None = None
+    ctx: ApiContext,
+    check: HostCheck,
+    handler: Handler,
+    counts: RequestCounts,
+    said: Operation | None = None,
+    name: str = "",
 ) -> _Endpoint:
     """`said`: None when it is no operation that there is."""
     monotonic = ctx.clock.monotonic
@@ -88,9 +97,16 @@ def _guarded(
             check(headers.get("Host"), headers.get("Origin"))
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
-            if said is not None:
+            if said is None:
+                response = await handler(ctx, request)
+            else:
+                who = admit(ctx, request, said, name)
                 check_operation(request, said)
-            response = await handler(ctx, request)
+                if said.streams:
+                    with while_it_holds(ctx, request, who):
+                        response = await handler(ctx, request)
+                else:
+                    response = await handler(ctx, request)
         except RaftschedError as error:
             response = answer(error)
         except web.HTTPException:

@@ -36,6 +36,8 @@ _decoder = msgspec.json.Decoder(BackfillIn)
     headers=("Idempotency-Key",),
     body=BackfillIn,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "stale-revision", "not-possible"),
+    role="editor",
+    scope="checked",
 )
 async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
     """One run for each time from `from` on, to before `to`, that is past and was not run, oldest first; overlap decides

@@ -51,6 +51,9 @@ _encode = msgspec.json.Encoder().encode
     media=(JSON, *sorted(_LINES)),
     headers=("Idempotency-Key",),
     codes=(*JOB_BODIES, *WRITES, "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+    work=True,
 )
 async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
     """A JSON list of jobs, or one job in each line. With an Idempotency-Key the same batch may be sent again: what was

@@ -6,6 +6,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from raftsched.api.access import peer_header
 from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
 from raftsched.api.operation import operation
 from raftsched.api.output_source import CLIENT, HOP
@@ -63,7 +64,7 @@ class ClusterOut(msgspec.Struct):
     paused: bool = False
 
 
-@operation("Read the state of the cluster", {200: ClusterOut}, query=READ)
+@operation("Read the state of the cluster", {200: ClusterOut}, query=READ, role="viewer", scope="shared")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     return reply_value(await seen(ctx, request))
@@ -114,7 +115,10 @@ async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | No
         return None
     try:
         async with request.app[CLIENT].get(
-            f"http://{address}/v1/cluster", headers={HOP: ctx.node_id}, timeout=_LEADER_WAIT, allow_redirects=False
+            f"http://{address}/v1/cluster",
+            headers={HOP: ctx.node_id, **peer_header(ctx, "/v1/cluster")},
+            timeout=_LEADER_WAIT,
+            allow_redirects=False,
         ) as answer:
             return msgspec.json.decode(await answer.read(), type=ClusterOut)
     except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):

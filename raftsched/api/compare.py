@@ -35,6 +35,7 @@ class ComparisonOut(msgspec.Struct):
     body=JobIn,
     codes=JOB_BODIES,
     changes_nothing=True,
+    role="viewer",
 )
 async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """The body is checked as that of a PUT to the job is. A job that is paused would stay so."""

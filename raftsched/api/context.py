@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from raftsched.api.callers import signed
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.commands import Answer
@@ -81,8 +82,17 @@ class ApiContext:
     version: str = ""
     propose_timeout_s: float = 10.0
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
+    local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     _settings: Settings | None = None
     _settings_at: float = 0.0
+    _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._propose, self.propose = self.propose, self._signed
+
+    async def _signed(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
+        """With who asked for them."""
+        return await self._propose(signed(commands), timeout_s)
 
     def now_ms(self) -> int:
         return self.clock.wall_ms()

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.answers import DeadLetter, Discarded, Requeued
+from raftsched.api.callers import caller, check_permitted, must_name
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS, format_time
@@ -36,7 +37,7 @@ from raftsched.api.requests import (
     fresh_enough,
     read_body,
 )
-from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, referred_job
+from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
 from raftsched.api.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.triggers_in import time_of
 from raftsched.core.commands import Discard, Rejected, Requeue
@@ -113,6 +114,7 @@ def _of_query(query: Query) -> _Filter:
     {200: Reply(PageOf(DeadLetter), "A page of dead letters.", ("Link",))},
     query=(*_FILTERS, "order", "limit", "cursor", *READ),
     codes=("not-found",),
+    role="viewer",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """The newest first, unless ?order=asc. A page may be short while `next` says that there is more."""
@@ -149,6 +151,8 @@ def _shown(view: ReadView, wanted: _Filter, key: bytes) -> bytes | None:
     headers=("Idempotency-Key",),
     body=RequeueIn,
     codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
 )
 async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
     """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" only counted. With an Idempotency-Key it may
@@ -169,6 +173,8 @@ async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
         errors.append(FieldError("", 'needs exactly one of "ids", a "filter" that is not empty, and "all": true'))
     if errors:
         raise Problem("invalid-body", errors=errors)
+    if ids is None and caller().namespaces is not None:
+        _check_named(given.filter)
     filters = {k: v for k, v in msgspec.to_builtins(given.filter or DeadFilterIn()).items() if v is not None}
     chosen = _Chosen(ids, wanted or _Filter(None, None, None, 0, TIME_MAX_MS), filters)
     try:
@@ -176,6 +182,14 @@ async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
     except ValueError as error:
         raise Problem("invalid-body", errors=[FieldError("/cursor", str(error))]) from None
     return await _act(ctx, chosen, "requeue", "requeued", Requeue, name, given.dry_run)
+
+
+def _check_named(given: DeadFilterIn | None) -> None:
+    """Of a caller who is not let into all namespaces. Raises Problem forbidden."""
+    if given is not None and given.namespace is not None:
+        check_permitted(given.namespace)
+    elif given is None or given.job is None:
+        raise must_name(caller(), 'name one of them in "filter"')
 
 
 def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | None:
@@ -195,6 +209,7 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     query=("ids", "all", "dry_run", "cursor", *_FILTERS),
     headers=("Idempotency-Key",),
     codes=(*WRITES, "not-found", "idempotency-mismatch"),
+    role="editor",
 )
 async def discard(ctx: ApiContext, request: web.Request) -> web.Response:
     """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true only counted. Their instances stay as
@@ -275,8 +290,10 @@ async def _act(
         if not dry_run:
             await catch_up(ctx)
         keys = await _match(ctx, chosen)
-    count = 0
+    count, matched = 0, len(keys)
     refused: list[dict[str, str]] = []
+    if chosen.keys is not None and caller().namespaces is not None:
+        keys = await _permitted(ctx, keys, refused)
     if not dry_run:
         for chunk in _chunks(keys):
             try:
@@ -292,8 +309,20 @@ async def _act(
                 elif len(refused) < REFUSED_MAX:
                     refused.append({"id": instance_text(key), "code": answer.code, "detail": answer.detail})
     following = None if chosen.keys is not None else chosen.next(listing)
-    body = _encode({"matched": len(keys), done: count, "refused": refused, "dry_run": dry_run, "next": following})
+    body = _encode({"matched": matched, done: count, "refused": refused, "dry_run": dry_run, "next": following})
     return reply(body if dry_run else await noted(ctx, name, body))
+
+
+async def _permitted(ctx: ApiContext, keys: list[bytes], refused: list[dict[str, str]]) -> list[bytes]:
+    """Those that are the caller's; the others are not there for him."""
+    await catch_up(ctx)
+    with ctx.read() as view:
+        found = {key for key in keys if permitted_instance(view, key)}
+    for key in keys:
+        if key not in found and len(refused) < REFUSED_MAX:
+            text = instance_text(key)
+            refused.append({"id": text, "code": "not-found", "detail": f"There is no instance {text}."})
+    return [key for key in keys if key in found]
 
 
 def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:

@@ -43,13 +43,17 @@ class Documents:
 DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 
-@operation("This description of the API, as OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)})
+@operation(
+    "This description of the API, as OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open"
+)
 async def openapi(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     return reply(request.app[DOCUMENTS].json)
 
 
-@operation("This description of the API, as a page", {200: Reply({"type": "string"}, "A page.", (), _HTML)})
+@operation(
+    "This description of the API, as a page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open"
+)
 async def page(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time
 from raftsched.api.operation import READS, Reply, operation
@@ -149,6 +150,7 @@ class _Wanted:
     headers=("Last-Event-ID",),
     codes=(*READS, "not-found", "events-gone", "not-possible"),
     streams=True,
+    role="viewer",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     """What comes, until the reader goes; with follow=false what is kept, and then the end.
@@ -200,7 +202,7 @@ def _wanted(ctx: ApiContext, query: Query) -> _Wanted:
         with ctx.read() as view:
             found = referred_job(view, job, namespace)
         job_id = parse_job(job) if found is None else found.id  # one that is gone may have left events
-        if job_id is None:
+        if job_id is None or (found is None and namespace is None and caller().namespaces is not None):
             raise Problem("not-found", f'There is no job "{job[:128]}"; give its id, or its name with "namespace".')
     types = _listed(query, "type", frozenset((*TYPES, *GROUPS)))
     if types is not None:

@@ -113,7 +113,7 @@ class ExplainOut(msgspec.Struct):
     steps_left_out: bool
 
 
-@operation("Explain an instance", {200: ExplainOut}, query=READ)
+@operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     key = instance_key_of(request)

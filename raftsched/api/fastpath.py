@@ -19,6 +19,8 @@ from typing import Any
 
 import msgspec
 
+from raftsched.api.access import check_role, digest_of, identify
+from raftsched.api.callers import Call, answer_to
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
@@ -26,6 +28,7 @@ from raftsched.api.metrics import RequestCounts
 from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
+from raftsched.core.access import Role
 from raftsched.core.ids import job_text
 from raftsched.errors import RaftschedError
 
@@ -37,11 +40,13 @@ _VERDICTS_MAX = 512
 _START = b"POST /v1/jobs HTTP/1.1\r\n"
 _HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
 _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"accept-encoding"})
-_ONCE = frozenset({b"host", b"content-type", b"content-length", b"origin", b"connection"})
+_ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length", b"origin", b"connection"})
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_NOT_OURS = -1
+_NOT_OURS = (-1, b"")
+_NAME = "jobs_create"  # the operation that this is
+_ROLE = Role.EDITOR
 _encode = msgspec.json.Encoder().encode
 
 
@@ -56,13 +61,14 @@ class Door:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._check = HostCheck(ctx.hosts)
-        self._verdicts: dict[bytes, int] = {}
+        self._verdicts: dict[bytes, tuple[int, bytes]] = {}
 
     def __call__(self) -> asyncio.Protocol:
         return Connection(self)
 
-    def length(self, head: bytes) -> int:
-        """Of the body that follows this head (without its last line break); negative: not for the short way."""
+    def judge(self, head: bytes) -> tuple[int, bytes]:
+        """The length of the body that follows this head (without its last line break), negative when it is not for the
+        short way; and the hash of the token in it."""
         verdict = self._verdicts.get(head)
         if verdict is None:
             verdict = self._judge(head)
@@ -71,7 +77,7 @@ class Door:
             self._verdicts[head] = verdict
         return verdict
 
-    def _judge(self, head: bytes) -> int:
+    def _judge(self, head: bytes) -> tuple[int, bytes]:
         seen: dict[bytes, bytes] = {}
         for line in head[len(_START) :].split(b"\r\n"):
             match = _HEADER.fullmatch(line)
@@ -93,7 +99,8 @@ class Door:
             self._check(seen.get(b"host", b"").decode(), None if origin is None else origin.decode())
         except Problem:
             return _NOT_OURS
-        return int(seen[b"content-length"])
+        given = seen.get(b"authorization")
+        return int(seen[b"content-length"]), digest_of(None if given is None else given.decode())
 
     async def drain(self, timeout_s: float) -> None:
         """Takes no more requests and waits for those that are being answered."""
@@ -179,7 +186,7 @@ class Connection(asyncio.Protocol):
             if len(held) > _HEAD_MAX:
                 self._leave()
             return
-        length = self._door.length(held[:end])
+        length, digest = self._door.judge(held[:end])
         if length < 0 or length > self._door.ctx.settings().body_max_bytes or self._door.stopping:
             self._leave()
             return
@@ -187,7 +194,7 @@ class Connection(asyncio.Protocol):
         if len(held) < stop:
             return
         self._held = held[stop:]
-        self.task = asyncio.ensure_future(self._answer(held[end + 4 : stop]))
+        self.task = asyncio.ensure_future(self._answer(held[end + 4 : stop], digest))
 
     def _leave(self) -> None:
         self._ordinary = True
@@ -197,10 +204,11 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._inner.data_received(held)
 
-    async def _answer(self, raw: bytes) -> None:
+    async def _answer(self, raw: bytes, digest: bytes) -> None:
         ctx = self._door.ctx
         began = ctx.clock.monotonic()
         try:
+            self._admit(digest)
             status, headers, body = await _create(ctx, raw)
         except RaftschedError as error:
             status, headers, body = _problem(error)
@@ -214,6 +222,13 @@ class Connection(asyncio.Protocol):
         self.task = None
         if not self._paused:
             self._go_on()
+
+    def _admit(self, digest: bytes) -> None:
+        """As access.admit. Raises Problem unauthorized, forbidden."""
+        who = identify(self._door.ctx, digest)
+        check_role(who, _ROLE)
+        peer = self._transport.get_extra_info("peername") if who.known else None
+        answer_to(Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True))
 
 
 async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
@@ -233,6 +248,8 @@ def _problem(error: RaftschedError) -> tuple[int, str, bytes]:
     wait = retry_after(error)
     if wait is not None:
         headers += f"Retry-After: {wait}\r\n"
+    if isinstance(error, Problem):
+        headers += "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
     return body.status, headers, _encode(body)
 
 

@@ -14,7 +14,7 @@ from raftsched.api.requests import Query
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
 
 
-@operation("Does this node live", {200: Alive})
+@operation("Does this node live", {200: Alive}, role="open")
 async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 as long as the process answers."""
     Query(request)
@@ -24,6 +24,7 @@ async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
 @operation(
     "Is this node ready for requests",
     {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
+    role="open",
 )
 async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
@@ -43,7 +44,7 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_value({"ready": False, "checks": checks, "waits_for": waits_for}, 503, {"Retry-After": "1"})
 
 
-@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)})
+@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="open")
 async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     return web.Response(body=generate_latest(ctx.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

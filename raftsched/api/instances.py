@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from raftsched.api.actions import read_nothing
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import TIME_MAX_MS
 from raftsched.api.instances_out import instance_json
@@ -14,8 +15,24 @@ from raftsched.api.keys import done_before, named, propose_once
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.replies import propose_one, reply, reply_page
-from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough, instance_key_of
-from raftsched.api.rows import get_job, instances_of, page, referred_job, requested_instance, requested_job
+from raftsched.api.requests import (
+    READ,
+    Query,
+    bad_parameter,
+    catch_up,
+    check_namespace,
+    fresh_enough,
+    instance_key_of,
+)
+from raftsched.api.rows import (
+    get_job,
+    instances_of,
+    page,
+    permitted_instance,
+    referred_job,
+    requested_instance,
+    requested_job,
+)
 from raftsched.api.schema import InstanceOut, Nothing
 from raftsched.api.states import INSTANCE_STATES
 from raftsched.core.apply.tx import decode_instance
@@ -29,7 +46,7 @@ _STATES = tuple(state.name for state in InstanceState)
 _FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
 
 
-@operation("Read an instance", {200: InstanceOut}, query=READ)
+@operation("Read an instance", {200: InstanceOut}, query=READ, role="viewer", scope="checked")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     key = instance_key_of(request)
@@ -43,6 +60,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
     query=_FILTERS,
     schemas={"state": INSTANCE_STATES},
+    role="viewer",
+    scope="checked",
 )
 async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     query = Query(request, *_FILTERS)
@@ -57,6 +76,7 @@ async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     query=("job", "namespace", *_FILTERS),
     schemas={"state": INSTANCE_STATES},
     codes=("not-found",),
+    role="viewer",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """?job takes an id, or with ?namespace a name."""
@@ -135,13 +155,15 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
 )
 async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
     """Asks what runs to end; ends at once what has not started. With an Idempotency-Key it may be sent again
     (keys.py): what was run again since is not ended by that."""
     Query(request)
     await read_nothing(request)
-    key = instance_key_of(request)
+    key = await _target(ctx, request)
     return _reply(ctx, key, await propose_once(ctx, named(request, "kill", key), Kill(key)))
 
 
@@ -152,15 +174,31 @@ async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+    work=True,
 )
 async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
     """One more attempt of what is at its end. With an Idempotency-Key it may be sent again (keys.py)."""
     Query(request)
     await read_nothing(request)
-    key = instance_key_of(request)
+    key = await _target(ctx, request)
     name = named(request, "rerun", key)
     accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
     return _reply(ctx, key, accepted)
+
+
+async def _target(ctx: ApiContext, request: web.Request) -> bytes:
+    """The instance that is to be changed. Whether it is the caller's can only be told where it is known."""
+    key = instance_key_of(request)
+    if caller().namespaces is not None:
+        with ctx.read() as view:
+            known = permitted_instance(view, key)
+        if not known:
+            await catch_up(ctx)
+        with ctx.read() as view:
+            requested_instance(view, key)
+    return key
 
 
 def _reply(ctx: ApiContext, key: bytes, accepted: Accepted) -> web.Response:

@@ -65,6 +65,9 @@ _NESTED = {
     headers=("Idempotency-Key", "If-None-Match"),
     body=JobIn,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found"),
+    role="editor",
+    scope="checked",
+    work=True,
 )
 async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
@@ -93,6 +96,8 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(JOB, "The job.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
     query=READ,
     headers=("If-None-Match",),
+    role="viewer",
+    scope="checked",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
@@ -109,6 +114,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    role="editor",
+    scope="checked",
 )
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """By id: the whole new content."""
@@ -126,6 +133,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    role="editor",
 )
 async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
@@ -159,6 +167,8 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     body=JOB_PATCH,
     media=(JSON, MERGE_PATCH),
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    role="editor",
+    scope="checked",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396 on the job as given. Without If-Match, a change in between means to merge again."""
@@ -222,6 +232,8 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     {204: None},
     headers=("If-Match", "If-None-Match"),
     codes=(*WRITES, "exists", "stale-revision"),
+    role="editor",
+    scope="checked",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from raftsched.api import strict
+from raftsched.api.callers import check_permitted
 from raftsched.api.conditions_in import conditions_of
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
@@ -146,9 +147,12 @@ def create_command(
     digest: bytes = b"",
     place: int | None = None,
 ) -> bytes:
+    """Raises Problem forbidden: the caller may not be there."""
+    namespace = content.namespace or DEFAULT_NAMESPACE
+    check_permitted(namespace)
     return encode(
         CreateJob(
-            content.namespace or DEFAULT_NAMESPACE,
+            namespace,
             content.name,
             content.policy,
             content.body,

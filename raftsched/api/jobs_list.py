@@ -30,6 +30,7 @@ _LISTED = (*PARAMETERS, "order", "limit", "cursor", *READ)
     {200: Reply(PageOf(JOB), "A page of jobs.", ("Link",))},
     query=_LISTED,
     schemas={"state": JOB_STATES},
+    role="viewer",
 )
 async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
     """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.problems import Problem, from_rejected
 from raftsched.api.replies import propose_one
@@ -44,10 +45,12 @@ def named(request: web.Request, kind: str, *parts: bytes) -> Named:
         return UNNAMED
     if len(given) > 1 or not _VISIBLE.fullmatch(given[0]):
         raise Problem("invalid-parameter", f"{HEADER} must be given once, as 1 to 255 visible ASCII characters.")
+    whose = caller().actor  # keys of one token mean nothing under another
     digest = sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
-    return Named(sha256(f"{kind}\0{given[0]}".encode()).digest(), digest.digest())
+    text = f"{kind}\0{given[0]}\0{whose}" if whose else f"{kind}\0{given[0]}"
+    return Named(sha256(text.encode()).digest(), digest.digest())
 
 
 def part(name: Named, place: int | bytes) -> Named:

@@ -21,16 +21,18 @@ from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply, reply_value
 from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, optional_json, read_body
 from raftsched.api.schema import MemberIn, TransferIn
+from raftsched.core.commands import Barrier, encode
 from raftsched.errors import RaftschedError
 
 BODY_MAX = 4_096  # bytes
+NOTE_S = 2.0
 _ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _STORE = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
 _member = msgspec.json.Decoder(MemberIn)
 _transfer = msgspec.json.Decoder(TransferIn)
 
 
-@operation("List the members", {200: MemberList}, query=READ)
+@operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """The nodes of GET /v1/cluster, and those that ask to be let in."""
     await fresh_enough(ctx, Query(request, *READ))
@@ -53,6 +55,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
         "name-taken",
         "idempotency-mismatch",
     ),
+    role="admin",
 )
 async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     """Lets a node in that asks for it, as a member without a vote: it gets everything first, and votes by itself when
@@ -75,6 +78,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
         return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
     await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
+    await _note(ctx)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
         await catch_up(ctx)
     out = await seen(ctx, request)
@@ -87,6 +91,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     "Take a member out",
     {204: None},
     codes=(*WRITES, "no-such-member", "membership-busy", "last-member", "not-possible"),
+    role="admin",
 )
 async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     """Takes a member out. When it leads, leadership is handed over first."""
@@ -98,6 +103,7 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     if node not in names:
         raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
     await ctx.members.change("remove", node, None, ctx.propose_timeout_s)
+    await _note(ctx)
     return web.Response(status=204)
 
 
@@ -108,6 +114,8 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     body=TransferIn,
     body_required=False,
     codes=(*BODIES, *WRITES, "no-such-member", "membership-busy", "not-possible", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
 )
 async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
     """Hands leadership over: to whom "to" says, or to the voting member that has most of the log. With an
@@ -122,4 +130,11 @@ async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
     if done is not None:
         return reply(done.note)
     leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
+    await _note(ctx)
     return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))
+
+
+async def _note(ctx: ApiContext) -> None:
+    """What was done by no command is noted with one that does nothing. That it was done is true without."""
+    with suppress(RaftschedError):
+        await ctx.propose((encode(Barrier()),), NOTE_S)

@@ -43,7 +43,7 @@ CHANGE_TRIES = 5
 _Change = Callable[[NodeRule, Session | None], NodeRule]
 
 
-@operation("List the nodes", {200: PageOf(NodeDetail)}, query=READ)
+@operation("List the nodes", {200: PageOf(NodeDetail)}, query=READ, role="viewer", scope="shared")
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     return reply_value({"items": await _details(ctx, request), "next": None})
@@ -52,7 +52,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 _REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
 
 
-@operation("Read a node", _REPLY, query=READ, codes=("no-such-member",))
+@operation("Read a node", _REPLY, query=READ, codes=("no-such-member",), role="viewer", scope="shared")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     """The ETag is the revision of what is said about it here; how it is doing changes without it."""
     await fresh_enough(ctx, Query(request, *READ))
@@ -66,6 +66,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
 )
 async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
     """It takes nothing new; what runs there ends as it would. Also while the node is down."""
@@ -79,6 +81,8 @@ async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
 )
 async def undrain(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _set_drained(ctx, request, False)
@@ -101,6 +105,8 @@ async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> 
     body=NodeIn,
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision"),
+    role="operator",
+    scope="shared",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396 on what holds; null for slots, or for all labels: as the node itself says."""

@@ -28,6 +28,8 @@ _ABOUT = (
     "stable `code`. Times are RFC 3339, durations such as 30s, 5m, 1h30m, or ISO 8601. Lists are read page by page: "
     "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
 )
+_WITH = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}  # status -> headers
+_TOKENS = "A token of /v1/tokens. It is needed once PUT /v1/cluster/access has said so."
 
 _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
 
@@ -56,11 +58,13 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "raftsched", "version": version or "0", "description": _ABOUT},
+        "security": [{"token": []}, {}],
         "paths": dict(paths),
         "tags": [{"name": tag} for tag in tags],
         "components": {
             "schemas": schemas.components(),
             "headers": {name: _header(name) for name in parameters.ANSWERED},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": _TOKENS}},
         },
     }
 
@@ -85,12 +89,22 @@ def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas) -
         "responses": _responses(route, said, schemas),
     }
     texts = [inspect.getdoc(route.handler), _NOTHING if said.changes_nothing else None]
+    if said.role == "open":
+        found["security"] = []
+    else:
+        found["x-role"] = said.role or "admin"
+        texts.append(f"Where tokens are required: the role {said.role or 'admin'}{_whole(route, said)}.")
     if any(texts):
         found["description"] = " ".join(text for text in texts if text)
     if said.body is not None:
         content = {media: {"schema": schemas.of(_line_of(said.body, media))} for media in said.media}
         found["requestBody"] = {"required": said.body_required, "content": content}
     return found
+
+
+def _whole(route: RouteLike, said: Operation) -> str:
+    narrowed = said.scope or "namespace" in said.query or "{ns}" in route.path
+    return "" if narrowed else ", for all namespaces"
 
 
 def _line_of(body: Any, media: str) -> Any:
@@ -141,6 +155,8 @@ def _headers(route: RouteLike, said: Operation) -> list[dict[str, Any]]:
 def codes_of(route: RouteLike, said: Operation) -> list[str]:
     """All problems that it may answer, in the order of their statuses."""
     codes = {*ALWAYS, *said.codes}
+    if said.role != "open":
+        codes |= {"unauthorized", "forbidden"}
     if "consistency" in said.query:
         codes |= {*READS}
     if "{" in route.path and not codes & {"no-such-member"}:
@@ -162,7 +178,7 @@ def _responses(route: RouteLike, said: Operation, schemas: _Schemas) -> dict[str
             found[str(status)].setdefault("content", {})[MEDIA_TYPE] = {"schema": schema}
             found[str(status)]["description"] += f" Or: {_titles(codes)}."
             continue
-        names = [*parameters.ALWAYS_ANSWERED, *(["Retry-After"] if status == 503 else [])]
+        names = [*parameters.ALWAYS_ANSWERED, *_WITH.get(status, ())]
         found[str(status)] = {
             "description": f"{_titles(codes)}.",
             "headers": _answered(names),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+Role = Literal["open", "viewer", "editor", "operator", "admin"]
+Scope = Literal["", "checked", "shared"]
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 JSON = "application/json"
@@ -50,7 +52,12 @@ class Reply:
 @dataclass(frozen=True)
 class Operation:
     """`query`: the parameters that `requests.Query` lets through. `codes`: of problems, beside those of every request.
-    `schemas` replaces that of a parameter, which means something of its own here."""
+    `schemas` replaces that of a parameter, which means something of its own here.
+
+    `role`: what the caller's token must have at least ("open": none is needed). `scope` is about tokens that are for
+    some namespaces only. Where the address or a parameter `namespace` names one, that is checked, and no more has to be
+    said; "checked": the handler touches only what `callers.permits`; "shared": it belongs to no namespace. Otherwise
+    they are refused. `work`: it hands in work (core.apply.audit)."""
 
     summary: str
     answers: Mapping[int, Reply]
@@ -63,6 +70,9 @@ class Operation:
     schemas: Mapping[str, Any] = field(default_factory=dict)
     streams: bool = False  # may answer without end
     changes_nothing: bool = False  # of a POST: it only answers
+    role: Role | None = None
+    scope: Scope = ""
+    work: bool = False
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -81,6 +91,9 @@ def operation(
     schemas: Mapping[str, Any] | None = None,
     streams: bool = False,
     changes_nothing: bool = False,
+    role: Role | None = None,
+    scope: Scope = "",
+    work: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     given = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -96,6 +109,9 @@ def operation(
         schemas or {},
         streams,
         changes_nothing,
+        role,
+        scope,
+        work,
     )
 
     def declare(handler: H) -> H:

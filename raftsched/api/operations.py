@@ -14,6 +14,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
+from raftsched.api.callers import caller, check_permitted, must_name
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.job_filters import PARAMETERS, of_body, of_query, shown
@@ -30,7 +31,7 @@ from raftsched.api.operations_schema import (
 )
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
-from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
 from raftsched.api.rows import get_job, page
 from raftsched.api.schema import Nothing
 from raftsched.api.states import JOB_STATES, OPERATION_STATE
@@ -68,6 +69,8 @@ class _Asked:
     headers=("Idempotency-Key",),
     body=ActionsIn,
     codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch", "not-possible"),
+    role="editor",
+    scope="checked",
 )
 async def act(ctx: ApiContext, request: web.Request) -> web.Response:
     """{"action": ..., and one of "ids", "filter", "all": true}: 202 and the operation. With "dry_run" nothing is done:
@@ -81,6 +84,10 @@ async def act(ctx: ApiContext, request: web.Request) -> web.Response:
         return _reply(accepted.operation, 202)
     given = strict.read(raw, ActionsIn, _actions, "invalid-body")
     asked = _asked(given)
+    if asked.filter is not None and caller().namespaces is not None:
+        if asked.filter.namespace is None:
+            raise must_name(caller(), 'name one of them in "filter"')
+        check_permitted(asked.filter.namespace)
     if given.dry_run:
         return await _dry_run(ctx, asked)
     return _reply(await _start(ctx, asked, name), 202)
@@ -121,6 +128,7 @@ def _asked(given: ActionsIn) -> _Asked:
     headers=("Idempotency-Key",),
     schemas={"state": JOB_STATES},
     codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible"),
+    role="editor",
 )
 async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response:
     """?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it goes
@@ -144,7 +152,9 @@ async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response
 
 
 async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
-    command = StartOperation(asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest)
+    allowed = caller().namespaces
+    within = None if allowed is None else tuple(sorted(allowed))
+    command = StartOperation(asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest, within)
     accepted = await propose_one(ctx, encode(command))
     assert accepted.operation is not None
     return accepted.operation
@@ -222,7 +232,7 @@ def _count(counted: DryRunOut, job: Job | None) -> None:
 # ---------------------------------------------------------------- operations
 
 
-@operation("Read an operation", {200: OperationOut}, query=READ)
+@operation("Read an operation", {200: OperationOut}, query=READ, role="viewer", scope="checked")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     number = _number(request)
@@ -238,6 +248,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(PageOf(OperationOut), "A page of operations, the newest first.", ("Link",))},
     query=("state", "limit", "cursor", *READ),
     schemas={"state": OPERATION_STATE},
+    role="viewer",
+    scope="checked",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """The newest first."""
@@ -248,7 +260,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
     def take(_: bytes, raw: bytes) -> Operation | None:
         one = decode_operation(raw)
-        return one if state is None or one.state.name == state else None
+        return one if _visible(one) and (state is None or one.state.name == state) else None
 
     with ctx.read() as view:
         rows = view.scan(Table.OPERATIONS, b"", before, reverse=True)
@@ -263,12 +275,19 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
 )
 async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
     """It makes no more steps; what was done stays. A repeat changes nothing."""
     await read_nothing(request)
     Query(request)
     number = _number(request)
+    if caller().namespaces is not None:
+        await catch_up(ctx)
+        with ctx.read() as view:
+            if _find(view, number) is None:
+                raise _nothing(request)
     name = named(request, "cancel", job_text(number).encode())
     accepted = await propose_once(ctx, name, CancelOperation(number))
     assert accepted.operation is not None
@@ -288,7 +307,18 @@ def _nothing(request: web.Request) -> Problem:
 
 def _find(view: ReadView, number: int) -> Operation | None:
     raw = view.get(Table.OPERATIONS, u64(number))
-    return None if raw is None else decode_operation(raw)
+    found = None if raw is None else decode_operation(raw)
+    return found if found is None or _visible(found) else None
+
+
+def _visible(one: Operation) -> bool:
+    """Whether it is the caller's to see: nothing that it acts on is elsewhere."""
+    allowed = caller().namespaces
+    if allowed is None:
+        return True
+    if one.filter is not None and one.filter.namespace is not None:
+        return one.filter.namespace in allowed
+    return one.namespaces is not None and allowed.issuperset(one.namespaces)
 
 
 def _location(operation: Operation) -> str:

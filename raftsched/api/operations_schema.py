@@ -99,12 +99,14 @@ class DeletedOut(msgspec.Struct):
 
 
 class RevisionOut(msgspec.Struct):
-    """What a job was: from when (null when that is not kept any more) and until when (null: it is this now)."""
+    """What a job was: from when (null when that is not kept any more) and until when (null: it is this now). `by`: the
+    name of the token with which it was made so; null: nobody knows."""
 
     revision: int
     name: str | None
     from_: str | None = msgspec.field(name="from")
     to: str | None
+    by: str | None
     content: Any
 
 

@@ -38,6 +38,8 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
     headers=("Range", "Last-Event-ID"),
     codes=("unsatisfiable-range", "output-gone", "output-unavailable"),
     streams=True,
+    role="viewer",
+    scope="checked",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     """With follow=true and Accept: text/event-stream as server-sent events: {"offset", "text"} with the attempt and the

@@ -8,6 +8,7 @@ import re
 import aiohttp
 from aiohttp import web
 
+from raftsched.api.access import peer_header
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.problems import Problem
 from raftsched.api.requests import Query
@@ -114,16 +115,20 @@ async def ask(
     parameters["attempt"] = str(attempt.number)
     parameters["min_index"] = str(ctx.status().applied_index)  # so that it knows the end of the attempt, as we do
     parameters.pop("consistency", None)
-    headers = {HOP: ctx.node_id}
+    path = f"/v1/instances/{instance_text(row.key)}/output"
+    headers = {HOP: ctx.node_id, **peer_header(ctx, path)}
     headers |= {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
     # A run may be silent for long; only a stream of events says in between that it is there.
     silent_s = None if asked.follow and not asked.events else SILENT_S
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
-    url = f"http://{session.http}/v1/instances/{instance_text(row.key)}/output"
+    url = f"http://{session.http}{path}"
     try:
         answer = await request.app[CLIENT].get(
             url, params=parameters, headers=headers, timeout=limit, allow_redirects=False
         )
     except (aiohttp.ClientError, TimeoutError, OSError):
         raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not answer.") from None
+    if answer.status in (401, 403):  # it does not know yet, or any more, what this node knows of tokens
+        answer.release()
+        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not take this node for one.")
     return answer

@@ -19,6 +19,7 @@ def _whole(low: int, high: int, **more: Any) -> dict[str, Any]:
 
 
 QUERY: dict[str, tuple[dict[str, Any], str]] = {
+    "actor": ({"type": "string"}, "The name of a token, or its id; anonymous: nobody who showed one."),
     "after": (
         {"type": "string", "pattern": "^([0-9]{1,18}(\\.[0-9]{1,9})?|oldest)$"},
         "The id of an event, or an index of the log: what came after it. oldest: all that is kept.",
@@ -42,6 +43,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "from": (_TIME, "From this time on."),
     "ids": ({"type": "array", "items": {"type": "string", "pattern": INSTANCE_ID}, "minItems": 1}, "Ids of instances."),
     "job": ({"type": "string"}, "A job's id, or its name together with `namespace`."),
+    "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),
     "min_index": (
@@ -56,9 +58,11 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "next_to": (_TIME, "Whose next fire time is before this."),
     "node": ({"type": "string"}, "Whose newest attempt is on this node."),
     "offset": (_whole(0, 2**53), "Bytes to leave out at the beginning; not together with `tail`."),
+    "operation": ({"type": "string"}, "The operationId of what was asked for."),
     "order": ({"type": "string", "enum": ["asc", "desc"]}, "asc: the oldest first; desc: the newest first."),
     "owner": ({"type": "string"}, "Exactly this owner."),
     "queue": ({"type": "string"}, "Exactly this queue."),
+    "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
     "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
     "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),
     "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
@@ -96,6 +100,7 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {
     "instances": ({"type": "string", "pattern": INSTANCE_ID}, "An instance's id."),
     "nodes": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
     "members": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
+    "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
     "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
     "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
@@ -112,6 +117,7 @@ ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
     "Link": ({"type": "string"}, 'The next page, rel="next", when there is more.'),
     "Retry-After": ({"type": "string", "pattern": "^[0-9]+$"}, "Seconds after which it is worth trying again."),
     "Accept-Ranges": ({"type": "string"}, "bytes: Range is understood."),
+    "WWW-Authenticate": ({"type": "string"}, "How to say who asks (RFC 6750)."),
     "Content-Range": ({"type": "string"}, "Which bytes these are, and of how many."),
 }
 ALWAYS_ANSWERED = ("Raftsched-Leader", "Raftsched-Term", "Raftsched-Index")

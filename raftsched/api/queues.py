@@ -48,6 +48,8 @@ PATCH_TRIES = 5
     "List queues with limits",
     {200: Reply(PageOf(QueueOut), "A page of queues.", ("Link",))},
     query=("limit", "cursor", *READ),
+    role="viewer",
+    scope="shared",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name."""
@@ -62,7 +64,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_page(request, [msgspec.json.encode(out) for out in shown], "queues", query.filters(), last)
 
 
-@operation("Read a queue", {200: Reply(QueueOut, "The queue.", ("ETag",))}, query=READ)
+@operation("Read a queue", {200: Reply(QueueOut, "The queue.", ("ETag",))}, query=READ, role="viewer", scope="shared")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     """The ETag is the revision of its limits; what runs and waits changes without it."""
     await fresh_enough(ctx, Query(request, *READ))
@@ -78,6 +80,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match", "If-None-Match"),
     body=QueueIn,
     codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
+    role="operator",
+    scope="shared",
 )
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """Creates the queue or sets all its limits anew; what was answered may be put back. With If-Match it must have
@@ -108,6 +112,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     body=QueueIn,
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "stale", "stale-revision"),
+    role="operator",
+    scope="shared",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396. Without If-Match, a change in between means to merge again: none gets lost."""
@@ -140,6 +146,8 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     {204: None},
     headers=("If-Match",),
     codes=(*WRITES, "stale-revision"),
+    role="operator",
+    scope="shared",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Its limits go; what waits in it goes on without."""

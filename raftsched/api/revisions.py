@@ -20,7 +20,7 @@ from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 _past: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(PastRevision)
 
 
-@operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ)
+@operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """The newest first; a bounded number is kept, so there is one page."""
     await fresh_enough(ctx, Query(request, *READ))
@@ -39,8 +39,8 @@ def _shown(job: Job, past: dict[int, PastRevision]) -> list[RevisionOut]:
     """A revision begins when the one before it ends."""
     begins = {number + 1: format_time(row.until_ms) for number, row in past.items()}
     begins[1] = format_time(job.created_at_ms)
-    shown = [RevisionOut(job.revision, job.name, begins.get(job.revision), None, msgspec.Raw(job.body))]
+    shown = [RevisionOut(job.revision, job.name, begins.get(job.revision), None, job.by or None, msgspec.Raw(job.body))]
     for number, row in sorted(past.items(), reverse=True):
         until = format_time(row.until_ms)
-        shown.append(RevisionOut(number, row.name, begins.get(number), until, msgspec.Raw(row.body)))
+        shown.append(RevisionOut(number, row.name, begins.get(number), until, row.by or None, msgspec.Raw(row.body)))
     return shown

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from raftsched.api import (
     actions,
+    audit,
     backfill,
     batch,
     cluster,
@@ -30,6 +31,7 @@ from raftsched.api import (
     schedules,
     settings,
     stats,
+    tokens,
 )
 from raftsched.api.context import ApiContext
 
@@ -112,6 +114,13 @@ ROUTES: list[Route] = [
     Route("PUT", "/v1/queues/{name}", queues.put),
     Route("PATCH", "/v1/queues/{name}", queues.patch),
     Route("DELETE", "/v1/queues/{name}", queues.delete),
+    Route("GET", "/v1/tokens", tokens.list_all),
+    Route("POST", "/v1/tokens", tokens.create),
+    Route("GET", "/v1/tokens/{id}", tokens.get),
+    Route("DELETE", "/v1/tokens/{id}", tokens.delete),
+    Route("GET", "/v1/cluster/access", tokens.get_access),
+    Route("PUT", "/v1/cluster/access", tokens.put_access),
+    Route("GET", "/v1/audit", audit.list_all),
     Route("GET", "/openapi.json", documents.openapi),
     Route("GET", "/docs", documents.page),
     Route("GET", "/livez", health.livez),

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from raftsched.api.callers import caller, permits
 from raftsched.api.problems import Problem
 from raftsched.api.requests import job_id_of
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule, decode_session
@@ -21,12 +22,12 @@ SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and it
 
 
 def get_job(view: ReadView, job_id: int) -> Job | None:
-    """None also for a deleted one."""
+    """None also for a deleted one, and for one that is not the caller's to see."""
     raw = view.get(Table.JOBS, u64(job_id))
     if raw is None:
         return None
     job = decode_job(raw)
-    return None if job.state is JobState.DELETED else job
+    return None if job.state is JobState.DELETED or not permits(job.namespace) else job
 
 
 def get_named(view: ReadView, namespace: str, name: str) -> Job | None:
@@ -66,10 +67,19 @@ def get_instance(view: ReadView, key: bytes) -> Instance | None:
 
 
 def requested_instance(view: ReadView, key: bytes) -> Instance:
+    """Raises Problem not-found, also when it is not the caller's to see."""
     row = get_instance(view, key)
-    if row is None:
+    if row is None or not permitted_instance(view, key):
         raise Problem("not-found", f"There is no instance {instance_text(key)}.")
     return row
+
+
+def permitted_instance(view: ReadView, key: bytes) -> bool:
+    """Whether an instance is the caller's to see, if there is one: it is where its job is, or was."""
+    if caller().namespaces is None:
+        return True
+    raw = view.get(Table.JOBS, key[8:16])
+    return raw is not None and permits(decode_job(raw).namespace)
 
 
 def get_session(view: ReadView, number: int) -> Session | None:

@@ -32,6 +32,8 @@ _preview = msgspec.json.Decoder(PreviewIn)
     body=PreviewIn,
     codes=(*BODIES, "invalid-trigger"),
     changes_nothing=True,
+    role="viewer",
+    scope="shared",
 )
 async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
@@ -51,7 +53,7 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     return _reply(schedule.describe(trigger), _times(trigger, from_ms, given.count, anchor_ms))
 
 
-@operation("Read when a job runs next", {200: Moments}, query=("count", *READ))
+@operation("Read when a job runs next", {200: Moments}, query=("count", *READ), role="viewer", scope="checked")
 async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nominal times, before jitter. None while the job is not scheduled."""
     query = Query(request, "count", *READ)

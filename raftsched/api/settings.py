@@ -46,6 +46,8 @@ _DEFAULTS = Settings()
     {200: Reply(SettingsOut, "All of them.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
     query=READ,
     headers=("If-None-Match",),
+    role="viewer",
+    scope="shared",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
@@ -62,6 +64,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     body=SettingsIn,
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "stale", "stale-revision"),
+    role="admin",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost."""
@@ -91,6 +94,8 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
 )
 async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     """Nothing is fired or started any more; what runs goes on."""
@@ -104,6 +109,8 @@ async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     body=Nothing,
     body_required=False,
     codes=(*BODIES, *WRITES, "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
 )
 async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
     """What was missed meanwhile is treated as each job's misfire policy says."""

@@ -62,7 +62,7 @@ class _Tally:
             self.lateness.append(max(0, first.started_at_ms - row.nominal_at_ms - row.jitter_ms))
 
 
-@operation("Statistics of a job", {200: StatsOut}, query=("from", "to", *READ))
+@operation("Statistics of a job", {200: StatsOut}, query=("from", "to", *READ), role="viewer", scope="checked")
 async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     """Of all its instances that are kept, unless `from` and `to` say otherwise."""
     query = Query(request, "from", "to", *READ)
@@ -77,7 +77,7 @@ async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     return await _answer(ctx, rows, low_ms, high_ms, None, None)
 
 
-@operation("Statistics of all jobs", {200: StatsOut}, query=("from", "to", "owner", "namespace", *READ))
+@operation("Statistics of all jobs", {200: StatsOut}, query=("from", "to", "owner", "namespace", *READ), role="viewer")
 async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """Of the last hour, unless `from` and `to` say otherwise; of one owner's jobs, or of those of one namespace."""
     query = Query(request, "from", "to", "owner", "namespace", *READ)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import msgspec
 from aiohttp import web
 
+from raftsched.api.access import LOOK_S, still_holds
+from raftsched.api.callers import Caller
 from raftsched.api.context import ApiContext
 from raftsched.api.problems import Problem, body_of
 from raftsched.api.replies import stamp
@@ -51,6 +53,25 @@ class Streams:
             for task in (work, stop):
                 task.cancel()
             await asyncio.gather(work, stop, return_exceptions=True)
+
+
+@contextmanager
+def while_it_holds(ctx: ApiContext, request: web.Request, who: Caller) -> Iterator[None]:
+    """The connection is cut when the token of its caller holds no longer, whatever the handler waits for."""
+    watch = asyncio.create_task(_cut(ctx, request, who))
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+async def _cut(ctx: ApiContext, request: web.Request, who: Caller) -> None:
+    while True:
+        await asyncio.sleep(LOOK_S)
+        if not still_holds(ctx, who):
+            break
+    if request.transport is not None:
+        request.transport.abort()
 
 
 STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.core.access import By, CreateToken, RevokeToken, SetAccess
 from raftsched.core.actions import (
     Action,
     AttemptAssigned,
@@ -54,10 +55,12 @@ __all__ = [  # beside what is defined here
     "Action",
     "AttemptAssigned",
     "AttemptEnded",
+    "By",
     "CancelOperation",
     "ClusterFormed",
     "ClusterPaused",
     "ConditionsWanted",
+    "CreateToken",
     "InstanceFired",
     "InstanceReady",
     "InstanceStarted",
@@ -72,7 +75,9 @@ __all__ = [  # beside what is defined here
     "Note",
     "OperationStarted",
     "QueueChanged",
+    "RevokeToken",
     "SessionChanged",
+    "SetAccess",
     "SettingsChanged",
     "StartOperation",
     "StepOperation",
@@ -418,6 +423,10 @@ Command = (
     | CancelOperation
     | Keyed
     | Note
+    | By
+    | CreateToken
+    | RevokeToken
+    | SetAccess
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -429,8 +438,20 @@ def encode(command: Command) -> bytes:
 
 
 def decode(raw: bytes) -> Command:
-    """Raises msgspec.DecodeError on what is not a known command: that stops the node."""
+    """Raises msgspec.DecodeError on what is not a known command: that stops the node. So does one that is inside of
+    another: somebody's (By), under a key (Keyed), or somebody's under a key."""
     command: Command = _decoder.decode(raw)
+    inner = asked(command) if isinstance(command, By) else command
+    if isinstance(inner, Keyed):
+        inner = _decoder.decode(inner.command)
+    if isinstance(inner, By) and inner is not command:
+        raise msgspec.ValidationError("a command is asked for by one caller, who is said first")
+    return command
+
+
+def asked(by: By) -> Command:
+    """What he asked for."""
+    command: Command = _decoder.decode(by.command)
     return command
 
 

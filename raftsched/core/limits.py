@@ -73,6 +73,8 @@ SETTINGS = {  # field -> (least, most)
     "steps_kept": (4, 1_000),
     "events_max": (0, 100_000_000),
     "events_keep_ms": (1_000, 30 * DAY_MS),
+    "audit_max": (0, 10_000_000),
+    "audit_keep_ms": (1_000, 3_650 * DAY_MS),
 }
 
 

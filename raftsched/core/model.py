@@ -228,6 +228,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True):
     skipped_until_ms: int | None = None  # nominal times up to here are left out: somebody asked for that
     counted: int = 0  # the state in which Meta.jobs counts it; 0: not yet
     tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
+    by: str = ""  # name of the token with which this revision was made
 
 
 class PastRevision(msgspec.Struct, array_like=True, frozen=True):
@@ -236,6 +237,7 @@ class PastRevision(msgspec.Struct, array_like=True, frozen=True):
     name: str | None
     body: bytes
     until_ms: int  # when the edit took place
+    by: str = ""  # whose token it was
 
 
 class OutputRef(msgspec.Struct, array_like=True, frozen=True):
@@ -444,6 +446,8 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     steps_kept: int = 40
     events_max: int = 1_000_000  # events kept to be read later; 0: none are recorded
     events_keep_ms: int = HOUR_MS
+    audit_max: int = 100_000  # notes kept of who asked for what, of changes and of work each; 0: none
+    audit_keep_ms: int = 90 * DAY_MS
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True):

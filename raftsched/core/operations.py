@@ -61,6 +61,8 @@ class Operation(msgspec.Struct, array_like=True, kw_only=True):
     changed: int = 0
     refused: int = 0
     refusals: tuple[Refusal, ...] = ()  # the first of them
+    by: str = ""  # name of the token with which it was started
+    namespaces: tuple[str, ...] | None = None  # jobs elsewhere are not there for it; None: all
 
 
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Operation)
@@ -88,6 +90,7 @@ class StartOperation(msgspec.Struct, array_like=True, frozen=True, tag=70):
     kill: bool = False
     key: bytes = b""  # as in CreateJob: under the same one the same operation is answered
     digest: bytes = b""
+    namespaces: tuple[str, ...] | None = None  # those that its caller may act in; None: all
 
 
 class StepOperation(msgspec.Struct, array_like=True, frozen=True, tag=71):

@@ -43,6 +43,10 @@ class Table(IntEnum):
     TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels and rare states of jobs (core.selection)
     HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
     CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
+    TOKENS = 35  # sha256 of the secret (32) -> Token
+    TOKEN_IDS = 36  # token (8) -> the same hash (32)
+    AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.access)
+    ACCESS = 38  # b"access" -> Access
 
 
 class ReadView(Protocol):

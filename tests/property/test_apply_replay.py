@@ -14,6 +14,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
+from raftsched.core.access import Role
 from raftsched.core.apply import Applier, apply_entry, attempts, jobs, operations
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.commands import Command, encode
@@ -78,11 +79,23 @@ class Author:
             idempotency_keep_ms=self.random.choice([0, 999, DAY_MS]),
             events_max=self.random.choice([0, 5, 50, 1_000_000]),
             events_keep_ms=self.random.choice([1_000, DAY_MS]),
+            audit_max=self.random.choice([0, 3, 1_000]),
+            audit_keep_ms=self.random.choice([1_000, DAY_MS]),
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
-            self._entry([self._command() for _ in range(self.random.randint(0, 4))])
+            self._entry([self._asked(self._command()) for _ in range(self.random.randint(0, 4))])
         return self.log
+
+    def _asked(self, command: Command) -> Command:
+        """Now and then by somebody."""
+        r = self.random
+        if r.random() < 0.7:
+            return command
+        raw = msgspec.Raw(encode(command))
+        return c.By(
+            raw, *r.choice([(0, ""), (7, "ana"), (7, "bo" * 400)]), r.choice(["", "x", "y"]), work=r.random() < 0.4
+        )
 
     def _entry(self, commands: list[Command]) -> None:
         r = self.random
@@ -185,6 +198,7 @@ class Author:
             self._node_rule: 2,
             self._bulk: 2,
             self._step: 4,
+            self._token: 3,
             self._other: 1,
         }
         command = r.choices(list(weights), list(weights.values()))[0]()
@@ -418,6 +432,22 @@ class Author:
         was = r.choice([None, None, NodeRule(), NodeRule(drained=True)])
         slots = r.choice([None, None, 1, 0])
         return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, slots, labels, was, self._revision())
+
+    def _token(self) -> Command:
+        r = self.random
+        if r.random() < 0.2:
+            return c.SetAccess(r.random() < 0.7, r.choice([b"", b"s" * 32, b"t" * 32]))
+        if r.random() < 0.4:
+            return c.RevokeToken(r.choice([from_u64(self._key(Table.TOKEN_IDS)[:8]), self._number()]))
+        namespaces = r.choice([None, None, ("d",), ("d", "d", "a"), (), ("x" * 100,)])
+        expires = r.choice([None, None, self.now + 5_000, -1])
+        return c.CreateToken(
+            r.choice(["a", "b", "c", "", "x" * 100]),
+            r.choice(list(Role)),
+            bytes((r.randrange(6),)) * 32,
+            namespaces,
+            expires,
+        )
 
     def _other(self) -> Command:
         return self.random.choice(

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import msgspec
 
+from raftsched.core.access import ACCESS_KEY, Role, decode_access, decode_token, split_record
 from raftsched.core.apply.tx import (
     decode_instance,
     decode_job,
@@ -72,6 +73,7 @@ def violations(view: ReadView) -> list[str]:
     _tags(view, jobs, found)
     _operations(view, found)
     _changes(view, found)
+    _access(view, found)
     return found
 
 
@@ -426,3 +428,26 @@ def _changes(view: ReadView, found: list[str]) -> None:
         following = change_key(index, position + len(changes))
     if meta.changes != kept:
         found.append(f"meta counts {meta.changes} events; there are {kept}")
+
+
+def _access(view: ReadView, found: list[str]) -> None:
+    raw = view.get(Table.ACCESS, ACCESS_KEY)
+    access = decode_access(raw)
+    tokens = {key: decode_token(value) for key, value in view.scan(Table.TOKENS)}
+    _same(found, view, Table.TOKEN_IDS, {u64(token.id): key for key, token in tokens.items()})
+    for key, token in tokens.items():
+        if token.digest != key:
+            found.append(f"token {token.name} is stored under another secret")
+    if len({token.name for token in tokens.values()}) != len(tokens) or len(tokens) != access.tokens:
+        found.append(f"{len(tokens)} tokens, {access.tokens} counted; or two of one name")
+    lasting = [t for t in tokens.values() if t.role is Role.ADMIN and t.revoked_at_ms is None and not t.expires_at_ms]
+    if access.required and not lasting:
+        found.append("tokens are required, and nobody can make one")
+    if access.required is not bool(access.secret):
+        found.append("the secret of the nodes is there when it is not needed, or not when it is")
+    notes = Counter(split_record(key)[0] for key, _ in view.scan(Table.AUDIT))
+    if [notes[0], notes[1]] != access.notes:
+        found.append(f"{notes} rows in AUDIT, {access.notes} counted")
+    places = [key[1:] for key, _ in view.scan(Table.AUDIT)]
+    if len(set(places)) != len(places):
+        found.append("two notes have one place")

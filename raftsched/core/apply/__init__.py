@@ -2,7 +2,7 @@
 
 It returns `Rejected` for what cannot be done and never raises for it; anything raised here is a bug, and the node
 stops rather than diverge from the others. Commands are handled by family: cluster, nodes, queues, jobs,
-firing, attempts, instances, retention.
+firing, attempts, instances, retention, access.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from raftsched.core import commands as c
 from raftsched.core.actions import Action
 from raftsched.core.apply import (
+    access,
     attempts,
     checks,
     cluster,
@@ -26,8 +27,8 @@ from raftsched.core.apply import (
     queues,
     retention,
 )
-from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Answer, Keyed, Note, Rejected, decode
+from raftsched.core.apply.tx import NOBODY, Tx
+from raftsched.core.commands import Accepted, Answer, By, Keyed, Note, Rejected, asked, decode
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.origins import claim
 from raftsched.core.tables import View
@@ -35,9 +36,20 @@ from raftsched.core.tables import View
 
 def _keyed(tx: Tx, keyed: Keyed) -> Answer:
     command = decode(keyed.command)
-    if isinstance(command, (Keyed, Note)):
+    if isinstance(command, (Keyed, Note, By)):
         return Rejected("invalid-parameter", "A command is done under one key.")
     return keys.once(tx, keyed.key, keyed.digest, lambda: _HANDLERS[type(command)](tx, command))
+
+
+def _by(tx: Tx, c: By) -> Answer:
+    """A command for somebody: what it makes is his, and it is noted once it is done."""
+    command = asked(c)
+    tx.by = c
+    answer = _HANDLERS[type(command)](tx, command)
+    tx.by = NOBODY
+    if isinstance(answer, Accepted):
+        tx.audit.done(c, command, answer)
+    return answer
 
 
 _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
@@ -79,6 +91,10 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.CancelOperation: operations.cancel_operation,
     c.Keyed: _keyed,
     c.Note: keys.note,
+    c.By: _by,
+    c.CreateToken: access.create_token,
+    c.RevokeToken: access.revoke_token,
+    c.SetAccess: access.set_access,
 }
 
 
@@ -107,6 +123,7 @@ class Applier:
                 else:
                     results.append(BatchResult(batch.origin, batch.seq, None))
             tx.events.close(index, actions)
+            tx.audit.close(index)
         return EntryResult(index, term, results, actions)
 
     def close(self) -> None:

@@ -59,6 +59,7 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
         anchor_at_ms=_anchor(tx, c.policy),
+        by=tx.actor,
     )
     if key:
         tx.view.put(Table.NAMES, key, u64(job.id))
@@ -196,6 +197,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     job.policy = policy
     job.body = body
     job.revision += 1
+    job.by = tx.actor
     job.modified_at_ms = tx.now
     if renamed:
         job.name = name
@@ -222,7 +224,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
 
 def _note_past(tx: Tx, job: Job) -> None:
     """What the job is until now, for whoever asks what was changed; of too many the oldest goes."""
-    past = PastRevision(job.name, job.body, tx.now)
+    past = PastRevision(job.name, job.body, tx.now, job.by)
     tx.view.put(Table.HISTORY, tx.kept_revision(job.id, job.revision), msgspec.msgpack.encode(past))
     if job.revision > HISTORY_MAX:
         tx.view.delete(Table.HISTORY, tx.kept_revision(job.id, job.revision - HISTORY_MAX))

@@ -6,7 +6,7 @@ from raftsched.core.actions import OperationStarted
 from raftsched.core.apply.jobs import delete_job, set_job_state
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.manual import run_now
-from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.tx import Tx, no_job
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -74,6 +74,8 @@ def _start(tx: Tx, c: StartOperation) -> Answer:
         kill=c.kill,
         until_id=last_id,
         total=_total(tx, c.filter, ids),
+        by=tx.actor,
+        namespaces=c.namespaces,
     )
     meta.operations += 1
     meta.operations_running += 1
@@ -210,7 +212,9 @@ def _work(operation: Operation, job: Job) -> int:
 def _act(tx: Tx, operation: Operation, job_id: int) -> None:
     operation.matched += 1
     before = tx.job(job_id)
-    answer = _ask(tx, operation, job_id)
+    if before is not None and operation.namespaces is not None and before.namespace not in operation.namespaces:
+        before = None
+    answer = no_job(job_id) if before is None else _ask(tx, operation, job_id)
     if isinstance(answer, Rejected):
         operation.refused += 1
         if len(operation.refusals) < REFUSALS_MAX:

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from raftsched.core.access import By
 from raftsched.core.actions import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled
+from raftsched.core.apply.audit import Audit
 from raftsched.core.apply.events import Events
 from raftsched.core.commands import Rejected
 from raftsched.core.ids import instance_key, instance_text, job_text
@@ -43,6 +45,7 @@ from raftsched.core.tables import (
 )
 
 META_KEY = b"meta"
+NOBODY = By(msgspec.Raw(b""))
 
 _encode = msgspec.msgpack.Encoder().encode
 _meta: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Meta)
@@ -92,6 +95,8 @@ class Tx:
         self._meta_raw = _encode(self.meta)
         self.actions: list[Action] = []
         self.events = Events(view, self.meta)
+        self.audit = Audit(view, self.meta)
+        self.by = NOBODY  # who asked for what is applied
         self.index = 0  # of the entry that is applied
         self.term = 0
         # queues and node rules as of now: read once in a turn, and counts of queues written once
@@ -103,6 +108,11 @@ class Tx:
     @property
     def now(self) -> int:
         return self.meta.now_ms
+
+    @property
+    def actor(self) -> str:
+        """The name of who asked for what is applied; empty: nobody knows."""
+        return self.by.name
 
     def advance(self, now_ms: int) -> None:
         """Time of the next entry; it may go back with another leader: a clock that was wrong must not last."""
@@ -116,6 +126,7 @@ class Tx:
         for key, use in self.batches.items():
             self.view.put(Table.KEYS, key, _encode(use))
         self.batches.clear()
+        self.audit.save()
         raw = _encode(self.meta)
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)

@@ -54,13 +54,14 @@ def talk(directory: Path, test: Talk) -> None:
 def short_way_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The verdicts on heads, as they are asked for."""
     verdicts: list[int] = []
-    asked = Door.length
+    asked = Door.judge
 
-    def length(self: Door, head: bytes) -> int:
-        verdicts.append(asked(self, head))
-        return verdicts[-1]
+    def judge(self: Door, head: bytes) -> tuple[int, bytes]:
+        verdict = asked(self, head)
+        verdicts.append(verdict[0])
+        return verdict
 
-    monkeypatch.setattr(Door, "length", length)
+    monkeypatch.setattr(Door, "judge", judge)
     return verdicts
 
 

@@ -1,0 +1,172 @@
+"""Who may pass: the token of a request, the role that its operation needs, and the namespaces it is for.
+
+While the cluster is open everybody may do everything, and a token only says who somebody is. Once tokens are required,
+a request shows one (`Authorization: Bearer`), or comes from another node (PEER), or from this node's machine with the
+secret that lies in its data directory (`local_digest`), which is the way back in when the last token is lost.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Literal
+
+from aiohttp import web
+
+from raftsched.api.callers import ANYBODY, Call, Caller, answer_to, check_permitted, must_name
+from raftsched.api.context import ApiContext
+from raftsched.api.operation import Operation
+from raftsched.api.problems import Problem
+from raftsched.core.access import ACCESS_KEY, Access, Role, decode_access, decode_token
+from raftsched.core.tables import ReadView, Table
+
+PEER = "Raftsched-Peer"  # a node proves that it is one: its id, the time, a MAC over them and what it asks for
+PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
+LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
+
+RoleName = Literal["viewer", "editor", "operator", "admin"]
+ROLES: dict[RoleName, Role] = {
+    "viewer": Role.VIEWER,
+    "editor": Role.EDITOR,
+    "operator": Role.OPERATOR,
+    "admin": Role.ADMIN,
+}
+_NAMES = {role: name for name, role in ROLES.items()}
+_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.ASCII | re.IGNORECASE)
+_PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
+_NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
+
+
+def role_name(role: Role) -> RoleName:
+    return _NAMES[role]
+
+
+def digest_of(authorization: str | None) -> bytes:
+    """The hash of the token that is shown; empty: none is."""
+    match = None if authorization is None else _BEARER.fullmatch(authorization.strip())
+    return b"" if match is None else sha256(match[1].encode()).digest()
+
+
+def access_of(view: ReadView) -> Access:
+    return decode_access(view.get(Table.ACCESS, ACCESS_KEY))
+
+
+def identify(ctx: ApiContext, digest: bytes) -> Caller:
+    """Whose token it is. Raises Problem unauthorized."""
+    with ctx.read() as view:
+        raw = view.get(Table.ACCESS, ACCESS_KEY)
+        found = view.get(Table.TOKENS, digest) if digest else None
+    required = raw is not None and decode_access(raw).required
+    if digest and hmac.compare_digest(digest, ctx.local_digest):
+        return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
+    if found is not None:
+        token = decode_token(found)
+        if token.holds(ctx.now_ms()):
+            if not required:
+                return Caller(Role.ADMIN, None, token.id, token.name, digest)
+            allowed = None if token.namespaces is None else frozenset(token.namespaces)
+            return Caller(token.role, allowed, token.id, token.name, digest)
+    if not required:
+        return ANYBODY
+    if digest:
+        raise _unauthorized("The token is not known, was revoked, or is past its end.", 'error="invalid_token"')
+    raise _unauthorized('This cluster wants a token; send "Authorization: Bearer TOKEN".')
+
+
+def _unauthorized(detail: str, more: str = "") -> Problem:
+    challenge = 'Bearer realm="raftsched"'
+    return Problem("unauthorized", detail, headers={"WWW-Authenticate": f"{challenge}, {more}" if more else challenge})
+
+
+def check_role(who: Caller, needed: Role) -> None:
+    """Raises Problem forbidden."""
+    if who.role < needed:
+        raise Problem(
+            "forbidden",
+            f'This needs the role {role_name(needed)}; the token "{who.name}" has the role {role_name(who.role)}.',
+        )
+
+
+def role_of(said: Operation) -> Role | None:
+    """None: open to everybody. An operation that does not say is for admins."""
+    if said.role == "open":
+        return None
+    return Role.ADMIN if said.role is None else ROLES[said.role]
+
+
+def admit(ctx: ApiContext, request: web.Request, said: Operation, name: str) -> Caller:
+    """Lets a request pass to its handler, or raises Problem unauthorized or forbidden. `name`: of the operation."""
+    needed = role_of(said)
+    if needed is None:
+        answer_to(Call())
+        return ANYBODY
+    headers = request.headers
+    who = None
+    if PEER in headers and request.method in ("GET", "HEAD"):
+        who = _peer(ctx, headers[PEER], request.path)
+    if who is None:
+        who = identify(ctx, digest_of(headers.get("Authorization")))
+    check_role(who, needed)
+    namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
+    noted = name if request.method not in ("GET", "HEAD") else ""
+    answer_to(Call(who, noted, request.path, request.remote or "", namespace or "", said.work))
+    if who.namespaces is not None:
+        _check_scope(who, said, namespace, request.query)
+    return who
+
+
+def _check_scope(who: Caller, said: Operation, namespace: str | None, query: Mapping[str, str]) -> None:
+    """Of a token that is not for all namespaces."""
+    if namespace is not None:
+        check_permitted(namespace)
+    elif "namespace" in said.query:
+        if not any(name in said.query and name in query for name in _NARROWING):
+            raise must_name(who, "name one of them with ?namespace=")
+    elif not said.scope:
+        raise must_name(who, "this takes a token that is for all")
+
+
+# ---------------------------------------------------------------- between nodes
+
+
+def peer_header(ctx: ApiContext, path: str) -> dict[str, str]:
+    """What shows another node that a GET of this path comes from this one, whose caller it has let pass."""
+    with ctx.read() as view:
+        secret = access_of(view).secret
+    if not secret:
+        return {}
+    said = f"{ctx.node_id} {ctx.now_ms()}"
+    return {PEER: f"{said} {_mac(secret, said, path)}"}
+
+
+def _mac(secret: bytes, said: str, path: str) -> str:
+    return hmac.new(secret, f"{said} GET {path}".encode(), sha256).hexdigest()
+
+
+def _peer(ctx: ApiContext, header: str, path: str) -> Caller | None:
+    """None: that was no node."""
+    match = _PEER.fullmatch(header)
+    if match is None or abs(ctx.now_ms() - int(match[2])) > PEER_SPAN_MS:
+        return None
+    with ctx.read() as view:
+        secret = access_of(view).secret
+    if not secret or not hmac.compare_digest(_mac(secret, f"{match[1]} {match[2]}", path), match[3]):
+        return None
+    return Caller(Role.VIEWER, name=f"node {match[1]}")
+
+
+def still_holds(ctx: ApiContext, who: Caller) -> bool:
+    """Whether who was let pass would be again."""
+    if not who.actor:
+        return who.known or not _required(ctx)
+    try:
+        return identify(ctx, who.digest).actor == who.actor
+    except Problem:
+        return False
+
+
+def _required(ctx: ApiContext) -> bool:
+    with ctx.read() as view:
+        return access_of(view).required

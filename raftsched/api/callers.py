@@ -1,0 +1,108 @@
+"""Whose request is being answered: set once for each, before its handler, and asked by whatever reads or proposes.
+
+It is a context variable, so that no handler has to hand it on, and none can forget to: what looks up a job, an instance
+or a namespace asks here (`permits`), and what is proposed says who wanted it (`signed`). What the node does by itself
+is done for nobody, who may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import msgspec
+
+from raftsched.api.problems import Problem
+from raftsched.core.access import By, Role
+from raftsched.core.commands import encode
+
+
+class Caller(NamedTuple):
+    """`namespaces`: None: all. `actor`: the id of his token, 0 when he has none."""
+
+    role: Role
+    namespaces: frozenset[str] | None = None
+    actor: int = 0
+    name: str = ""
+    digest: bytes = b""  # of the secret that he showed
+
+    @property
+    def known(self) -> bool:
+        return bool(self.name)
+
+
+ANYBODY = Caller(Role.ADMIN)
+
+
+class Call(NamedTuple):
+    """A request: who asks, and what is noted of it. `work`: he hands in work, see core.apply.audit."""
+
+    caller: Caller = ANYBODY
+    operation: str = ""
+    resource: str = ""
+    remote: str = ""
+    namespace: str = ""
+    work: bool = False
+
+
+_call: ContextVar[Call] = ContextVar("call", default=Call())  # noqa: B039 (it cannot be changed)
+
+
+def answer_to(call: Call) -> None:
+    """From here on, in this task and in those that it starts."""
+    _call.set(call)
+
+
+def caller() -> Caller:
+    return _call.get().caller
+
+
+def permits(namespace: str) -> bool:
+    """Whether what is in this namespace is there for the caller."""
+    allowed = _call.get().caller.namespaces
+    return allowed is None or namespace in allowed
+
+
+def check_permitted(*namespaces: str) -> None:
+    """Raises Problem forbidden."""
+    who = _call.get().caller
+    refused = [] if who.namespaces is None else sorted(set(namespaces) - who.namespaces)
+    if refused:
+        raise Problem(
+            "forbidden", f'The token "{who.name}" is not for the namespace "{refused[0][:64]}"; {_allowed(who)}.'
+        )
+
+
+def must_name(who: Caller, how: str) -> Problem:
+    """What is asked for goes over all namespaces."""
+    return Problem("forbidden", f'The token "{who.name}" is not for all namespaces; {_allowed(who)}: {how}.')
+
+
+def _allowed(who: Caller) -> str:
+    names: Iterable[str] = sorted(who.namespaces or ())
+    return f"it is for {', '.join(names)}"
+
+
+def signed(commands: Sequence[bytes]) -> Sequence[bytes]:
+    """Commands with who asked for them. Work that nobody known hands in goes as it is: it costs nothing more."""
+    call = _call.get()
+    who = call.caller
+    if not call.operation or (call.work and not who.known):
+        return commands
+    resource = "" if call.work else call.resource
+    return [
+        encode(
+            By(
+                msgspec.Raw(command),
+                who.actor,
+                who.name,
+                call.operation,
+                resource,
+                call.remote,
+                call.namespace,
+                call.work,
+            )
+        )
+        for command in commands
+    ]

@@ -1,0 +1,214 @@
+"""/v1/tokens, and /v1/cluster/access: whether requests need one."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from hashlib import sha256
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api import strict
+from raftsched.api.access import ROLES, access_of, digest_of, role_name
+from raftsched.api.access_schema import AccessIn, AccessOut, TokenIn, TokenMade, TokenOut
+from raftsched.api.actions import BODY_MAX
+from raftsched.api.callers import caller
+from raftsched.api.context import ApiContext
+from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.jobs_in import parse_namespace
+from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.problems import FieldError, Problem
+from raftsched.api.replies import propose_one, reply_page, reply_value
+from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.rows import following, page
+from raftsched.api.triggers_in import time_of
+from raftsched.core.access import (
+    NAMESPACES_MAX,
+    CreateToken,
+    RevokeToken,
+    Role,
+    SetAccess,
+    Token,
+    decode_token,
+)
+from raftsched.core.commands import encode
+from raftsched.core.ids import job_text, parse_job
+from raftsched.core.tables import ReadView, Table, u64
+
+PREFIX = "rs_"
+SECRET_BYTES = 32  # of randomness
+_LISTING = "tokens"
+_NAME = re.compile(r"(?!\.)[a-z0-9._-]{1,64}", re.ASCII)
+
+_token = msgspec.json.Decoder(TokenIn)
+_access = msgspec.json.Decoder(AccessIn)
+_encode = msgspec.json.Encoder().encode
+
+
+@operation(
+    "Make a token",
+    {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
+    body=TokenIn,
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible"),
+    role="admin",
+)
+async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Names are taken once, so that a repeat makes no second one. To change a token, make another and revoke it."""
+    check_type(request)
+    Query(request)
+    given = strict.read(await read_body(request, BODY_MAX), TokenIn, _token, "invalid-body")
+    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    accepted = await propose_one(ctx, encode(_command(ctx, given, sha256(secret.encode()).digest())))
+    assert accepted.number is not None
+    with ctx.read() as view:
+        made = _find(view, accepted.number)
+    if made is None:
+        raise Problem("not-found", "The token was made, and revoked and forgotten since.")
+    shown = TokenMade(**msgspec.structs.asdict(_shown(ctx, made)), secret=secret)
+    return reply_value(shown, 201, {"Location": f"/v1/tokens/{shown.id}"})
+
+
+def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
+    """Raises Problem invalid-body."""
+    errors: list[FieldError] = []
+    if not _NAME.fullmatch(given.name):
+        errors.append(FieldError("/name", "must have 1 to 64 of a-z, 0-9, '.', '_' and '-', and not begin with '.'"))
+    namespaces = given.namespaces
+    if namespaces is not None:
+        if not 1 <= len(namespaces) <= NAMESPACES_MAX:
+            errors.append(FieldError("/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
+        for place, namespace in enumerate(namespaces):
+            if not parse_namespace(namespace):
+                rule = "is no namespace; use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+                errors.append(FieldError(f"/namespaces/{place}", rule))
+        if given.role == "admin":
+            errors.append(FieldError("/namespaces", "must be left out: an admin can make tokens for all namespaces"))
+    expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
+    if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
+        errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
+    return CreateToken(given.name, ROLES[given.role], digest, chosen, expires_at_ms)
+
+
+@operation(
+    "List tokens",
+    {200: Reply(PageOf(TokenOut), "A page of tokens, the oldest first.", ("Link",))},
+    query=("limit", "cursor", *READ),
+    role="admin",
+)
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Without their secrets, which nobody has but who was shown them. Revoked ones are kept for a while."""
+    query = Query(request, "limit", "cursor", *READ)
+    await fresh_enough(ctx, query)
+    last = query.cursor(_LISTING)
+
+    with ctx.read() as view:
+
+        def take(_: bytes, digest: bytes) -> bytes | None:
+            raw = view.get(Table.TOKENS, digest)
+            return None if raw is None else _encode(_shown(ctx, decode_token(raw)))
+
+        rows = view.scan(Table.TOKEN_IDS, b"" if last is None else following(last))
+        items, last = page(rows, query.limit(), take)
+    return reply_page(request, items, _LISTING, query.filters(), last)
+
+
+@operation("Read a token", {200: TokenOut}, query=READ, role="admin")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    number = _number(request)
+    with ctx.read() as view:
+        found = _find(view, number)
+    if found is None:
+        raise _nothing(request)
+    return reply_value(_shown(ctx, found))
+
+
+@operation("Revoke a token", {204: None}, codes=(*WRITES, "not-possible"), role="admin")
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """It is refused on each node from the moment that the node applied this; streams that it opened are cut."""
+    Query(request)
+    await propose_one(ctx, encode(RevokeToken(_number(request))))
+    return web.Response(status=204)
+
+
+def _number(request: web.Request) -> int:
+    number = parse_job(request.match_info["id"])
+    if number is None:
+        raise _nothing(request)
+    return number
+
+
+def _nothing(request: web.Request) -> Problem:
+    return Problem("not-found", f'There is no token "{request.match_info["id"][:64]}"; tokens are named by their ids.')
+
+
+def _find(view: ReadView, number: int) -> Token | None:
+    digest = view.get(Table.TOKEN_IDS, u64(number))
+    raw = None if digest is None else view.get(Table.TOKENS, digest)
+    return None if raw is None else decode_token(raw)
+
+
+def _shown(ctx: ApiContext, token: Token) -> TokenOut:
+    state = "active" if token.holds(ctx.now_ms()) else "expired"
+    return TokenOut(
+        id=job_text(token.id),
+        name=token.name,
+        role=role_name(token.role),
+        namespaces=None if token.namespaces is None else list(token.namespaces),
+        state="revoked" if token.revoked_at_ms is not None else state,  # type: ignore[arg-type]
+        created_at=format_time(token.created_at_ms),
+        created_by=token.created_by or None,
+        expires_at=format_time_or_none(token.expires_at_ms),
+        revoked_at=format_time_or_none(token.revoked_at_ms),
+        revoked_by=token.revoked_by or None,
+    )
+
+
+# ---------------------------------------------------------------- whether they are needed
+
+
+@operation("Read whether requests need a token", {200: AccessOut}, query=READ, role="viewer", scope="shared")
+async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        return reply_value(AccessOut(access_of(view).required))
+
+
+@operation(
+    "Say whether requests need a token",
+    {200: AccessOut},
+    body=AccessIn,
+    codes=(*BODIES, *WRITES, "not-possible"),
+    role="admin",
+)
+async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
+    """To turn it on, send a token of an admin that does not expire along: who turns it on must not be locked out."""
+    check_type(request)
+    Query(request)
+    given = strict.read(await read_body(request, BODY_MAX), AccessIn, _access, "invalid-body")
+    if given.required:
+        await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
+        await propose_one(ctx, encode(SetAccess(True, secrets.token_bytes(SECRET_BYTES))))
+    else:
+        await propose_one(ctx, encode(SetAccess(False)))
+    return reply_value(AccessOut(given.required))
+
+
+async def _check_way_back(ctx: ApiContext, digest: bytes) -> None:
+    """Raises Problem not-possible."""
+    if caller().known and not caller().actor:
+        return  # he has the secret of this node
+    await catch_up(ctx)
+    with ctx.read() as view:
+        raw = view.get(Table.TOKENS, digest) if digest else None
+    token = None if raw is None else decode_token(raw)
+    if token is None or not token.holds(ctx.now_ms()) or token.role is not Role.ADMIN or token.expires_at_ms:
+        raise Problem(
+            "not-possible",
+            "Make a token of an admin without an end first, and send it along with this request (Authorization: Bearer "
+            "TOKEN): who turns tokens on must not be locked out.",
+        )

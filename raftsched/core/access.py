@@ -1,0 +1,177 @@
+"""Who may do what, and who did: tokens, whether requests need one, the record of what was asked for.
+
+A token's secret is in no table and in no log: only its SHA-256 is, which is enough to know it again (it has 256 random
+bits, so nothing slower than a hash is needed). Commands that somebody asked for travel inside of a `By`, which
+says who.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from raftsched.core.limits import TIME_MAX_MS
+
+DIGEST_SIZE = 32  # bytes: SHA-256
+TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
+TOKEN_NAME_MAX = 64  # bytes
+NAMESPACES_MAX = 100  # of one token
+NAMESPACE_MAX = 64  # bytes
+SECRET_SIZE = (16, 64)  # bytes of what nodes prove to each other with: least, most
+TEXT_MAX = 512  # characters of each text of a By; the rest is cut off
+ACCESS_KEY = b"access"
+
+
+class Role(IntEnum):
+    """Each may do what those below it may."""
+
+    VIEWER = 1  # reads
+    EDITOR = 2  # jobs and their runs
+    OPERATOR = 3  # nodes, queues, pauses
+    ADMIN = 4  # tokens, settings, members
+
+
+class Token(msgspec.Struct, array_like=True, kw_only=True):
+    """One row of TOKENS."""
+
+    id: int
+    name: str
+    role: Role
+    digest: bytes  # SHA-256 of the secret: the key of its row
+    namespaces: tuple[str, ...] | None = None  # sorted; None: all
+    created_at_ms: int
+    created_by: str = ""
+    expires_at_ms: int | None = None
+    revoked_at_ms: int | None = None
+    revoked_by: str = ""
+
+    def holds(self, now_ms: int) -> bool:
+        return self.revoked_at_ms is None and (self.expires_at_ms is None or now_ms < self.expires_at_ms)
+
+
+class Access(msgspec.Struct, array_like=True, kw_only=True):
+    """The one row of ACCESS. Nodes that need a token prove to each other who they are with `secret`."""
+
+    required: bool = False  # requests need a token
+    secret: bytes = b""
+    tokens: int = 0  # rows of TOKENS
+    notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
+
+
+# ---------------------------------------------------------------- the record
+
+CHANGES_RING = 0  # what was changed, and
+WORK_RING = 1  # work that was handed in: many times as much, so that it has bounds of its own
+
+_KEY = struct.Struct(">BQL")
+
+
+class Record(msgspec.Struct, array_like=True, frozen=True):
+    """One row of AUDIT: something that was asked for and done, `count` times in one entry of the log."""
+
+    at_ms: int
+    actor: int  # id of the token; 0: none
+    name: str  # of the token, as it was; empty: nobody knows
+    operation: str  # of the API
+    resource: str  # its address
+    remote: str  # where the request came from
+    namespace: str = ""
+    subject: str = ""  # id of the job, the operation, ... that it was about, the first of them
+    job: str = ""  # its name
+    count: int = 1
+
+
+def record_key(ring: int, index: int, position: int) -> bytes:
+    return _KEY.pack(ring, index, position)
+
+
+def split_record(key: bytes) -> tuple[int, int, int]:
+    """(ring, index of the entry, position)"""
+    ring, index, position = _KEY.unpack(key)
+    return ring, index, position
+
+
+# ---------------------------------------------------------------- commands
+
+
+class By(msgspec.Struct, array_like=True, frozen=True, tag=100):
+    """A command, and who asked for it. With an `operation` it is noted once it is done."""
+
+    command: msgspec.Raw
+    actor: int = 0
+    name: str = ""
+    operation: str = ""
+    resource: str = ""
+    remote: str = ""
+    namespace: str = ""
+    work: bool = False  # noted among the work that was handed in
+
+
+class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
+    """Names are taken as long as their token is kept."""
+
+    name: str
+    role: Role
+    digest: bytes
+    namespaces: tuple[str, ...] | None = None
+    expires_at_ms: int | None = None
+
+
+class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
+    """A repeat changes nothing. Refused for the last lasting token of an admin while requests need one."""
+
+    token: int
+
+
+class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
+    """Whether requests need a token. Refused unless there is one of an admin that lasts."""
+
+    required: bool
+    secret: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_token: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Token)
+_access: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Access)
+_note: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Record)
+
+
+def encode_row(row: Token | Access | Record) -> bytes:
+    return _encode(row)
+
+
+def decode_token(raw: bytes) -> Token:
+    token: Token = _token.decode(raw)
+    return token
+
+
+def decode_access(raw: bytes | None) -> Access:
+    access: Access = Access() if raw is None else _access.decode(raw)
+    return access
+
+
+def decode_record(raw: bytes) -> Record:
+    note: Record = _note.decode(raw)
+    return note
+
+
+def wrong_in_token(c: CreateToken) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if not 1 <= len(c.name.encode()) <= TOKEN_NAME_MAX:
+        return f"the name of a token takes 1 to {TOKEN_NAME_MAX} bytes."
+    if len(c.digest) != DIGEST_SIZE:
+        return f"what is kept of a secret is a hash of {DIGEST_SIZE} bytes."
+    if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:
+        return "expires_at must lie between 1970 and 9999."
+    if c.namespaces is None:
+        return None
+    if c.role is Role.ADMIN:
+        return "an admin's token is for all namespaces: it can make others."
+    if not 1 <= len(c.namespaces) <= NAMESPACES_MAX:
+        return f"a token is for 1 to {NAMESPACES_MAX} namespaces, or for all."
+    if any(not 1 <= len(namespace.encode()) <= NAMESPACE_MAX for namespace in c.namespaces):
+        return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
+    return None

@@ -1,0 +1,115 @@
+"""Tokens, and whether requests need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raftsched.core.access import (
+    SECRET_SIZE,
+    TOKENS_MAX,
+    CreateToken,
+    RevokeToken,
+    Role,
+    SetAccess,
+    Token,
+    decode_token,
+    encode_row,
+    wrong_in_token,
+)
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.limits import U64_MAX
+from raftsched.core.tables import Table, u64
+
+
+def create_token(tx: Tx, c: CreateToken) -> Answer:
+    wrong = wrong_in_token(c)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    tokens = list(_tokens(tx))
+    if any(token.name == c.name for token in tokens):
+        return Rejected("name-taken", f"There is a token {c.name} already, or one that was revoked lately.")
+    if tx.view.get(Table.TOKENS, c.digest) is not None:
+        return Rejected("not-possible", "There is a token with this secret already.")
+    if len(tokens) >= TOKENS_MAX:
+        spent = next((token for token in tokens if not token.holds(tx.now)), None)
+        if spent is None:
+            return Rejected("not-possible", f"There are {len(tokens)} tokens, as many as may; revoke some.")
+        _drop(tx, spent)
+    token = Token(
+        id=tx.new_id(),
+        name=c.name,
+        role=c.role,
+        digest=c.digest,
+        namespaces=None if c.namespaces is None else tuple(sorted(set(c.namespaces))),
+        created_at_ms=tx.now,
+        created_by=tx.actor,
+        expires_at_ms=c.expires_at_ms,
+    )
+    tx.view.put(Table.TOKEN_IDS, u64(token.id), token.digest)
+    _put(tx, token)
+    tx.audit.access.tokens += 1
+    return Accepted(number=token.id, created=True)
+
+
+def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
+    token = _find(tx, c.token)
+    if token is None:
+        return Rejected("not-found", f"There is no token {job_text(c.token & U64_MAX)}.")
+    if token.revoked_at_ms is None:
+        if tx.audit.access.required and _lasting(token) and not _another(tx, token):
+            return Rejected(
+                "not-possible",
+                "This is the last token of an admin that lasts, and requests need one; make another one first, or turn "
+                "tokens off.",
+            )
+        token.revoked_at_ms, token.revoked_by = tx.now, tx.actor
+        _put(tx, token)
+    return Accepted(number=token.id)
+
+
+def set_access(tx: Tx, c: SetAccess) -> Answer:
+    access = tx.audit.access
+    if c.required:
+        least, most = SECRET_SIZE
+        if not least <= len(c.secret) <= most:
+            return Rejected("invalid-parameter", f"The secret of the nodes has {least} to {most} bytes.")
+        if not any(_lasting(token) for token in _tokens(tx)):
+            return Rejected("not-possible", "There is no token of an admin that lasts; make one first.")
+    access.required = c.required
+    access.secret = c.secret if c.required else b""
+    return Accepted()
+
+
+def _lasting(token: Token) -> bool:
+    """Whether somebody who holds it can always let others in."""
+    return token.role is Role.ADMIN and token.revoked_at_ms is None and token.expires_at_ms is None
+
+
+def _another(tx: Tx, but: Token) -> bool:
+    return any(_lasting(token) for token in _tokens(tx) if token.id != but.id)
+
+
+def _tokens(tx: Tx) -> Iterator[Token]:
+    """The oldest first."""
+    for _, digest in tx.view.scan(Table.TOKEN_IDS):
+        raw = tx.view.get(Table.TOKENS, digest)
+        if raw is not None:
+            yield decode_token(raw)
+
+
+def _find(tx: Tx, number: int) -> Token | None:
+    digest = tx.view.get(Table.TOKEN_IDS, u64(number)) if 0 <= number <= U64_MAX else None
+    raw = None if digest is None else tx.view.get(Table.TOKENS, digest)
+    return None if raw is None else decode_token(raw)
+
+
+def _put(tx: Tx, token: Token) -> None:
+    tx.view.put(Table.TOKENS, token.digest, encode_row(token))
+
+
+def _drop(tx: Tx, token: Token) -> None:
+    tx.view.delete(Table.TOKENS, token.digest)
+    tx.view.delete(Table.TOKEN_IDS, u64(token.id))
+    tx.audit.access.tokens -= 1

@@ -1,0 +1,140 @@
+"""Who asked for what, gathered while an entry is applied, written to AUDIT at its end.
+
+There are two rings in the table, each bounded by number and by age: changes, and work that was handed in (jobs created,
+runs asked for). Of that there may be a thousand times as much, and it must not push out who changed the settings. What
+is alike in one entry is one row with a count, so that a burst of creates costs a row per entry and not one per job.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from raftsched.core.access import (
+    ACCESS_KEY,
+    CHANGES_RING,
+    TEXT_MAX,
+    WORK_RING,
+    Access,
+    By,
+    Record,
+    decode_access,
+    encode_row,
+    record_key,
+)
+from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import Meta
+from raftsched.core.tables import Table, View
+
+DROP_MAX = 8  # rows of a ring dropped by one entry, beside as many as it adds
+
+
+class _Time(msgspec.Struct, array_like=True):
+    """The first field of a Record."""
+
+    at_ms: int
+
+
+_time: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Time)
+
+
+class Audit:
+    """Of the entry that is applied; the row of ACCESS is read at most once in a turn, and written by `save`."""
+
+    def __init__(self, view: View, meta: Meta) -> None:
+        self._view = view
+        self._meta = meta
+        self._notes: tuple[list[Record], list[Record]] = ([], [])
+        self._access: Access | None = None
+        self._raw: bytes | None = None
+
+    @property
+    def access(self) -> Access:
+        """What is changed in it is saved."""
+        if self._access is None:
+            self._raw = self._view.get(Table.ACCESS, ACCESS_KEY)
+            self._access = decode_access(self._raw)
+        return self._access
+
+    def save(self) -> None:
+        if self._access is None:
+            return
+        raw = encode_row(self._access)
+        if raw != self._raw and (self._raw is not None or self._access != Access()):
+            self._view.put(Table.ACCESS, ACCESS_KEY, raw)
+            self._raw = raw
+
+    def done(self, by: By, command: Command, answer: Accepted) -> None:
+        """What was asked for was done. A job that was there already was not made."""
+        if not by.operation or isinstance(command, Note):
+            return
+        if isinstance(command, CreateJob) and not command.replace and not answer.created:
+            return
+        job = answer.job
+        subject = ""
+        if job is not None:
+            subject = job_text(job.id)
+        elif answer.instance is not None:
+            subject = instance_text(answer.instance)
+        elif answer.operation is not None:
+            subject = job_text(answer.operation.id)
+        elif isinstance(command, CreateToken) and answer.number is not None:
+            subject = job_text(answer.number)
+        note = Record(
+            self._meta.now_ms,
+            by.actor,
+            by.name[:TEXT_MAX],
+            by.operation[:TEXT_MAX],
+            by.resource[:TEXT_MAX],
+            by.remote[:TEXT_MAX],
+            (by.namespace if job is None else job.namespace)[:TEXT_MAX],
+            subject,
+            ("" if job is None else job.name or "")[:TEXT_MAX],
+        )
+        ring = self._notes[WORK_RING if by.work else CHANGES_RING]
+        for place, other in enumerate(ring):
+            if _alike(note, other):
+                ring[place] = msgspec.structs.replace(other, count=other.count + 1)
+                return
+        ring.append(note)
+
+    def close(self, index: int) -> None:
+        """Writes what was noted, and drops what need not be kept any longer."""
+        position = 0
+        for ring, notes in enumerate(self._notes):
+            if not notes:
+                continue
+            if self._meta.settings.audit_max:
+                for note in notes:
+                    self._view.put(Table.AUDIT, record_key(ring, index, position), encode_row(note))
+                    position += 1
+                self.access.notes[ring] += len(notes)
+            self._drop(ring, len(notes) + DROP_MAX)
+            notes.clear()
+
+    def _drop(self, ring: int, rows: int) -> None:
+        settings = self._meta.settings
+        counts = self.access.notes
+        since_ms = self._meta.now_ms - settings.audit_keep_ms
+        gone: list[bytes] = []
+        for key, raw in islice(self._view.scan(Table.AUDIT, bytes((ring,)), bytes((ring + 1,))), rows):
+            if counts[ring] - len(gone) <= settings.audit_max and _time.decode(raw).at_ms >= since_ms:
+                break
+            gone.append(key)
+        for key in gone:
+            self._view.delete(Table.AUDIT, key)
+        counts[ring] -= len(gone)
+
+
+def _alike(one: Record, other: Record) -> bool:
+    return (
+        one.operation == other.operation
+        and one.actor == other.actor
+        and one.resource == other.resource
+        and one.namespace == other.namespace
+        and one.name == other.name
+        and one.remote == other.remote
+    )

@@ -1,0 +1,274 @@
+"""A token for some namespaces gets at nothing that is elsewhere: by no address, filter, body, cursor or stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from raftsched.api import streams
+from raftsched.api.operation import OPERATIONS
+from raftsched.api.routes import ROUTES, Route
+from tests.support import sse
+from tests.support.local_api import Client, run
+from tests.support.tokens import As, guarded, limited
+
+JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
+BY_BODY = {  # checked by what they are sent: tried below, one by one
+    ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:actions"),
+    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"),
+}  # fmt: skip
+
+
+class Place:
+    """A job with a run in "mine" and in "theirs", an operation on each, and who may see only the first."""
+
+    def __init__(self, call: Client, people: dict[str, As], mine: As) -> None:
+        self.call = call
+        self.admin = people["admin"]
+        self.mine = mine
+        self.jobs: dict[str, str] = {}
+        self.instances: dict[str, str] = {}
+        self.operations: dict[str, str] = {}
+
+    async def fill(self) -> None:
+        for namespace in ("mine", "theirs"):
+            _, job = await self.admin("POST", "/v1/jobs", {**JOB, "name": "j", "namespace": namespace})
+            _, made = await self.admin("POST", f"/v1/jobs/{job['id']}/run", {})
+            wanted = {"action": "resume", "filter": {"namespace": namespace}}
+            _, operation = await self.admin("POST", "/v1/jobs:actions", wanted)
+            self.jobs[namespace], self.instances[namespace] = job["id"], made["id"]
+            self.operations[namespace] = operation["id"]
+
+    def address(self, route: Route, namespace: str) -> str:
+        path = route.path.replace("/jobs/{id}", f"/jobs/{self.jobs[namespace]}").replace("{ns}", namespace)
+        path = path.replace("/instances/{id}", f"/instances/{self.instances[namespace]}")
+        path = path.replace("/operations/{id}", f"/operations/{self.operations[namespace]}")
+        return path.replace("{name}", "j").replace("{id}", "none")
+
+
+def placed(directory: Path, test: Callable[[Place], Awaitable[None]]) -> None:
+    async def inside(call: Client) -> None:
+        people = await guarded(call)
+        mine = await limited(people["admin"], "mine", "editor", "mine", "also-mine")
+        place = Place(call, people, mine)
+        await place.fill()
+        await test(place)
+
+    run(directory, inside)
+
+
+def body_of(route: Route) -> Any:
+    if route.method not in ("POST", "PUT", "PATCH"):
+        return None
+    if route.method == "PUT" or route.path.endswith("/compare"):
+        return {"state": "SUSPENDED"} if route.path.endswith("/state") else JOB
+    return {"from": "2029-01-01T00:00:00Z"} if route.path.endswith("/backfill") else {}
+
+
+def test_no_route_leads_elsewhere(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for route in ROUTES:
+            said = OPERATIONS[route.handler]
+            if said.role == "open" or said.scope == "shared" or (route.method, route.path) in BY_BODY:
+                continue
+            address = place.address(route, "theirs")
+            for query in ("", "?namespace=theirs") if "namespace" in said.query else ("",):
+                status, answer = await place.mine(route.method, address + query, body_of(route))
+                assert status in (403, 404), f"{route.method} {address}{query} -> {status} {answer}"
+                assert status == 403 or "{id}" in route.path, f"{route.method} {address}: the namespace was named"
+        _, job = await place.admin("GET", f"/v1/jobs/{place.jobs['theirs']}")
+        assert (job["state"], job["revision"]) == ("SCHEDULED", 1)
+
+    placed(tmp_path, test)
+
+
+def test_what_is_ones_own_is_there(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for route in ROUTES:
+            said = OPERATIONS[route.handler]
+            if said.role not in ("viewer", "editor") or (route.method, route.path) in BY_BODY or said.streams:
+                continue
+            if not (said.scope or "namespace" in said.query or "{ns}" in route.path):
+                continue
+            query = "?namespace=mine" if "namespace" in said.query else ""
+            status, answer = await place.mine(route.method, place.address(route, "mine") + query, body_of(route))
+            assert status != 403, f"{route.method} {route.path} -> {answer}"
+
+    placed(tmp_path, test)
+
+
+def test_every_way_in_by_a_body_is_known_here() -> None:
+    for route in ROUTES:
+        said = OPERATIONS[route.handler]
+        if said.scope == "checked" and "{" not in route.path and "namespace" not in said.query:
+            assert (route.method, route.path) in BY_BODY, f"{route}: how is it tried that it stays in its namespaces?"
+
+
+def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        mine = place.mine
+        for namespace, wanted in ((None, 403), ("theirs", 403), ("mine", 201), ("also-mine", 201)):
+            job = {**JOB, "namespace": namespace} if namespace else JOB
+            for more in ({}, {"X-Ordinary": "1"}):
+                assert (await mine("POST", "/v1/jobs", job, more))[0] == wanted, namespace
+            _, batch = await mine("POST", "/v1/jobs:batch", [job, {**JOB, "namespace": "mine"}])
+            assert [item["status"] for item in batch["items"]] == [wanted, 201]
+        waits = {**JOB, "namespace": "mine", "conditions": [{"job_succeeded": "theirs/j", "within": "1h"}]}
+        status, problem = await mine("POST", "/v1/jobs", waits)
+        assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
+        status, problem = await mine("PATCH", f"/v1/jobs/{place.jobs['mine']}", {"conditions": waits["conditions"]})
+        assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
+
+    placed(tmp_path, test)
+
+
+def test_bulk_stays_at_home(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        mine, theirs = place.mine, place.jobs["theirs"]
+
+        async def act(**body: Any) -> tuple[int, Any]:
+            return await mine("POST", "/v1/jobs:actions", {"action": "pause", **body})
+
+        for body in ({"all": True}, {"filter": {"owner": "ana"}}, {"filter": {"namespace": "theirs"}}):
+            assert (await act(**body))[0] == 403, body
+            assert (await act(**body, dry_run=True))[0] == 403, body
+        _, seen = await act(ids=[theirs, place.jobs["mine"]], dry_run=True)
+        assert (seen["matched"], [one["id"] for one in seen["sample"]]) == (1, [place.jobs["mine"]])
+        status, begun = await act(ids=[theirs, place.jobs["mine"]])
+        assert status == 202
+        _, done = await mine("GET", f"/v1/operations/{begun['id']}")
+        assert (done["changed"], done["refused"]) == (1, 1)
+        assert done["refusals"] == [{"id": theirs, "code": "not-found", "title": "No such thing"}]
+        assert (await place.admin("GET", f"/v1/jobs/{theirs}"))[1]["state"] == "SCHEDULED"
+        for query in ("?all=true", "?owner=ana", "?namespace=theirs"):
+            assert (await mine("DELETE", f"/v1/jobs{query}"))[0] == 403
+        assert (await mine("DELETE", "/v1/jobs?namespace=mine"))[0] == 200
+
+    placed(tmp_path, test)
+
+
+def test_operations_of_others_are_not_seen(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        mine, operations = place.mine, place.operations
+        await place.admin("POST", "/v1/jobs:actions", {"action": "resume", "all": True})
+        await place.admin("POST", "/v1/jobs:actions", {"action": "resume", "ids": [place.jobs["mine"]]})
+        _, listed = await mine("GET", "/v1/operations")
+        assert [one["id"] for one in listed["items"]] == [operations["mine"]]
+        assert (await mine("GET", f"/v1/operations/{operations['mine']}"))[0] == 200
+        assert (await mine("POST", f"/v1/operations/{operations['theirs']}/cancel"))[0] == 404
+
+    placed(tmp_path, test)
+
+
+def test_dead_letters_by_their_ids(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        mine, theirs = place.mine, place.instances["theirs"]
+        for body in ({"all": True}, {"filter": {"name_prefix": "j"}}, {"filter": {"namespace": "theirs"}}):
+            assert (await mine("POST", "/v1/dead-letters/requeue", body))[0] == 403, body
+        status, problem = await mine("POST", "/v1/dead-letters/requeue", {"filter": {"job": place.jobs["theirs"]}})
+        assert (status, problem["code"]) == (404, "not-found")
+        status, answer = await mine("POST", "/v1/dead-letters/requeue", {"ids": [theirs]})
+        assert (status, answer["requeued"], answer["refused"][0]["code"]) == (200, 0, "not-found")
+        status, answer = await mine("DELETE", f"/v1/dead-letters?ids={theirs}")
+        assert (status, answer["discarded"], answer["refused"][0]["code"]) == (200, 0, "not-found")
+
+    placed(tmp_path, test)
+
+
+def test_filters_by_a_job(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for path in ("/v1/instances", "/v1/dead-letters"):
+            assert (await place.mine("GET", f"{path}?job={place.jobs['mine']}"))[0] == 200
+            assert (await place.mine("GET", f"{path}?job={place.jobs['theirs']}"))[0] == 404
+            assert (await place.mine("GET", f"{path}?job={place.jobs['theirs']}&namespace=mine"))[0] == 404
+
+    placed(tmp_path, test)
+
+
+def test_a_cursor_of_another_list_opens_nothing(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for number in range(3):
+            for namespace in ("mine", "theirs"):
+                await place.admin("POST", "/v1/jobs", {**JOB, "name": f"n{number}", "namespace": namespace})
+        _, page = await place.admin("GET", "/v1/jobs?namespace=theirs&limit=1")
+        assert (await place.mine("GET", f"/v1/jobs?namespace=theirs&limit=1&cursor={page['next']}"))[0] == 403
+        assert (await place.mine("GET", f"/v1/jobs?namespace=mine&limit=1&cursor={page['next']}"))[0] == 400
+        assert (await place.mine("GET", f"/v1/jobs?cursor={page['next']}"))[0] == 403
+        _, page = await place.admin("GET", "/v1/jobs?limit=1")
+        assert (await place.mine("GET", f"/v1/jobs?limit=1&cursor={page['next']}"))[0] == 403
+
+    placed(tmp_path, test)
+
+
+def test_a_key_of_another_caller_answers_nothing(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        key = {"Idempotency-Key": "k"}
+        job = {**JOB, "namespace": "theirs", "name": "secret"}
+        assert (await place.admin("POST", "/v1/jobs", job, key))[0] == 201
+        assert (await place.mine("POST", "/v1/jobs", job, key))[0] == 403
+        assert (await place.mine("POST", "/v1/jobs", {**JOB, "namespace": "mine"}, key))[0] == 201
+        path = f"/v1/jobs/{place.jobs['theirs']}/run"
+        assert (await place.admin("POST", path, {}, key))[0] == 202
+        assert (await place.mine("POST", path, {}, key))[0] == 404
+
+    placed(tmp_path, test)
+
+
+def test_events_are_those_of_ones_namespaces(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        async def kept(query: str) -> list[Any]:
+            url = f"{place.call.url}/v1/events?follow=false{query}"
+            async with place.call.session.get(url, headers=place.mine.headers) as answer:
+                assert answer.status == 200, await answer.text()
+                return [said.data async for said in sse.read(answer) if said.data is not None]
+
+        assert {event["namespace"] for event in await kept("&namespace=mine")} == {"mine"}
+        assert {event["job_id"] for event in await kept(f"&job={place.jobs['mine']}")} == {place.jobs["mine"]}
+        for query in ("", "&namespace=theirs"):
+            assert (await place.mine("GET", f"/v1/events?follow=false{query}"))[0] == 403
+        for job in (place.jobs["theirs"], "0000000000001"):
+            assert (await place.mine("GET", f"/v1/events?follow=false&job={job}"))[0] == 404
+
+    placed(tmp_path, test)
+
+
+@pytest.mark.parametrize("way", ["revoked", "expired", "required"])
+def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setattr(streams, "LOOK_S", 0.01)
+
+    async def test(call: Client) -> None:
+        call.cluster.quiet = True
+        if way == "required":
+            url, headers = f"{call.url}/v1/events", {}
+        else:
+            people = await guarded(call)
+            made = {"name": "r", "role": "viewer", "expires_at": "2031-01-01T00:00:00Z"}
+            _, token = await people["admin"]("POST", "/v1/tokens", made)
+            url, headers = f"{call.url}/v1/events", {"Authorization": f"Bearer {token['secret']}"}
+        async with call.session.get(url, headers=headers) as answer:
+            assert answer.status == 200
+            reading = asyncio.create_task(_all(answer))
+            if way == "revoked":
+                assert (await people["admin"]("DELETE", f"/v1/tokens/{token['id']}"))[0] == 204
+            elif way == "expired":
+                call.cluster.clock.now_ms += 400 * 86_400_000
+            else:
+                await guarded(call)
+            await reading
+        async with call.session.get(url, headers=headers) as answer:
+            assert answer.status == 401
+
+    run(tmp_path, test)
+
+
+async def _all(answer: aiohttp.ClientResponse) -> None:
+    try:
+        async for _ in sse.read(answer):
+            pass
+    except aiohttp.ClientError:
+        pass  # it was cut

@@ -1,0 +1,43 @@
+"""Requests with tokens: a cluster that wants them, and one client for each role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.local_api import Client
+
+ROLES = ("viewer", "editor", "operator", "admin")
+
+
+class As:
+    """Asks with a token; an empty one: with none."""
+
+    def __init__(self, call: Client, secret: str) -> None:
+        self.call = call
+        self.secret = secret
+        self.headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        return await self.call(method, path, body, {**self.headers, **(headers or {})})
+
+
+async def make(call: Any, name: str, role: str, **more: Any) -> str:
+    """The secret."""
+    status, made = await call("POST", "/v1/tokens", {"name": name, "role": role, **more})
+    assert status == 201, made
+    secret: str = made["secret"]
+    return secret
+
+
+async def guarded(call: Client) -> dict[str, As]:
+    """Tokens are required from here on. Clients by their roles, "nobody" among them."""
+    found = {role: As(call, await make(call, role, role)) for role in ROLES}
+    status, answer = await found["admin"]("PUT", "/v1/cluster/access", {"required": True})
+    assert (status, answer) == (200, {"required": True})
+    return {**found, "nobody": As(call, "")}
+
+
+async def limited(admin: As, name: str, role: str, *namespaces: str) -> As:
+    return As(admin.call, await make(admin, name, role, namespaces=list(namespaces)))

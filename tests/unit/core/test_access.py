@@ -1,0 +1,228 @@
+"""Tokens and the record of who asked for what, in apply."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.access import (
+    TOKENS_MAX,
+    Record,
+    Role,
+    decode_access,
+    decode_record,
+    decode_token,
+    split_record,
+)
+from raftsched.core.apply.tx import decode_job
+from raftsched.core.model import JobState, Settings
+from raftsched.core.operations import BulkAction, StepOperation, decode_operation
+from raftsched.core.selection import JobFilter
+from raftsched.core.tables import Table, u64
+from tests.support.memory_view import World, every, policy
+
+SECRET = b"s" * 32
+
+
+def digest(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def make(world: World, number: int, role: Role = Role.ADMIN, **more: object) -> int:
+    made = world.ok(c.CreateToken(f"t{number}", role, digest(number), **more)).number  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+def by(command: c.Command, name: str = "ana", operation: str = "x", **more: object) -> c.By:
+    return c.By(msgspec.Raw(c.encode(command)), 7, name, operation, "/v1/x", "10.0.0.9", **more)  # type: ignore[arg-type]
+
+
+def notes(world: World, ring: int | None = None) -> list[Record]:
+    rows = world.view.scan(Table.AUDIT)
+    return [decode_record(raw) for key, raw in rows if ring is None or split_record(key)[0] == ring]
+
+
+class TestTokens:
+    def test_is_kept_by_its_hash_and_knows_who_made_it(self) -> None:
+        world = World()
+        answer = world.ok(by(c.CreateToken("ci", Role.EDITOR, digest(1), ("b", "a", "b"))))
+        raw = world.view.get(Table.TOKENS, digest(1))
+        assert raw is not None
+        token = decode_token(raw)
+        assert (token.id, token.name, token.namespaces, token.created_by) == (answer.number, "ci", ("a", "b"), "ana")
+        assert token.holds(world.now)
+
+    def test_names_and_secrets_are_taken(self) -> None:
+        world = World()
+        make(world, 1)
+        assert world.refused(c.CreateToken("t1", Role.VIEWER, digest(2))) == "name-taken"
+        assert world.refused(c.CreateToken("t2", Role.VIEWER, digest(1))) == "not-possible"
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            c.CreateToken("", Role.VIEWER, digest(1)),
+            c.CreateToken("x" * 65, Role.VIEWER, digest(1)),
+            c.CreateToken("x", Role.VIEWER, b"short"),
+            c.CreateToken("x", Role.VIEWER, digest(1), ()),
+            c.CreateToken("x", Role.VIEWER, digest(1), ("x" * 65,)),
+            c.CreateToken("x", Role.ADMIN, digest(1), ("a",)),
+            c.CreateToken("x", Role.VIEWER, digest(1), None, -1),
+        ],
+    )
+    def test_nothing_out_of_bounds_gets_in(self, command: c.CreateToken) -> None:
+        assert World().refused(command) == "invalid-parameter"
+
+    def test_ends_when_it_was_said_to(self) -> None:
+        world = World()
+        make(world, 1, expires_at_ms=world.now + 10)
+        raw = world.view.get(Table.TOKENS, digest(1))
+        assert raw is not None
+        assert decode_token(raw).holds(world.now + 9)
+        assert not decode_token(raw).holds(world.now + 10)
+
+    def test_is_revoked_once(self) -> None:
+        world = World()
+        number = make(world, 1)
+        world.ok(by(c.RevokeToken(number)))
+        world.ok(by(c.RevokeToken(number), name="bo"))
+        raw = world.view.get(Table.TOKENS, digest(1))
+        assert raw is not None
+        assert (decode_token(raw).revoked_by, decode_token(raw).holds(world.now)) == ("ana", False)
+        assert world.refused(c.RevokeToken(5)) == "not-found"
+        assert world.refused(c.RevokeToken(-1)) == "not-found"
+
+    def test_the_oldest_that_holds_no_longer_makes_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("raftsched.core.apply.access.TOKENS_MAX", 3)
+        world = World()
+        made = [make(world, number) for number in range(3)]
+        assert TOKENS_MAX > 3
+        assert world.refused(c.CreateToken("more", Role.VIEWER, digest(9))) == "not-possible"
+        world.ok(c.RevokeToken(made[1]))
+        make(world, 9)
+        assert world.view.get(Table.TOKEN_IDS, u64(made[1])) is None
+        assert world.view.get(Table.TOKEN_IDS, u64(made[0])) is not None
+
+
+class TestNobodyIsLockedOut:
+    def test_who_turns_it_on_has_a_way_back(self) -> None:
+        world = World()
+        assert world.refused(c.SetAccess(True, SECRET)) == "not-possible"
+        make(world, 1, Role.OPERATOR)
+        make(world, 2, expires_at_ms=world.now + 1)
+        assert world.refused(c.SetAccess(True, SECRET)) == "not-possible"
+        make(world, 3)
+        assert world.refused(c.SetAccess(True, b"")) == "invalid-parameter"
+        world.ok(c.SetAccess(True, SECRET))
+        access = decode_access(world.view.get(Table.ACCESS, b"access"))
+        assert (access.required, access.secret) == (True, SECRET)
+        world.ok(c.SetAccess(False))
+        assert decode_access(world.view.get(Table.ACCESS, b"access")).secret == b""
+
+    def test_the_last_admin_stays(self) -> None:
+        world = World()
+        first, second = make(world, 1), make(world, 2)
+        make(world, 3, expires_at_ms=world.now + 1)
+        world.ok(c.SetAccess(True, SECRET))
+        world.ok(c.RevokeToken(first))
+        assert world.refused(c.RevokeToken(second)) == "not-possible"
+        world.ok(c.SetAccess(False))
+        world.ok(c.RevokeToken(second))
+
+
+class TestNotes:
+    def test_what_was_done_is_noted_and_what_was_refused_is_not(self) -> None:
+        world = World()
+        world.ok(by(c.PauseCluster(True), namespace="n"))
+        assert isinstance(world.do(by(c.DeleteJob(5))), c.Rejected)
+        (note,) = notes(world)
+        assert (note.name, note.actor, note.operation, note.resource, note.remote, note.namespace, note.count) == (
+            "ana", 7, "x", "/v1/x", "10.0.0.9", "n", 1,
+        )  # fmt: skip
+        assert note.at_ms == world.now
+
+    def test_says_which_job(self) -> None:
+        world = World()
+        job = world.create(every(1_000), name="report")
+        world.ok(by(c.SetJobState(job.id, JobState.SUSPENDED)))
+        (note,) = notes(world)
+        assert (note.namespace, note.job) == ("default", "report")
+        assert note.subject
+
+    def test_a_burst_of_work_is_one_row(self) -> None:
+        world = World()
+        creates = [c.CreateJob("d", f"j{i}", policy(every(1_000)), b"{}") for i in range(20)]
+        world.run(*[by(create, operation="jobs_create", work=True) for create in creates])
+        (note,) = notes(world, 1)
+        assert (note.count, note.job) == (20, "j0")
+        world.run(*[by(create, operation="jobs_create", work=True) for create in creates])
+        assert len(notes(world)) == 1, "jobs that were there already are no work"
+
+    def test_work_does_not_push_out_changes(self) -> None:
+        world = World()
+        world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_max=3)))
+        world.ok(by(c.PauseCluster(True)))
+        for number in range(20):
+            world.ok(by(c.CreateJob("d", f"j{number}", policy(every(1_000)), b"{}"), work=True))
+        assert [note.job for note in notes(world, 1)] == ["j17", "j18", "j19"]
+        assert len(notes(world, 0)) == 1
+
+    def test_old_ones_go(self) -> None:
+        world = World()
+        world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_keep_ms=1_000)))
+        world.ok(by(c.PauseCluster(True)))
+        world.forward(1_001)
+        world.ok(by(c.PauseCluster(False)))
+        assert [note.at_ms for note in notes(world)] == [world.now]
+
+    def test_none_are_taken_when_none_are_wanted(self) -> None:
+        world = World()
+        world.ok(by(c.PauseCluster(True)))
+        world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_max=0)))
+        world.ok(by(c.PauseCluster(False)))
+        assert notes(world) == []
+
+    def test_a_caller_asks_for_one_thing(self) -> None:
+        twice = c.encode(by(by(c.Barrier())))
+        with pytest.raises(msgspec.DecodeError):
+            c.decode(twice)
+        with pytest.raises(msgspec.DecodeError):
+            c.decode(c.encode(c.By(msgspec.Raw(b"\x91\xcd\xff\xff"))))
+
+
+def test_a_revision_knows_whose_it_is() -> None:
+    world = World()
+    number = world.ok(by(c.CreateJob("d", "j", policy(every(1_000)), b"{}"), name="ana")).job
+    assert number is not None
+    world.ok(by(c.EditJob(number.id, policy(every(2_000)), b"{}", None, "j"), name="bo"))
+    raw = world.view.get(Table.JOBS, u64(number.id))
+    assert raw is not None
+    assert decode_job(raw).by == "bo"
+    world.ok(c.EditJob(number.id, policy(every(3_000)), b"{}", None, "j"))
+    raw = world.view.get(Table.JOBS, u64(number.id))
+    assert raw is not None
+    assert decode_job(raw).by == "", "nobody knows who the last one was"
+
+
+def test_an_operation_stays_within_its_namespaces() -> None:
+    world = World()
+    mine = world.ok(c.CreateJob("mine", "a", policy(every(1_000)), b"{}")).job
+    theirs = world.ok(c.CreateJob("theirs", "a", policy(every(1_000)), b"{}")).job
+    assert mine is not None
+    assert theirs is not None
+    for command in (
+        c.StartOperation(BulkAction.PAUSE, None, (mine.id, theirs.id), namespaces=("mine",)),
+        c.StartOperation(BulkAction.DELETE, JobFilter(), namespaces=("mine",)),
+    ):
+        started = world.ok(command).operation
+        assert started is not None
+        world.ok(StepOperation(started.id, 0, 10, 10))
+        raw = world.view.get(Table.OPERATIONS, u64(started.id))
+        assert raw is not None
+        row = decode_operation(raw)
+        assert (row.changed, row.refused, [r.code for r in row.refusals]) == (1, 1, ["not-found"])
+    raw = world.view.get(Table.JOBS, u64(theirs.id))
+    assert raw is not None
+    assert decode_job(raw).state is JobState.SCHEDULED
