@@ -15,13 +15,13 @@ from raftsched.api import strict
 from raftsched.api.answers import MemberLetIn, MemberList, Transferred
 from raftsched.api.cluster import seen
 from raftsched.api.context import ApiContext
-from raftsched.api.keys import done_before, named, noted
+from raftsched.api.keys import UNNAMED, Named, done_before, named, noted, part, under
 from raftsched.api.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply, reply_value
 from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, optional_json, read_body
 from raftsched.api.schema import MemberIn, TransferIn
-from raftsched.core.commands import Barrier, encode
+from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
 
 BODY_MAX = 4_096  # bytes
@@ -78,7 +78,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
         return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
     await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
-    await _note(ctx)
+    await _note(ctx, name)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
         await catch_up(ctx)
     out = await seen(ctx, request)
@@ -103,7 +103,7 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     if node not in names:
         raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
     await ctx.members.change("remove", node, None, ctx.propose_timeout_s)
-    await _note(ctx)
+    await _note(ctx, UNNAMED)
     return web.Response(status=204)
 
 
@@ -130,11 +130,11 @@ async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
     if done is not None:
         return reply(done.note)
     leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
-    await _note(ctx)
+    await _note(ctx, name)
     return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))
 
 
-async def _note(ctx: ApiContext) -> None:
+async def _note(ctx: ApiContext, name: Named) -> None:
     """What was done by no command is noted with one that does nothing. That it was done is true without."""
     with suppress(RaftschedError):
-        await ctx.propose((encode(Barrier()),), NOTE_S)
+        await ctx.propose((under(part(name, b"audit"), Barrier()),), NOTE_S)

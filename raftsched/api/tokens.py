@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import re
 import secrets
 from hashlib import sha256
@@ -17,10 +19,11 @@ from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.jobs_in import parse_namespace
+from raftsched.api.keys import HEADER, Named, done_before, named, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
-from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.requests import READ, Query, catch_up, check_type, etag_of, fresh_enough, if_match, read_body
 from raftsched.api.rows import following, page
 from raftsched.api.triggers_in import time_of
 from raftsched.core.access import (
@@ -28,6 +31,7 @@ from raftsched.core.access import (
     CreateToken,
     RevokeToken,
     Role,
+    SeedTokens,
     SetAccess,
     Token,
     decode_token,
@@ -49,24 +53,45 @@ _encode = msgspec.json.Encoder().encode
 @operation(
     "Make a token",
     {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
+    headers=("Idempotency-Key",),
     body=TokenIn,
-    codes=(*BODIES, *WRITES, "name-taken", "not-possible"),
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "not-found", "idempotency-mismatch"),
     role="admin",
 )
 async def create(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Names are taken once, so that a repeat makes no second one. To change a token, make another and revoke it."""
+    """To change a token, make another one and revoke the first. With an Idempotency-Key it may be sent again (keys.py),
+    and is answered with the same secret."""
     check_type(request)
     Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), TokenIn, _token, "invalid-body")
-    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-    accepted = await propose_one(ctx, encode(_command(ctx, given, sha256(secret.encode()).digest())))
+    raw = await read_body(request, BODY_MAX)
+    name = named(request, "token", raw)
+    given = strict.read(raw, TokenIn, _token, "invalid-body")
+    secret = await _secret(ctx, request, name)
+    accepted = done_before(ctx, name)
+    if accepted is None:
+        accepted = await propose_one(ctx, under(name, _command(ctx, given, sha256(secret.encode()).digest())))
     assert accepted.number is not None
     with ctx.read() as view:
         made = _find(view, accepted.number)
     if made is None:
-        raise Problem("not-found", "The token was made, and revoked and forgotten since.")
+        raise Problem("not-found", "The token was made before; it was revoked and forgotten since.")
     shown = TokenMade(**msgspec.structs.asdict(_shown(ctx, made)), secret=secret)
     return reply_value(shown, 201, {"Location": f"/v1/tokens/{shown.id}"})
+
+
+async def _secret(ctx: ApiContext, request: web.Request, name: Named) -> str:
+    """Random; under a name always the same one, so that whoever was not answered can ask again. It cannot be had from
+    what the cluster keeps without the Idempotency-Key, of which it keeps a hash only, and for a while."""
+    if not name.key:
+        return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    with ctx.read() as view:
+        seed = access_of(view).seed
+    if not seed:
+        await propose_one(ctx, encode(SeedTokens(secrets.token_bytes(SECRET_BYTES))))
+        with ctx.read() as view:
+            seed = access_of(view).seed
+    made = hmac.new(seed, request.headers[HEADER].encode() + b"\0" + name.key, sha256).digest()
+    return PREFIX + base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
 def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
@@ -171,18 +196,26 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
 # ---------------------------------------------------------------- whether they are needed
 
 
-@operation("Read whether requests need a token", {200: AccessOut}, query=READ, role="viewer", scope="shared")
+@operation(
+    "Read whether requests need a token",
+    {200: Reply(AccessOut, "Whether they do.", ("ETag",))},
+    query=READ,
+    role="viewer",
+    scope="shared",
+)
 async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
-        return reply_value(AccessOut(access_of(view).required))
+        access = access_of(view)
+    return reply_value(AccessOut(access.required), headers={"ETag": etag_of(access.revision)})
 
 
 @operation(
     "Say whether requests need a token",
-    {200: AccessOut},
+    {200: Reply(AccessOut, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
     body=AccessIn,
-    codes=(*BODIES, *WRITES, "not-possible"),
+    codes=(*BODIES, *WRITES, "not-possible", "stale-revision"),
     role="admin",
 )
 async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
@@ -190,12 +223,12 @@ async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     Query(request)
     given = strict.read(await read_body(request, BODY_MAX), AccessIn, _access, "invalid-body")
+    secret = b""
     if given.required:
         await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
-        await propose_one(ctx, encode(SetAccess(True, secrets.token_bytes(SECRET_BYTES))))
-    else:
-        await propose_one(ctx, encode(SetAccess(False)))
-    return reply_value(AccessOut(given.required))
+        secret = secrets.token_bytes(SECRET_BYTES)
+    accepted = await propose_one(ctx, encode(SetAccess(given.required, secret, if_match(request))))
+    return reply_value(AccessOut(given.required), headers={"ETag": etag_of(accepted.number or 0)})
 
 
 async def _check_way_back(ctx: ApiContext, digest: bytes) -> None:

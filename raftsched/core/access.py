@@ -59,6 +59,8 @@ class Access(msgspec.Struct, array_like=True, kw_only=True):
     secret: bytes = b""
     tokens: int = 0  # rows of TOKENS
     notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
+    revision: int = 1  # of `required`
+    seed: bytes = b""  # secrets of tokens that are made under an Idempotency-Key come of it and that key
 
 
 # ---------------------------------------------------------------- the record
@@ -127,10 +129,18 @@ class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
 
 
 class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
-    """Whether requests need a token. Refused unless there is one of an admin that lasts."""
+    """Whether requests need a token. Refused unless there is one of an admin that lasts, and unless `if_revision`
+    fits."""
 
     required: bool
     secret: bytes = b""
+    if_revision: int | None = None
+
+
+class SeedTokens(msgspec.Struct, array_like=True, frozen=True, tag=104):
+    """See Access.seed; the first one stays."""
+
+    seed: bytes
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.access import By, CreateToken, RevokeToken, SetAccess
+from raftsched.core.access import By, CreateToken, RevokeToken, SeedTokens, SetAccess
 from raftsched.core.actions import (
     Action,
     AttemptAssigned,
@@ -76,6 +76,7 @@ __all__ = [  # beside what is defined here
     "OperationStarted",
     "QueueChanged",
     "RevokeToken",
+    "SeedTokens",
     "SessionChanged",
     "SetAccess",
     "SettingsChanged",
@@ -427,6 +428,7 @@ Command = (
     | CreateToken
     | RevokeToken
     | SetAccess
+    | SeedTokens
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -128,6 +128,11 @@ async def transfer(call: Client) -> Post:
     return Post("/v1/cluster/leader", {"to": "n2"}, ("/v1/cluster/leader", {"to": "n3"}))
 
 
+async def token(call: Client) -> Post:
+    made = {"name": "ci", "role": "editor", "namespaces": ["billing"]}
+    return Post("/v1/tokens", made, ("/v1/tokens", {**made, "name": "other"}))
+
+
 def plain(path: str, other: tuple[str, Any] | None = None) -> Prepare:
     async def prepare(call: Client) -> Post:
         return Post(path, None, other or (path, {"x": 1}))
@@ -158,6 +163,7 @@ PREPARED: dict[str, Prepare] = {
     "/v1/dead-letters/requeue": requeue,
     "/v1/cluster/members": let_in,
     "/v1/cluster/leader": transfer,
+    "/v1/tokens": token,
     "/v1/cluster/pause": plain("/v1/cluster/pause"),
     "/v1/cluster/resume": plain("/v1/cluster/resume"),
     "/v1/nodes/{id}/drain": plain("/v1/nodes/n2/drain", ("/v1/nodes/n3/drain", None)),

@@ -44,11 +44,11 @@ def _keyed(tx: Tx, keyed: Keyed) -> Answer:
 def _by(tx: Tx, c: By) -> Answer:
     """A command for somebody: what it makes is his, and it is noted once it is done."""
     command = asked(c)
-    tx.by = c
+    tx.by, tx.repeated = c, False
     answer = _HANDLERS[type(command)](tx, command)
     tx.by = NOBODY
-    if isinstance(answer, Accepted):
-        tx.audit.done(c, command, answer)
+    if isinstance(answer, Accepted) and not tx.repeated:
+        tx.audit.done(c, decode(command.command) if isinstance(command, Keyed) else command, answer)
     return answer
 
 
@@ -95,6 +95,7 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.CreateToken: access.create_token,
     c.RevokeToken: access.revoke_token,
     c.SetAccess: access.set_access,
+    c.SeedTokens: access.seed_tokens,
 }
 
 

@@ -10,6 +10,7 @@ from raftsched.core.access import (
     CreateToken,
     RevokeToken,
     Role,
+    SeedTokens,
     SetAccess,
     Token,
     decode_token,
@@ -71,6 +72,10 @@ def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
 
 def set_access(tx: Tx, c: SetAccess) -> Answer:
     access = tx.audit.access
+    if c.if_revision is not None and c.if_revision != access.revision:
+        return Rejected("stale-revision", f"This is at revision {access.revision} now; read it again.")
+    if c.required is access.required:
+        return Accepted(number=access.revision)
     if c.required:
         least, most = SECRET_SIZE
         if not least <= len(c.secret) <= most:
@@ -79,6 +84,15 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
             return Rejected("not-possible", "There is no token of an admin that lasts; make one first.")
     access.required = c.required
     access.secret = c.secret if c.required else b""
+    access.revision += 1
+    return Accepted(number=access.revision)
+
+
+def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:
+    least, most = SECRET_SIZE
+    if not least <= len(c.seed) <= most:
+        return Rejected("invalid-parameter", f"A seed has {least} to {most} bytes.")
+    tx.audit.access.seed = tx.audit.access.seed or c.seed
     return Accepted()
 
 

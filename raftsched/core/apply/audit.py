@@ -24,7 +24,7 @@ from raftsched.core.access import (
     encode_row,
     record_key,
 )
-from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note
+from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, SeedTokens
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Meta
 from raftsched.core.tables import Table, View
@@ -69,7 +69,7 @@ class Audit:
 
     def done(self, by: By, command: Command, answer: Accepted) -> None:
         """What was asked for was done. A job that was there already was not made."""
-        if not by.operation or isinstance(command, Note):
+        if not by.operation or isinstance(command, (Note, SeedTokens)):
             return
         if isinstance(command, CreateJob) and not command.replace and not answer.created:
             return

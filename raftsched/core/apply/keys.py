@@ -53,6 +53,7 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
         return Rejected("invalid-parameter", f"A key and its digest are hashes of {HASH_SIZE} bytes.")
     use = known_key(tx.view, tx.meta, key)
     if use is not None:
+        tx.repeated = True
         return mismatch() if use.digest != digest or use.made else again(tx.view, use)
     answer = act()
     if isinstance(answer, Accepted):
@@ -73,6 +74,7 @@ def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[
             return mismatch()
         known = at_place(tx.view, use, place)
         if known is not None:
+            tx.repeated = True
             return known
     answer = act()
     if isinstance(answer, Accepted) and answer.job is not None:

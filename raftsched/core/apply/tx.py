@@ -97,6 +97,7 @@ class Tx:
         self.events = Events(view, self.meta)
         self.audit = Audit(view, self.meta)
         self.by = NOBODY  # who asked for what is applied
+        self.repeated = False  # what was asked for was done before, under the same key
         self.index = 0  # of the entry that is applied
         self.term = 0
         # queues and node rules as of now: read once in a turn, and counts of queues written once
