@@ -93,7 +93,7 @@ def pause(client: Client) -> None:
     \b
       raftsched cluster pause
     """
-    client.post("/v1/cluster/pause", repeatable=True)
+    client.post("/v1/cluster/pause")
     click.echo("paused: nothing is started until 'raftsched cluster resume'")
 
 
@@ -105,7 +105,7 @@ def resume(client: Client) -> None:
     \b
       raftsched cluster resume
     """
-    client.post("/v1/cluster/resume", repeatable=True)
+    client.post("/v1/cluster/resume")
     click.echo("resumed")
 
 
@@ -121,5 +121,5 @@ def transfer(client: Client, to: str | None) -> None:
       raftsched cluster transfer
       raftsched cluster transfer --to n2
     """
-    answer = client.post("/v1/cluster/leader", {} if to is None else {"to": to})
+    answer = client.post("/v1/cluster/leader", {} if to is None else {"to": to}, repeatable=to is not None)
     click.echo(f"{answer['leader'] or 'another member'} leads, term {answer['term']}")

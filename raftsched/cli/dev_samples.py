@@ -97,7 +97,7 @@ class Samples:
             found = self._client.request("PUT", path, body=job).json()
             self._names[found["id"]] = job["name"]
             if job["trigger"] == {"manual": True}:
-                self._client.post_once(f"/v1/jobs/{found['id']}/run", {})
+                self._client.post(f"/v1/jobs/{found['id']}/run", {})
 
     def tell(self) -> None:
         """A line for each run that ended since the last call. Quiet while no node answers."""

@@ -102,8 +102,7 @@ def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: boo
             yield {"filter": wanted} if wanted else {"all": True}
 
     def ask(body: dict[str, Any]) -> Any:
-        # by filter, asking again does the rest; by ids it would look as if they were none
-        return client.post("/v1/dead-letters/requeue", {**body, "dry_run": dry_run}, repeatable=not ids)
+        return client.post("/v1/dead-letters/requeue", {**body, "dry_run": dry_run})
 
     _go_through(bodies(), ask, "requeued", dry_run)
 
@@ -122,6 +121,8 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
       raftsched dlq purge --job billing/nightly-report --to 2026-11-20T00:00:00Z
       raftsched dlq purge --all --dry-run
     """
+    from raftsched.client.http import own_key
+
     wanted = _chosen(client, ids, everything, given)
 
     def queries() -> Iterator[dict[str, Any]]:
@@ -132,7 +133,8 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
             yield wanted or {"all": True}
 
     def ask(query: dict[str, Any]) -> Any:
-        return client.request("DELETE", "/v1/dead-letters", query={**query, "dry_run": dry_run or None}).json()
+        which = {**query, "dry_run": dry_run or None}
+        return client.request("DELETE", "/v1/dead-letters", query=which, headers=own_key()).json()
 
     _go_through(queries(), ask, "discarded", dry_run)
 

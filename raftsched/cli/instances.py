@@ -187,7 +187,7 @@ def kill(client: Client, instances: tuple[str, ...]) -> None:
     """
 
     def act(instance: str) -> None:
-        client.post(f"{_path(instance)}/kill", repeatable=True)  # asking twice changes nothing
+        client.post(f"{_path(instance)}/kill")
         click.echo(f"asked to end: {instance}")
 
     each(instances, act)
@@ -202,5 +202,5 @@ def rerun(client: Client, instance: str) -> None:
     \b
       raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
     """
-    client.post_once(f"{_path(instance)}/rerun", {})
+    client.post(f"{_path(instance)}/rerun", {})
     click.echo(f"runs again: {instance}")

@@ -116,11 +116,11 @@ def get(client: Client, job: str, fmt: str) -> None:
 
 
 def _each(client: Client, refs: tuple[str, ...], action: str, done: str, body: Any = None) -> None:
-    """The same for several jobs. These actions set a state: safe to repeat."""
+    """The same for several jobs."""
 
     def act(ref: str) -> None:
         found = find_job(client, ref)
-        client.post(f"/v1/jobs/{found['id']}/{action}", body, repeatable=True)
+        client.post(f"/v1/jobs/{found['id']}/{action}", body)
         click.echo(f"{done}: {job_ref(found)}")
 
     each(refs, act)
@@ -225,7 +225,7 @@ def run(
 
     def act(ref: str) -> None:
         found = find_job(client, ref)
-        answer = client.post_once(f"/v1/jobs/{found['id']}/run", body)
+        answer = client.post(f"/v1/jobs/{found['id']}/run", body)
         answers.append(answer)
         if fmt == "name":
             click.echo(answer["id"])
@@ -270,7 +270,7 @@ def skip_next(client: Client, refs: tuple[str, ...]) -> None:
         found = find_job(client, ref)
         upcoming = client.get(f"/v1/jobs/{found['id']}/next", {"count": 1})["next"]
         body = {"at": upcoming[0]["at"]} if upcoming else {}  # so that asking twice leaves out one
-        job = client.post(f"/v1/jobs/{found['id']}/skip-next", body, repeatable=bool(body))
+        job = client.post(f"/v1/jobs/{found['id']}/skip-next", body)
         click.echo(f"skipped: {job_ref(found)} at {body.get('at', 'its next time')}; next {job['next_fire_at'] or '-'}")
 
     each(refs, act)
@@ -336,7 +336,7 @@ def backfill(client: Client, job: str, start: str, end: str | None, dry_run: boo
     """
     found = find_job(client, job)
     body = {"from": start, "dry_run": dry_run, **({"to": end} if end else {})}
-    answer = client.post_once(f"/v1/jobs/{found['id']}/backfill", body)
+    answer = client.post(f"/v1/jobs/{found['id']}/backfill", body)
     for time in answer.get("times", ()):
         click.echo(time)
     click.echo(f"{'would run' if dry_run else 'accepted'}: {job_ref(found)}, {answer['count']} times")

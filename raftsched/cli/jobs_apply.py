@@ -187,7 +187,7 @@ def current(client: Client, path: str) -> dict[str, Any] | None:
 def compare(client: Client, wanted: Wanted) -> dict[str, Any]:
     """{"result": "created", "changed" or "unchanged", "before", "after"}: what applying it would do."""
     body = {**wanted.job, "namespace": wanted.namespace}
-    return dict(client.post(f"{wanted.path}/compare", body, repeatable=True))
+    return dict(client.post(f"{wanted.path}/compare", body))
 
 
 def _apply(client: Client, wanted: Wanted, dry_run: bool) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
       raftsched jobs create -f job.json
     """
     job = _read_one(file) if file is not None else _from_options(name, command, options)
-    found = client.post_once("/v1/jobs", job)
+    found = client.post("/v1/jobs", job)
     if fmt == "json":
         print_json(found)
     elif fmt == "name":

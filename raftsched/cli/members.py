@@ -169,7 +169,7 @@ def _pinned(store: str | None) -> dict[str, str]:
 
 def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout: float) -> None:
     if not wait:
-        member = client.post(_PATH, body, repeatable=True)
+        member = client.post(_PATH, body)
         click.echo(f"{node} votes" if member["voter"] else f"{node} is let in; it catches up, and votes by itself then")
         return
     from raftsched.client.errors import ClientError
@@ -182,7 +182,7 @@ def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout
     while True:
         try:
             if not asked:
-                client.post(_PATH, body, repeatable=True)
+                client.post(_PATH, body)
                 asked = True
             text = _progress(client, node)
             if text is None:

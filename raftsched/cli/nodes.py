@@ -89,7 +89,7 @@ def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
     \b
       raftsched nodes drain n2 --wait
     """
-    found = client.post(f"{_NODES.path_of(node)}/drain", repeatable=True)
+    found = client.post(f"{_NODES.path_of(node)}/drain")
     if not wait:
         click.echo(f"drained: {node}, {_still(found)}")
         return
@@ -131,7 +131,7 @@ def undrain(client: Client, names: tuple[str, ...]) -> None:
     """
 
     def act(name: str) -> None:
-        client.post(f"{_NODES.path_of(name)}/undrain", repeatable=True)
+        client.post(f"{_NODES.path_of(name)}/undrain")
         click.echo(f"undrained: {name}")
 
     each(names, act)

@@ -61,9 +61,9 @@ def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[st
         return False
     which = {"all": True} if given["everything"] else {"filter": as_body(filters)}
     if given["dry_run"]:
-        _print_dry(client.post("/v1/jobs:actions", {"action": action, **which, "dry_run": True}, repeatable=True))
+        _print_dry(client.post("/v1/jobs:actions", {"action": action, **which, "dry_run": True}))
         return True
-    operation = client.post_once("/v1/jobs:actions", {"action": action, **which, **more})
+    operation = client.post("/v1/jobs:actions", {"action": action, **which, **more})
     if given["no_wait"]:
         click.echo(operation["id"])
     else:
@@ -172,7 +172,7 @@ def cancel(client: Client, operation: str) -> None:
     \b
       raftsched operations cancel 0d3k5xw2a9f4m
     """
-    found = client.post(f"{_path(operation)}/cancel", repeatable=True)
+    found = client.post(f"{_path(operation)}/cancel")
     click.echo(f"cancelled: {found['id']}, {found['changed']} were {_DONE[found['action']]}")
 
 

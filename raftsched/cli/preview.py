@@ -54,7 +54,7 @@ def preview(
     body: dict[str, Any] = {"trigger": wanted, "count": count}
     if start:
         body["from"] = start
-    print_times(client.post("/v1/schedules/preview", body, repeatable=True), fmt)
+    print_times(client.post("/v1/schedules/preview", body), fmt)
 
 
 def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.http import segment
+from raftsched.client.http import own_key, segment
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
 from raftsched.client.transport import Transport, encode, items
@@ -56,7 +56,8 @@ class Cluster:
     async def transfer(self, to: str | None = None) -> Leadership:
         """Hands leadership over, to this voting member, or to the one that has most of the log."""
         path, raw = "/v1/cluster/leader", encode({} if to is None else {"to": to})
-        return (await self._transport.send("POST", path, body=raw, repeatable=to is not None)).decoded(Leadership)
+        answer = await self._transport.send("POST", path, body=raw, headers=own_key(), repeatable=to is not None)
+        return answer.decoded(Leadership)
 
 
 class ClusterNodes:

@@ -11,7 +11,6 @@ it is answered again.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,7 @@ from datetime import datetime
 import msgspec
 
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of_problem
+from raftsched.client.http import own_key
 from raftsched.client.models import Created
 from raftsched.client.transport import Transport
 
@@ -139,15 +139,14 @@ class Creates:
                 wanted.fail(error)
 
     async def _one(self, wanted: _Wanted) -> None:
-        key = {"Idempotency-Key": str(uuid.uuid4())}
-        answer = await self._transport.send("POST", "/v1/jobs", body=wanted.raw, headers=key, repeatable=True)
+        answer = await self._transport.send("POST", "/v1/jobs", body=wanted.raw, headers=own_key(), repeatable=True)
         if not wanted.done.done():
             made = _created(answer.body)
             wanted.done.set_result(made if answer.status == 201 else msgspec.structs.replace(made, created=False))
 
     async def _many(self, batch: list[_Wanted]) -> None:
         body = b"[" + b",".join([wanted.raw for wanted in batch]) + b"]"
-        key = {"Idempotency-Key": str(uuid.uuid4())}
+        key = own_key()
         while True:
             answer = await self._transport.send("POST", "/v1/jobs:batch", body=body, headers=key, repeatable=True)
             items = answer.decoded(_Items).items

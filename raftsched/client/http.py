@@ -2,8 +2,8 @@
 
 Any node takes any request, so a node that cannot be reached, or that answers 503 (nothing was done), is passed over
 for the next one. What was sent and not answered is another matter: only requests that may be repeated without harm
-(GET, PUT, DELETE, what has an Idempotency-Key, and those the caller marks) go to the next node, everything else ends as
-"unknown-outcome".
+(GET, PUT, DELETE, every POST under its Idempotency-Key, and those the caller marks) go to the next node, everything
+else ends as "unknown-outcome".
 """
 
 from __future__ import annotations
@@ -63,14 +63,10 @@ class Client:
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         return self.request("GET", path, query=query).json()
 
-    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Any:
-        """`repeatable`: doing it twice is the same as once (it only sets a state, or makes something by its name)."""
-        return self.request("POST", path, body={} if body is None else body, repeatable=repeatable).json()
-
-    def post_once(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
         """With an Idempotency-Key of its own: the cluster does it once, however many nodes have to be asked."""
-        key = {"Idempotency-Key": os.urandom(16).hex()}
-        return self.request("POST", path, body=body, headers=key, repeatable=True).json()
+        answer = self.request("POST", path, body={} if body is None else body, headers=own_key(), repeatable=repeatable)
+        return answer.json()
 
     def request(
         self,
@@ -209,6 +205,11 @@ class Client:
         """The next request begins with the node that answered this one."""
         self.servers.remove(server)
         self.servers.insert(0, server)
+
+
+def own_key() -> dict[str, str]:
+    """The headers of a request that nobody else sends."""
+    return {"Idempotency-Key": os.urandom(16).hex()}
 
 
 def segment(text: str) -> str:

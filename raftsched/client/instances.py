@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.http import segment
+from raftsched.client.http import own_key, segment
 from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages
@@ -137,7 +137,9 @@ class DeadLetters:
         total = _Total()
         cursor: str | None = None
         while True:
-            answer = await self._transport.send("DELETE", "/v1/dead-letters", query={**query, "cursor": cursor})
+            answer = await self._transport.send(
+                "DELETE", "/v1/dead-letters", query={**query, "cursor": cursor}, headers=own_key()
+            )
             cursor = total.add(answer.decoded(_Step))
             if cursor is None:
                 return total.sweep()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import msgspec
 
 from raftsched import __version__
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
+from raftsched.client.http import own_key
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView
 from raftsched.client.nodes import Nodes
@@ -125,9 +125,8 @@ class Transport:
 
     async def post(self, kind: type[_T], path: str, body: Any = None, *, query: Query | None = None) -> _T:
         """With an Idempotency-Key of its own."""
-        key = {"Idempotency-Key": str(uuid.uuid4())}
         raw = encode({} if body is None else body)
-        return (await self.send("POST", path, query=query, body=raw, headers=key, repeatable=True)).decoded(kind)
+        return (await self.send("POST", path, query=query, body=raw, headers=own_key(), repeatable=True)).decoded(kind)
 
     async def send(
         self,

@@ -87,7 +87,7 @@ def test_actions(args: list[str], path: str, body: Any) -> None:
         result = run("--server", stub.url, "jobs", args[0], "tick", *args[1:])
     assert result.exit_code == 0, result.stderr
     assert stub.requests[1].json == body
-    assert ("idempotency-key" in stub.requests[1].headers) == (path == "run")
+    assert stub.requests[1].headers["idempotency-key"]
 
 
 def test_delete() -> None:
