@@ -59,6 +59,7 @@ class Client:
         """`timeout`: seconds to wait for an answer (and between two pieces of it)."""
         self.servers = list(servers)
         self.timeout = timeout
+        self._wrote: tuple[Server, int] | None = None  # who did the last change, and the log's index by then
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         return self.request("GET", path, query=query).json()
@@ -137,7 +138,6 @@ class Client:
     ) -> Connection:
         """With the head of an answer below 400."""
         may_repeat = method in _REPEATABLE if repeatable is None else repeatable
-        target = path + _query(query)
         sent = {
             "Accept": "application/json, */*",
             "User-Agent": f"raftsched-cli/{__version__}",
@@ -152,7 +152,9 @@ class Client:
         uncertain = False
         for server in list(self.servers):
             try:
-                connection = self._try(server, method, target, data, sent)
+                connection = self._try(
+                    server, method, path + _query(self._fresh(server, method, path, query)), data, sent
+                )
             except _NotSent as e:
                 failures.append((server, str(e)))
                 continue
@@ -164,6 +166,8 @@ class Client:
                 continue
             if connection.status < 400:
                 self._prefer(server)
+                if method not in _READS:
+                    self._wrote = server, _index(connection.headers)
                 return connection
             error = _error(connection)
             if connection.status == 503:
@@ -201,6 +205,15 @@ class Client:
                 raise _Unanswered(f"broke the connection: {_why(e)}") from None
             raise
 
+    def _fresh(
+        self, server: Server, method: str, path: str, query: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Another node than the one that made a change has it a moment later: a read waits there until it has."""
+        if method not in _READS or self._wrote is None or not path.startswith("/v1/") or path == "/v1/cluster":
+            return query
+        other, index = self._wrote
+        return query if server == other or not index else {**(query or {}), "min_index": index}
+
     def _prefer(self, server: Server) -> None:
         """The next request begins with the node that answered this one."""
         self.servers.remove(server)
@@ -215,6 +228,12 @@ def own_key() -> dict[str, str]:
 def segment(text: str) -> str:
     """One part of a path."""
     return quote(text, safe="")
+
+
+def _index(headers: Mapping[str, str]) -> int:
+    """0: it is not said."""
+    text = headers.get("raftsched-index", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
 
 
 def _query(query: Mapping[str, Any] | None) -> str:

@@ -223,3 +223,25 @@ def test_stream_gives_bytes() -> None:
 
 def test_segment() -> None:
     assert segment("a/b c") == "a%2Fb%20c"
+
+
+def test_another_node_is_asked_for_what_was_just_written() -> None:
+    """Else it might not have it yet, and say that there is no such thing."""
+    written, dead = {"Raftsched-Index": "17"}, [False]
+
+    def first(request: Request) -> tuple[int, object]:
+        return (0, None) if dead[0] else (201, {"id": 1})
+
+    with serve(first, headers=written) as one, serve(lambda r: (200, {})) as two:
+        c = client(one.url, two.url)
+        c.get("/v1/jobs/1")
+        c.post("/v1/jobs", {"a": 1})
+        c.get("/v1/jobs/1")
+        assert [r.path for r in one.requests] == ["/v1/jobs/1", "/v1/jobs", "/v1/jobs/1"]  # it has applied it itself
+        dead[0] = True
+        c.get("/v1/jobs/1")
+        c.get("/v1/jobs", {"limit": 5})
+        c.get("/v1/cluster")
+        c.get("/readyz")
+    asked = ["/v1/jobs/1?min_index=17", "/v1/jobs?limit=5&min_index=17", "/v1/cluster", "/readyz"]
+    assert [r.path for r in two.requests] == asked

@@ -309,6 +309,22 @@ def test_a_lost_conditional_edit_is_not_called_a_conflict() -> None:
     asyncio.run(main())
 
 
+def test_whichever_node_is_asked_has_what_was_written_before() -> None:
+    async def main() -> None:
+        written = {"Raftsched-Index": "17"}
+        with (
+            serve(script((201, MADE), (0, None)), headers=written) as one,
+            serve(script((200, MADE_JOB)), headers={"Raftsched-Index": "3"}) as two,
+        ):
+            async with client(one.url, two.url) as c:
+                made = await c.jobs.create(JOB)
+                assert (await c.jobs.get(made)).id == made.id
+                await c.jobs.get(made)
+        assert [r.path.partition("?")[2] for r in two.requests] == ["min_index=17"] * 2
+
+    asyncio.run(main())
+
+
 def test_pages_are_read_to_the_end_or_as_far_as_wanted() -> None:
     def answer(request: Request) -> Reply:
         if "cursor=b" in request.path:
