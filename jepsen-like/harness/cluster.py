@@ -1,0 +1,260 @@
+"""The node processes: started, killed, started again, and asked how they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.clock import SECOND, boot_ns
+from harness.history import History
+from harness.http import NoAnswer, NotSent, Reply, ask
+from harness.machine import Machine
+from harness.network import Network
+
+HERE = Path(__file__).resolve().parent.parent
+JOBS = HERE / "jobs"
+BROKEN = HERE / "broken"
+DISK = "384m"  # of each node, where its disk is one of its own
+START_S = 60.0
+
+
+class Node:
+    """One `raftsched node` process. `expected`: it may end by itself, because of what is done to it."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.directory = cluster.directory / name
+        self.data = self.directory / "data"
+        self.undo = self.directory / "undo"
+        self.clock = self.directory / "clock"  # what is added to its wall clock, for libfaketime
+        self.log = self.directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.expected = False
+        self.starts = 0
+
+    def prepare(self) -> None:
+        for directory in (self.data, self.undo):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.clock.write_text("+0\n")
+        if self.cluster.own_disks:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(self.data)], check=True)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.cluster.network.http(self.name)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    async def start(self, *flags: str) -> None:
+        if self.alive:
+            return
+        self.expected = False
+        self.starts += 1
+        for file in self.undo.iterdir():
+            file.unlink()
+        command = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
+        with self.log.open("ab") as log:
+            log.write(f"---- start {self.starts} at {boot_ns() / SECOND:.3f}\n".encode())
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment(),
+                start_new_session=True,
+            )
+        await self.cluster.network.started(self.name, self.process.pid)
+
+    def environment(self) -> dict[str, str]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RAFTSCHED_")}
+        machine = self.cluster.machine
+        loaded = []
+        if machine.shim is not None:
+            loaded.append(machine.shim)
+            env |= {"UNSYNCED_DIR": str(self.data), "UNSYNCED_UNDO": str(self.undo)}
+        if machine.faketime is not None:
+            loaded.append(machine.faketime)
+            env |= {
+                "FAKETIME_TIMESTAMP_FILE": str(self.clock),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_CACHE_DURATION": "0.05",
+                "FAKETIME_NO_CACHE": "0",
+                "NO_FAKE_STAT": "1",
+            }
+        if loaded:
+            env["LD_PRELOAD"] = " ".join(loaded)
+        return env
+
+    def shift_clock(self, seconds: float) -> None:
+        self.clock.write_text(f"{seconds:+.3f}\n")
+
+    async def kill(self) -> None:
+        if self.process is not None:
+            self.expected = True
+            if self.process.poll() is None:
+                self.process.kill()
+            await asyncio.to_thread(self.process.wait)
+
+    async def terminate(self, timeout_s: float = 30.0) -> int | None:
+        """SIGTERM; None: it did not end in time and was killed."""
+        assert self.process is not None
+        self.expected = True
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return await asyncio.to_thread(self.process.wait, timeout_s)
+        except subprocess.TimeoutExpired:
+            await self.kill()
+            return None
+
+    def wipe(self) -> None:
+        """An empty disk, as a new machine has."""
+        for entry in self.data.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+    async def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+        return await ask(self.address, method, path, body, **more)
+
+    async def get(self, path: str, timeout_s: float = 5.0) -> Any:
+        """The JSON of a GET; None when the node does not answer it well."""
+        try:
+            reply = await self.ask("GET", path, timeout_s=timeout_s)
+        except (NotSent, NoAnswer):
+            return None
+        return reply.json if reply.status == 200 else None
+
+
+class Cluster:
+    def __init__(
+        self,
+        names: Sequence[str],
+        network: Network,
+        machine: Machine,
+        directory: Path,
+        history: History,
+        broken: str | None = None,
+    ) -> None:
+        self.network = network
+        self.machine = machine
+        self.directory = directory
+        self.history = history
+        self.own_disks = machine.namespaces
+        self.nodes = [Node(self, name) for name in names]
+        self._broken = broken
+        self._key = directory / "cluster.key"
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def others(self, node: Node) -> list[Node]:
+        return [other for other in self.nodes if other is not node]
+
+    def command(self, name: str) -> list[str]:
+        def at(address: tuple[str, int]) -> str:
+            return f"{address[0]}:{address[1]}"
+
+        peers = ",".join(f"{node.name}={at(self.network.dialled(node.name))}" for node in self.nodes)
+        program = ["-m", "raftsched"] if self._broken is None else [str(BROKEN / f"{self._broken}.py")]
+        return [
+            *(sys.executable, *program, "node", "--id", name, "--data", str(self.node(name).data)),
+            *("--http", at(self.network.http(name)), "--raft", at(self.network.raft(name))),
+            *("--advertise-raft", at(self.network.dialled(name)), "--peers", peers),
+            *("--cluster-key-file", str(self._key), "--pythonpath", str(JOBS), "--slots", "32"),
+        ]
+
+    async def start(self) -> str | None:
+        """What is amiss after a while; None: all is well."""
+        self._key.write_text(os.urandom(32).hex())
+        self._key.chmod(0o600)
+        for node in self.nodes:
+            node.prepare()
+            await node.start()
+        return await self.wait_well(START_S)
+
+    async def leader(self) -> Node | None:
+        """That a majority names, when it lives."""
+        said = await asyncio.gather(*(node.get("/v1/cluster", 1.0) for node in self.nodes if node.alive))
+        names = [view["leader"] for view in said if view is not None]
+        for name in set(names):
+            if name is not None and names.count(name) > len(self.nodes) // 2:
+                return self.node(name)
+        return None
+
+    async def well(self) -> str | None:
+        """What is amiss; None: all run, follow one leader, and have what it has."""
+        dead = [node.name for node in self.nodes if not node.alive]
+        if dead:
+            return f"{', '.join(dead)} not running"
+        leader = await self.leader()
+        if leader is None:
+            return "no leader"
+        view = await leader.get("/v1/cluster")
+        if view is None or view["leader"] != leader.name:
+            return "the leader does not answer"
+        behind = [n["id"] for n in view["nodes"] if not n["alive"] or (n["lag"] or 0) > 50]
+        if behind or len(view["nodes"]) != len(self.nodes):
+            return f"not all there: {', '.join(behind) or len(view['nodes'])}"
+        for node in self.nodes:
+            if await node.get("/readyz", 2.0) is None and not await self._is_ready(node):
+                return f"{node.name} is not ready"
+        return None
+
+    async def _is_ready(self, node: Node) -> bool:
+        try:
+            return (await node.ask("GET", "/readyz", timeout_s=2.0)).status == 200
+        except (NotSent, NoAnswer):
+            return False
+
+    async def wait_well(self, timeout_s: float) -> str | None:
+        """What is still amiss after that time; None: nothing."""
+        end = boot_ns() + int(timeout_s * SECOND)
+        while (amiss := await self.well()) is not None:
+            if boot_ns() > end:
+                return amiss
+            await asyncio.sleep(0.2)
+        return None
+
+    async def restart_dead(self) -> None:
+        """Those that ended by themselves are started again; it is written down, and counts when nobody expected it."""
+        for node in self.nodes:
+            if node.process is not None and not node.alive and not node.expected:
+                self.history.note("exit", node=node.name, code=node.process.returncode, log=tail(node.log))
+                await node.start()
+
+    async def stop(self) -> None:
+        for node in self.nodes:
+            if node.alive:
+                assert node.process is not None
+                node.expected = True
+                node.process.send_signal(signal.SIGCONT)
+                node.process.terminate()
+        for node in self.nodes:
+            if node.process is not None:
+                try:
+                    await asyncio.to_thread(node.process.wait, 20)
+                except subprocess.TimeoutExpired:
+                    await node.kill()
+        await self.network.close()
+
+
+def tail(file: Path, size: int = 2_000) -> str:
+    with file.open("rb") as log:
+        log.seek(max(0, file.stat().st_size - size))
+        return log.read().decode(errors="replace")
+
+
+Rows = Sequence[Mapping[str, Any]]

@@ -1,0 +1,116 @@
+"""What this machine can do, and why not where it cannot; and the namespaces that a run as root lives in."""
+
+from __future__ import annotations
+
+import ctypes.util
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+INSIDE = "RAFTSCHED_HARNESS_INSIDE"  # set in the environment once the namespaces are there
+SHIM = Path(__file__).parent / "nemesis" / "unsynced.c"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Each field is a path or True when it can be done; else a text in `missing` says what is not there."""
+
+    namespaces: bool
+    faketime: str | None  # the library
+    shim: str | None  # compiled: keeps what was written and not synced
+    strace: str | None
+    missing: dict[str, str]
+
+    def lacks(self, *wanted: str) -> str | None:
+        """Why something cannot be done here; None: it can."""
+        return next((self.missing[name] for name in wanted if name in self.missing), None)
+
+
+def look(directory: Path) -> Machine:
+    """Tries each thing; what is compiled lies in `directory`."""
+    missing: dict[str, str] = {}
+
+    def found(name: str, value: str | None, why: str) -> str | None:
+        if value is None:
+            missing[name] = why
+        return value
+
+    namespaces = os.environ.get(INSIDE) == "1"
+    if not namespaces:
+        missing["namespaces"] = "not run as root, or with --network loopback"
+    faketime = found("faketime", _faketime(), "libfaketime is not installed")
+    shim = found("shim", _compiled(directory), "no C compiler (cc) to build its shim with")
+    strace = found("strace", _strace(), "strace is not installed, or may not trace here")
+    return Machine(namespaces, faketime, shim, strace, missing)
+
+
+def _faketime() -> str | None:
+    named = ctypes.util.find_library("faketime")
+    places = [
+        "/usr/lib/*/faketime/libfaketime.so.1",
+        "/usr/lib*/faketime/libfaketime.so.1",
+        "/usr/local/lib/faketime/*.so.1",
+    ]
+    return named or next((file for place in places for file in sorted(glob.glob(place))), None)
+
+
+def _compiled(directory: Path) -> str | None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    out = directory / "unsynced.so"
+    done = subprocess.run(
+        [compiler, "-O2", "-shared", "-fPIC", "-Wall", "-o", str(out), str(SHIM), "-ldl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{SHIM.name} does not compile:\n{done.stderr}")
+    return str(out)
+
+
+def _strace() -> str | None:
+    found = shutil.which("strace")
+    if found is None:
+        return None
+    tried = subprocess.run([found, "-f", "-qq", "-o", os.devnull, "true"], capture_output=True, check=False)
+    return found if tried.returncode == 0 else None
+
+
+def can_have_namespaces() -> str | None:
+    """Why not; None: a run may have namespaces of its own."""
+    if os.geteuid() != 0:
+        return "not run as root"
+    for tool in ("unshare", "nsenter", "ip", "mount"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool} command"
+    script = "ip link add hub type bridge && ip link add a type veth peer name b && mount -t tmpfs none /mnt"
+    tried = subprocess.run([*_UNSHARE, "sh", "-ec", script], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["unshare fails"])[-1]
+
+
+_UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def enter(argv: list[str]) -> NoReturn:
+    """Starts this program again in namespaces of its own, and ends with its exit code: no process, mount or address
+    that it makes outlives it."""
+    os.environ[INSIDE] = "1"
+    os.execvp(_UNSHARE[0], [*_UNSHARE, sys.executable, *argv])
+
+
+def settle() -> None:
+    """Inside: the names of network namespaces are kept out of the machine's own list."""
+    Path("/run/netns").mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True)
+
+
+def scratch(parent: str | None) -> Path:
+    return Path(tempfile.mkdtemp(prefix="raftsched-faults-", dir=parent))

@@ -1,0 +1,136 @@
+/* Power loss for one process: loaded before a node (LD_PRELOAD), it keeps what every write to a file below
+ * $UNSYNCED_DIR replaced, until that file is synced. After kill -9 the harness puts the old bytes back, as a machine
+ * does that lost its power (nemesis/power.py). One undo file in $UNSYNCED_UNDO for each file, named by its inode:
+ *   records of { offset, length of the old bytes, size of the file before, length of the path } as 64-bit numbers,
+ *   the path, the old bytes.
+ * A file opened with O_DSYNC or O_SYNC is synced by each of its writes, and so are the bytes written before through
+ * other descriptors only where fsync or fdatasync says so: such writes are not kept, and drop nothing. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FILES 256
+struct file { dev_t dev; ino_t ino; int undo; char path[512]; };
+static struct file files[FILES];
+static int known;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *below, *undo_dir;
+
+static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+static ssize_t (*real_pwritev)(int, const struct iovec *, int, off_t);
+static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_writev)(int, const struct iovec *, int);
+static int (*real_fdatasync)(int), (*real_fsync)(int);
+
+__attribute__((constructor)) static void begin(void) {
+  real_pwrite = dlsym(RTLD_NEXT, "pwrite64");
+  real_pwritev = dlsym(RTLD_NEXT, "pwritev64");
+  real_write = dlsym(RTLD_NEXT, "write");
+  real_writev = dlsym(RTLD_NEXT, "writev");
+  real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
+  real_fsync = dlsym(RTLD_NEXT, "fsync");
+  below = getenv("UNSYNCED_DIR");
+  undo_dir = getenv("UNSYNCED_UNDO");
+}
+
+/* The entry of a regular file below the directory; NULL for everything else. */
+static struct file *find(int fd, struct stat *st) {
+  char link[64], path[512];
+  ssize_t n;
+  int i;
+  if (!below || !undo_dir || fstat(fd, st) || !S_ISREG(st->st_mode)) return NULL;
+  for (i = 0; i < known; i++)
+    if (files[i].ino == st->st_ino && files[i].dev == st->st_dev) return files[i].path[0] ? &files[i] : NULL;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  n = readlink(link, path, sizeof path - 1);
+  if (n < 0) return NULL;
+  path[n] = 0;
+  if (known == FILES) return NULL;
+  files[known].dev = st->st_dev;
+  files[known].ino = st->st_ino;
+  files[known].undo = -1;
+  files[known].path[0] = 0;
+  if (!strncmp(path, below, strlen(below)) && !strstr(path, "lock")) {
+    char name[600];
+    snprintf(name, sizeof name, "%s/%llu", undo_dir, (unsigned long long)st->st_ino);
+    files[known].undo = open(name, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    if (files[known].undo >= 0) strcpy(files[known].path, path);
+  }
+  known++;
+  return files[known - 1].path[0] ? &files[known - 1] : NULL;
+}
+
+static void keep(int fd, off_t at, size_t size) {
+  struct stat st;
+  int saved = errno, flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_DSYNC)) {
+    pthread_mutex_lock(&lock);
+    struct file *f = find(fd, &st);
+    if (f) {
+      char *old = malloc(size ? size : 1);
+      int in = old ? open(f->path, O_RDONLY | O_CLOEXEC) : -1;
+      ssize_t n = in < 0 ? 0 : pread(in, old, size, at);
+      if (n < 0) n = 0;
+      if (in >= 0) close(in);
+      uint64_t head[4] = {(uint64_t)at, (uint64_t)n, (uint64_t)st.st_size, strlen(f->path)};
+      struct iovec parts[3] = {{head, sizeof head}, {f->path, head[3]}, {old, (size_t)n}};
+      if (real_writev(f->undo, parts, 3) < 0) abort();
+      free(old);
+    }
+    pthread_mutex_unlock(&lock);
+  }
+  errno = saved;
+}
+
+static void synced(int fd) {
+  struct stat st;
+  int saved = errno;
+  pthread_mutex_lock(&lock);
+  struct file *f = find(fd, &st);
+  if (f && ftruncate(f->undo, 0)) abort();
+  pthread_mutex_unlock(&lock);
+  errno = saved;
+}
+
+static size_t total(const struct iovec *v, int count) {
+  size_t n = 0;
+  for (int i = 0; i < count; i++) n += v[i].iov_len;
+  return n;
+}
+
+/* Where write() will write: at the end when the file was opened for appending. */
+static off_t place(int fd) {
+  struct stat st;
+  int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && (flags & O_APPEND) && !fstat(fd, &st)) return st.st_size;
+  return lseek(fd, 0, SEEK_CUR);
+}
+
+ssize_t pwrite64(int fd, const void *b, size_t n, off_t at) { keep(fd, at, n); return real_pwrite(fd, b, n, at); }
+ssize_t pwrite(int fd, const void *b, size_t n, off_t at) { return pwrite64(fd, b, n, at); }
+ssize_t pwritev64(int fd, const struct iovec *v, int c, off_t at) {
+  keep(fd, at, total(v, c));
+  return real_pwritev(fd, v, c, at);
+}
+ssize_t pwritev(int fd, const struct iovec *v, int c, off_t at) { return pwritev64(fd, v, c, at); }
+ssize_t write(int fd, const void *b, size_t n) {
+  off_t at = place(fd);
+  if (at >= 0) keep(fd, at, n);
+  return real_write(fd, b, n);
+}
+ssize_t writev(int fd, const struct iovec *v, int c) {
+  off_t at = place(fd);
+  if (at >= 0) keep(fd, at, total(v, c));
+  return real_writev(fd, v, c);
+}
+int fdatasync(int fd) { int r = real_fdatasync(fd); if (!r) synced(fd); return r; }
+int fsync(int fd) { int r = real_fsync(fd); if (!r) synced(fd); return r; }
