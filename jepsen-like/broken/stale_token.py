@@ -1,5 +1,5 @@
-"""A build that takes a report for whatever attempt of its instance is live, however old its token is. The harness has to
-see that runs are over for the cluster which are not, or the other way round."""
+"""A build that takes a report for whatever attempt of its instance is live, however old its token is. The harness has
+to see that runs are over for the cluster which are not, or the other way round."""
 
 from typing import Any
 
