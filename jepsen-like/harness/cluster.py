@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ class Node:
         self.directory = cluster.directory / name
         self.data = self.directory / "data"
         self.undo = self.directory / "undo"
-        self.clock = self.directory / "clock"  # what is added to its wall clock, for libfaketime
+        self.clock = self.directory / "clock"  # what is added to its wall clock, in nanoseconds
         self.log = self.directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.expected = False
@@ -43,7 +44,7 @@ class Node:
     def prepare(self) -> None:
         for directory in (self.data, self.undo):
             directory.mkdir(parents=True, exist_ok=True)
-        self.clock.write_text("+0\n")
+        self.clock.write_bytes(bytes(8))
         if self.cluster.own_disks:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(self.data)], check=True)
 
@@ -87,21 +88,16 @@ class Node:
         if machine.shim is not None:
             loaded.append(machine.shim)
             env |= {"UNSYNCED_DIR": str(self.data), "UNSYNCED_UNDO": str(self.undo)}
-        if machine.faketime is not None:
-            loaded.append(machine.faketime)
-            env |= {
-                "FAKETIME_TIMESTAMP_FILE": str(self.clock),
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "FAKETIME_CACHE_DURATION": "0.05",
-                "FAKETIME_NO_CACHE": "0",
-                "NO_FAKE_STAT": "1",
-            }
+        if machine.clock is not None:
+            loaded.append(machine.clock)
+            env["WALLCLOCK_OFFSET"] = str(self.clock)
         if loaded:
             env["LD_PRELOAD"] = " ".join(loaded)
         return env
 
     def shift_clock(self, seconds: float) -> None:
-        self.clock.write_text(f"{seconds:+.3f}\n")
+        with self.clock.open("r+b") as file:  # in place: the node has it mapped
+            file.write(struct.pack("=q", round(seconds * SECOND)))
 
     async def kill(self) -> None:
         if self.process is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
-import glob
 import os
 import shutil
 import subprocess
@@ -15,6 +13,7 @@ from typing import NoReturn
 
 INSIDE = "RAFTSCHED_HARNESS_INSIDE"  # set in the environment once the namespaces are there
 SHIM = Path(__file__).parent / "nemesis" / "unsynced.c"
+CLOCK = SHIM.with_name("wallclock.c")
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Machine:
     """Each field is a path or True when it can be done; else a text in `missing` says what is not there."""
 
     namespaces: bool
-    faketime: str | None  # the library
+    clock: str | None  # compiled: a wall clock that can be set wrong
     shim: str | None  # compiled: keeps what was written and not synced
     strace: str | None
     missing: dict[str, str]
@@ -44,35 +43,25 @@ def look(directory: Path) -> Machine:
     namespaces = os.environ.get(INSIDE) == "1"
     if not namespaces:
         missing["namespaces"] = "not run as root, or with --network loopback"
-    faketime = found("faketime", _faketime(), "libfaketime is not installed")
-    shim = found("shim", _compiled(directory), "no C compiler (cc) to build its shim with")
+    clock = found("clock", _compiled(CLOCK, directory), "no C compiler (cc) to build its shim with")
+    shim = found("shim", _compiled(SHIM, directory), "no C compiler (cc) to build its shim with")
     strace = found("strace", _strace(), "strace is not installed, or may not trace here")
-    return Machine(namespaces, faketime, shim, strace, missing)
+    return Machine(namespaces, clock, shim, strace, missing)
 
 
-def _faketime() -> str | None:
-    named = ctypes.util.find_library("faketime")
-    places = [
-        "/usr/lib/*/faketime/libfaketime.so.1",
-        "/usr/lib*/faketime/libfaketime.so.1",
-        "/usr/local/lib/faketime/*.so.1",
-    ]
-    return named or next((file for place in places for file in sorted(glob.glob(place))), None)
-
-
-def _compiled(directory: Path) -> str | None:
+def _compiled(source: Path, directory: Path) -> str | None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
-    out = directory / "unsynced.so"
+    out = directory / f"{source.stem}.so"
     done = subprocess.run(
-        [compiler, "-O2", "-shared", "-fPIC", "-Wall", "-o", str(out), str(SHIM), "-ldl"],
+        [compiler, "-O2", "-shared", "-fPIC", "-Wall", "-o", str(out), str(source), "-ldl"],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{SHIM.name} does not compile:\n{done.stderr}")
+        raise RuntimeError(f"{source.name} does not compile:\n{done.stderr}")
     return str(out)
 
 
@@ -91,7 +80,7 @@ def can_have_namespaces() -> str | None:
     for tool in ("unshare", "nsenter", "ip", "mount"):
         if shutil.which(tool) is None:
             return f"there is no {tool} command"
-    script = "ip link add hub type bridge && ip link add a type veth peer name b && mount -t tmpfs none /mnt"
+    script = "ip link add hub type bridge && ip link add va type veth peer name vb && mount -t tmpfs none /mnt"
     tried = subprocess.run([*_UNSHARE, "sh", "-ec", script], capture_output=True, text=True, check=False)
     return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["unshare fails"])[-1]
 

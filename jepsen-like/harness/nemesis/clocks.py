@@ -1,4 +1,4 @@
-"""The wall clock of one node is set wrong (libfaketime); its monotonic clocks are left alone."""
+"""The wall clock of one node is set wrong (by a shim); its monotonic clocks are left alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.world import World
 
 SKEW_S = (0.6, 5.0, 60.0, 3_600.0, 86_400.0 * 30)
 SECONDS = (4.0, 12.0)
-NOTICED_S = 1.1  # how long a node may go on with what libfaketime read before
+STROBE_S = (0.1, 1.5)
 
 
 class Clock:
@@ -24,7 +24,7 @@ class Clock:
         self._node: Node | None = None
 
     def impossible(self, machine: Machine, nodes: int) -> str | None:
-        return machine.lacks("faketime")
+        return machine.lacks("clock")
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
         leader = await world.cluster.leader()
@@ -43,7 +43,7 @@ class Clock:
         while left > 0:
             wrong = not wrong
             node.shift_clock(offset if wrong else 0.0)
-            step = world.rng.uniform(NOTICED_S, 2 * NOTICED_S)
+            step = world.rng.uniform(*STROBE_S)
             await asyncio.sleep(step)
             left -= step
         return [node.name]
@@ -51,7 +51,6 @@ class Clock:
     async def heal(self, world: World) -> None:
         if self._node is not None:
             self._node.shift_clock(0.0)
-            await asyncio.sleep(NOTICED_S)
             self._node = None
 
 

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Any
 
 import pytest
 from harness import history
+from harness.cluster import Node
 from harness.history import History
-from harness.machine import SHIM
+from harness.machine import CLOCK, SHIM
 from harness.nemesis import named
 from harness.nemesis.network import halves, leader_alone, one_way, ring
 from harness.nemesis.power import lose
@@ -177,3 +179,38 @@ def test_the_command_says_what_is_wrong() -> None:
     assert done.returncode == 2
     assert "there is no 'kill-cat'; there are kill-leader" in done.stderr
     assert subprocess.run([*run, "--help"], capture_output=True, check=True).stdout
+
+
+CLOCKS = """
+import sys, time
+boot = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+clocks = (time.time_ns, lambda: time.clock_gettime_ns(time.CLOCK_REALTIME), boot)
+print(*(int(f()) for f in clocks), flush=True)
+sys.stdin.readline()
+print(*(int(f()) for f in clocks), flush=True)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
+@pytest.mark.parametrize("seconds", [-0.6, 86_400.25, -86_400.0])
+def test_a_wall_clock_is_set_wrong_and_no_other(tmp_path: Path, seconds: float) -> None:
+    shim = tmp_path / "wallclock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", shim, CLOCK, "-ldl"], check=True)
+    node: Any = SimpleNamespace(clock=tmp_path / "clock")
+    node.clock.write_bytes(bytes(8))
+    env = {**os.environ, "LD_PRELOAD": str(shim), "WALLCLOCK_OFFSET": str(node.clock)}
+    command = [sys.executable, "-S", "-c", CLOCKS]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def off() -> list[float]:
+            before = [time.time_ns(), time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)]
+            assert process.stdout is not None
+            return [(int(n) - b) / 1e9 for n, b in zip(process.stdout.readline().split(), before, strict=True)]
+
+        assert off() == pytest.approx([0, 0, 0], abs=5)
+        Node.shift_clock(node, seconds * 1000)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert off() == pytest.approx([seconds * 1000, seconds * 1000, 0], abs=5)
