@@ -1,0 +1,31 @@
+"""The small edition of jepsen-like/run.py: three real nodes on loopback, all faults that can be done there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).resolve().parents[2] / "jepsen-like" / "run.py"
+SECONDS = 90
+FAULTS_MIN = 8
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_everything_promised_holds_under_faults(tmp_path: Path) -> None:
+    verdict = tmp_path / "verdict.json"
+    command = [sys.executable, str(RUN), "--nodes", "3", "--time", str(SECONDS), "--network", "loopback"]
+    kept = ["--dir", str(tmp_path / "trial"), "--json", str(verdict)]
+    done = subprocess.run([*command, *kept], capture_output=True, text=True, check=False)
+    print(done.stdout)  # the seed, and what failed
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("verdict: everything held")
+    said = json.loads(verdict.read_text())
+    looked_at = {rule["rule"]: rule["looked_at"] for rule in said["rules"]}
+    idle = [rule for rule, number in looked_at.items() if number == 0 and rule != "what was refused never runs"]
+    assert not idle, f"nothing to look at for: {idle}"
+    assert int(said["facts"]["faults"].split(" ")[0]) >= FAULTS_MIN
