@@ -181,14 +181,18 @@ class Cluster:
             await node.start()
         return await self.wait_well(START_S)
 
-    async def leader(self) -> Node | None:
+    async def leader(self, patience_s: float = 0.0) -> Node | None:
         """That a majority names, when it lives."""
-        said = await asyncio.gather(*(node.get("/v1/cluster", 1.0) for node in self.nodes if node.alive))
-        names = [view["leader"] for view in said if view is not None]
-        for name in set(names):
-            if name is not None and names.count(name) > len(self.nodes) // 2:
-                return self.node(name)
-        return None
+        end = boot_ns() + int(patience_s * SECOND)
+        while True:
+            said = await asyncio.gather(*(node.get("/v1/cluster", 1.0) for node in self.nodes if node.alive))
+            names = [view["leader"] for view in said if view is not None]
+            for name in set(names):
+                if name is not None and names.count(name) > len(self.nodes) // 2:
+                    return self.node(name)
+            if boot_ns() >= end:
+                return None
+            await asyncio.sleep(0.1)
 
     async def well(self) -> str | None:
         """What is amiss; None: all run, follow one leader, and have what it has."""

@@ -15,6 +15,7 @@ from harness.cluster import JOBS, Cluster, Node
 from harness.history import History
 from harness.http import NoAnswer, NotSent, Reply
 
+PATIENT_S = 4.0  # for a leader, by who wants to hurt it
 LOST_MAX = 1_000  # a run that is lost again and again is not the job's fault here
 
 

@@ -7,7 +7,7 @@ import asyncio
 from harness.cluster import Node
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.world import World
+from harness.world import PATIENT_S, World
 
 SKEW_S = (0.6, 5.0, 60.0, 3_600.0, 86_400.0 * 30)
 SECONDS = (4.0, 12.0)
@@ -27,7 +27,7 @@ class Clock:
         return machine.lacks("clock")
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
-        leader = await world.cluster.leader()
+        leader = await world.cluster.leader(PATIENT_S)
         names = [leader.name] if leader is not None and world.rng.random() < 0.5 else free
         names = [name for name in names if name in free]
         if not names:

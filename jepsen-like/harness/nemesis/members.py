@@ -8,7 +8,7 @@ from harness.cluster import Node
 from harness.http import NoAnswer, NotSent
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.world import World
+from harness.world import PATIENT_S, World
 
 PATIENCE_S = 60.0
 
@@ -73,7 +73,7 @@ class Transfer:
         return None
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
-        leader = await world.cluster.leader()
+        leader = await world.cluster.leader(PATIENT_S)
         if leader is None:
             return None
         to = world.rng.choice(world.cluster.others(leader)).name

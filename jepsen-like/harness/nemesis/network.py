@@ -8,7 +8,7 @@ from itertools import permutations
 
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.world import World
+from harness.world import PATIENT_S, World
 
 Link = tuple[str, str]  # source, destination
 SECONDS = (3.0, 12.0)
@@ -29,7 +29,7 @@ class Partition:
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
         nodes = world.rng.sample(list(world.cluster.network.nodes), len(world.cluster.nodes))
-        leader = await world.cluster.leader()
+        leader = await world.cluster.leader(PATIENT_S)
         self._cut = self._choose(world, nodes, None if leader is None else leader.name)
         if not self._cut:
             return None

@@ -11,7 +11,7 @@ from harness.cluster import Node
 from harness.machine import Machine
 from harness.nemesis import Fault
 from harness.processes import guards, private_bytes, send
-from harness.world import World
+from harness.world import PATIENT_S, World
 
 BRIEF_S = (0.2, 3.0)
 LONG_S = (6.5, 12.0)  # longer than a lease: what ran there runs elsewhere before it ends
@@ -33,12 +33,12 @@ class _OnNodes:
 
 
 async def leader(world: World, free: list[str]) -> Node | None:
-    found = await world.cluster.leader()
+    found = await world.cluster.leader(PATIENT_S)
     return found if found is not None and found.name in free else None
 
 
 async def follower(world: World, free: list[str]) -> Node | None:
-    leads = await world.cluster.leader()
+    leads = await world.cluster.leader(PATIENT_S)
     names = [name for name in free if leads is None or name != leads.name]
     return world.cluster.node(world.rng.choice(names)) if names else None
 
