@@ -1,19 +1,35 @@
-"""Generated requests to three real nodes, from the API's own description (schemathesis), with all its checks.
+"""Generated requests to three real nodes, made by schemathesis from the API's own description, with all its checks and
+in all its phases: each constraint of each schema kept and broken once, then at random, then one call after the other
+along the links of the description. What is looked for: answers with 5xx, answers that are not as described (status,
+headers, media type, body), well-formed requests that are refused, malformed ones that are taken, deleted things that
+are still there and made things that are not.
 
-The cluster is paused, so that nothing of what is made up is ever run. Two runs: all operations but streams and those
-named in LEFT_OUT and ALONE through the leader, and the same through a follower. The settings are left alone: with them
-changed hardly anything would be accepted.
+Three runs, each with a cluster of its own: through the leader, through a follower, and through a node that loses its
+leader again and again (kill -9, and a new start); there 503 and 504 are answers like others, if they are as described.
+Each run ends with the settings alone: with them changed hardly anything else would be accepted.
 
-Exit code 0: nothing was found. 1: a failure, said on stdout with a curl command that shows it.
+The cluster is paused, so that nothing of what is made up is ever run. Left out by name: what never ends, what changes
+the members or the leader, and what would end the pause. They are printed.
+
+  scripts/fuzz-api                                  all three runs, five minutes each
+  scripts/fuzz-api --through follower --seconds 60
+  scripts/fuzz-api --kill-leader --seed 7           the same requests once more, as far as the answers are the same
+  scripts/fuzz-api --only jobs_create,jobs_patch --examples 500 --seconds 0
+
+Exit code 0: nothing was found. 1: a failure, said on stdout with a curl command that shows it. 2: wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import secrets
 import subprocess
 import sys
+import threading
+import time
+from http.client import HTTPException
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,75 +40,149 @@ from raftsched.api.routes import ROUTES
 from tests.support.cluster import Cluster, NodeProcess
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS = ("plain", "follower")
-LEFT_OUT = ("members_add", "members_remove", "members_transfer", "settings_pause", "settings_resume")
-ALONE = ("settings_patch",)
-EACH_FOR_ITSELF = ("batch_create_batch",)  # a batch is taken with 200; each of its jobs has a result of its own
-SECONDS_MAX = 550.0  # of one run
+PHASES = ("examples", "coverage", "fuzzing", "stateful")
+LEFT_OUT = {
+    "members_add": "changes the members",
+    "members_remove": "changes the members",
+    "members_transfer": "changes the leader",
+    "settings_pause": "the cluster is paused, and stays so",
+    "settings_resume": "would run what was made up",
+}
+ALONE = ("settings_get", "settings_patch")
+ALONE_PART = 10  # one in so many seconds, and examples as they are
+BETWEEN_KILLS_S = (1.0, 4.0)
 
 
 def main() -> int:
+    given, wanted = _arguments()
+    seed = secrets.randbits(32) if given.seed is None else given.seed
+    streams = [operation_id(r) for r in ROUTES if OPERATIONS[r.handler].streams]
+    print(f"seed {seed}")
+    print(f"left out: {', '.join(f'{name} ({why})' for name, why in LEFT_OUT.items())}")
+    print(f"left out, as they may never end: {', '.join(streams)}", flush=True)
+    runs = _runs(given)
+    failed = [run for run in runs if not _run(run, wanted, given, seed)]
+    print(f"failed: {', '.join(failed)}; seed {seed}" if failed else "nothing was found")
+    return 1 if failed else 0
+
+
+def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz-api", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--examples", type=int, default=60, help="at most, of each operation and run (60)")
-    parser.add_argument("--runs", default=",".join(RUNS), help=f"some of {','.join(RUNS)} (all)")
-    parser.add_argument("--only", default="", help="ids of operations, separated by commas (all)")
-    parser.add_argument("--phases", default="fuzzing", help="of schemathesis")
-    parser.add_argument("--seed", type=int, default=None, help="a new one each time, unless given")
+    parser.add_argument(
+        "--seconds", type=int, default=300, help="of each run, shared by the phases (300); 0: until all examples are made"
+    )
+    parser.add_argument("--examples", type=int, default=100, help="of each operation, each time it is its turn (100)")
+    parser.add_argument("--seed", type=int, help="a new one each time, unless given")
+    parser.add_argument("--through", choices=("leader", "follower"), help="only this run")
+    parser.add_argument("--kill-leader", action="store_true", help="only the run during which leaders are killed")
+    parser.add_argument("--only", default="", metavar="IDS", help="ids of operations, separated by commas (all)")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many operations, chosen by the seed (all)")
+    parser.add_argument("--phases", default=",".join(PHASES), help=f"some of {','.join(PHASES)} (all)")
     given = parser.parse_args()
-    seed = secrets.randbits(32) if given.seed is None else given.seed
-    runs = given.runs.split(",")
-    if set(runs) - set(RUNS):
-        parser.error(f"--runs takes some of {','.join(RUNS)}")
-    print(f"seed {seed}; starting 3 nodes ...", flush=True)
+    possible = [operation_id(r) for r in ROUTES if not OPERATIONS[r.handler].streams]
+    possible = [name for name in possible if name not in LEFT_OUT]
+    wanted = given.only.split(",") if given.only else possible
+    if set(wanted) - set(possible):
+        parser.error(f"no operations, or left out: {', '.join(sorted(set(wanted) - set(possible)))}")
+    if set(given.phases.split(",")) - set(PHASES):
+        parser.error(f"--phases takes some of {','.join(PHASES)}")
+    return given, wanted
+
+
+def _runs(given: argparse.Namespace) -> list[str]:
+    chosen = [given.through] if given.through else []
+    chosen += ["kills"] if given.kill_leader else []
+    return chosen or ["leader", "follower", "kills"]
+
+
+def _run(run: str, wanted: list[str], given: argparse.Namespace, seed: int) -> bool:
+    if given.sample is not None:
+        wanted = random.Random(f"{seed} {run}").sample(wanted, min(given.sample, len(wanted)))
+    print(f"== {run}: starting 3 nodes", flush=True)
     with Cluster(3) as cluster:
         assert cluster.nodes[0].request("POST", "/v1/cluster/pause", {}).status == 200
-        failed = [run for run in runs if not _run(cluster, run, given, seed)]
-        dead = [node.id for node in cluster.nodes if not node.alive]
+        node = cluster.leader() if run == "leader" else cluster.followers()[0]
+        kills = Kills(cluster, node, seed) if run == "kills" else None
+        sound = True
+        try:
+            for names, part in (
+                ([name for name in wanted if name not in ALONE], 1),
+                ([name for name in wanted if name in ALONE], ALONE_PART),
+            ):
+                if names:
+                    sound = _schemathesis(node, names, given, seed, part, kills is not None) and sound
+        finally:
+            killed = kills.stop() if kills is not None else 0
+        dead = [one.id for one in cluster.nodes if not one.alive]
+        if kills is not None:
+            print(f"leaders killed: {killed}", flush=True)
+            sound = sound and killed > 0
         if dead:
             print(f"these nodes ended: {', '.join(dead)}\n{cluster.logs()}")
-    print(f"failed: {', '.join(failed)}" if failed else "nothing was found")
-    return 1 if failed or dead else 0
+        return sound and not dead
 
 
-def _run(cluster: Cluster, run: str, given: argparse.Namespace, seed: int) -> bool:
-    print(f"== {run}", flush=True)
-    wanted = given.only.split(",") if given.only else _operations()
-    node = cluster.followers()[0] if run == "follower" else cluster.leader()
-    apart = [name for name in wanted if name in EACH_FOR_ITSELF]
-    sound = _schemathesis(node, [name for name in wanted if name not in apart], given, seed, [])
-    return (not apart or _schemathesis(node, apart, given, seed, ["negative_data_rejection"])) and sound
+class Kills:
+    """Kills the leader and starts it again, over and over. `spared` is never killed: leadership is taken from it."""
 
+    def __init__(self, cluster: Cluster, spared: NodeProcess, seed: int) -> None:
+        self._cluster = cluster
+        self._spared = spared
+        self._random = random.Random(seed)
+        self._stopping = threading.Event()
+        self._count = 0
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
-def _operations() -> list[str]:
-    left_out = {*LEFT_OUT, *ALONE}
-    return [operation_id(r) for r in ROUTES if operation_id(r) not in left_out and not OPERATIONS[r.handler].streams]
+    def stop(self) -> int:
+        """How many were killed. All nodes are up again afterwards."""
+        self._stopping.set()
+        self._thread.join()
+        return self._count
+
+    def _work(self) -> None:
+        while not self._stopping.wait(self._random.uniform(*BETWEEN_KILLS_S)):
+            leader = self._cluster.leader()
+            if leader is self._spared:
+                self._transfer()
+                continue
+            leader.kill()
+            self._count += 1
+            self._stopping.wait(self._random.uniform(*BETWEEN_KILLS_S))
+            leader.start()
+            self._cluster.wait(f"{leader.id} is ready", leader.ready)
+
+    def _transfer(self) -> None:
+        try:
+            self._spared.request("POST", "/v1/cluster/leader", {})
+        except (OSError, HTTPException):
+            pass  # it is asked again
 
 
 def _schemathesis(
-    node: NodeProcess, operations: list[str], given: argparse.Namespace, seed: int, without: list[str]
+    node: NodeProcess, operations: list[str], given: argparse.Namespace, seed: int, part: int, kills: bool
 ) -> bool:
-    command = [
-        *(
-            sys.executable,
-            "-m",
-            "schemathesis.cli",
-            "--config-file",
-            "scripts/trials/schemathesis.toml",
-            "run",
-            f"http://127.0.0.1:{node.http_port}/openapi.json",
-        ),
-        *("--checks", "all", "--seed", str(seed), "--max-examples", str(given.examples), "--phases", given.phases),
-        *("--continue-on-failure", "--no-color", "--suppress-health-check", "all", "--request-timeout", "30"),
-        *("--generation-database", "none", "--warnings", "off"),
-    ]
-    if without:
-        command += ["--exclude-checks", ",".join(without)]
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "scripts/trials/schemathesis.toml"]
+    command += ["run", f"http://127.0.0.1:{node.http_port}/openapi.json", "--checks", "all", "--seed", str(seed)]
+    command += ["--max-examples", str(given.examples), "--phases", given.phases, "--continue-on-failure", "--no-color"]
+    command += ["--suppress-health-check", "all", "--request-timeout", "30", "--generation-database", "none"]
+    command += ["--warnings", "off"]
+    if given.seconds:
+        command += ["--max-time", str(max(5, given.seconds // part))]
     for name in operations:
         command += ["--include-operation-id", name]
-    environment = {**os.environ, "SCHEMATHESIS_HOOKS": "scripts.trials.fuzz_hooks", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=environment, cwd=ROOT, timeout=SECONDS_MAX, check=False).returncode == 0
+    environment = {
+        **os.environ,
+        "SCHEMATHESIS_HOOKS": "scripts.trials.fuzz_hooks",
+        "PYTHONPATH": str(ROOT),
+        "FUZZ_KILLS": "1" if kills else "",
+    }
+    began = time.monotonic()
+    code = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
+    print(f"{time.monotonic() - began:.0f} s, exit code {code}", flush=True)
+    return code == 0
 
 
 if __name__ == "__main__":
