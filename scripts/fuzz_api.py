@@ -71,7 +71,10 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
         prog="scripts/fuzz-api", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--seconds", type=int, default=300, help="of each run, shared by the phases (300); 0: until all examples are made"
+        "--seconds",
+        type=int,
+        default=300,
+        help="of each run, shared by the phases (300); 0: until all examples are made",
     )
     parser.add_argument("--examples", type=int, default=100, help="of each operation, each time it is its turn (100)")
     parser.add_argument("--seed", type=int, help="a new one each time, unless given")

@@ -104,7 +104,7 @@ async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("Idempotency-Key",),
     body=RunIn,
     body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
     role="editor",
     scope="checked",
     work=True,

@@ -35,7 +35,15 @@ _decoder = msgspec.json.Decoder(BackfillIn)
     {202: Reply(BackfillMade, "Instances were made.", ("Location",)), 200: Reply(BackfillSeen, "With dry_run.")},
     headers=("Idempotency-Key",),
     body=BackfillIn,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "stale-revision", "not-possible"),
+    codes=(
+        *BODIES,
+        *WRITES,
+        "illegal-transition",
+        "idempotency-mismatch",
+        "stale-revision",
+        "not-possible",
+        "too-many",
+    ),
     role="editor",
     scope="checked",
 )

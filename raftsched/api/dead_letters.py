@@ -23,11 +23,13 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS, format_time
 from raftsched.api.instances_out import instance_json
+from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.keys import Named, done_before, named, noted, part, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply, reply_page
 from raftsched.api.requests import (
+    NAMESPACE_HELP,
     READ,
     Query,
     bad_parameter,
@@ -195,6 +197,8 @@ def _check_named(given: DeadFilterIn | None) -> None:
 def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | None:
     if given is None:
         return None
+    if given.namespace is not None and not parse_namespace(given.namespace):
+        errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
     low_ms = time_of(given.from_, "/filter/from", errors) or 0
     high_ms = time_of(given.to, "/filter/to", errors)
     high_ms = TIME_MAX_MS if high_ms is None else high_ms

@@ -173,7 +173,7 @@ async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("Idempotency-Key",),
     body=Nothing,
     body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
     role="editor",
     scope="checked",
     work=True,

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from raftsched.api.durations import format_time
+from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.operations_schema import JobFilterIn
 from raftsched.api.problems import FieldError
-from raftsched.api.requests import Query, bad_parameter, check_namespace
+from raftsched.api.requests import NAMESPACE_HELP, Query, bad_parameter, check_namespace
 from raftsched.api.triggers_in import time_of
 from raftsched.core.model import JobState
 from raftsched.core.selection import JobFilter, wrong_in_filter
@@ -98,6 +99,8 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
         queue=given.queue,
         **{f"{name}_ms": at_ms for name, at_ms in times.items()},
     )
+    if given.namespace is not None and not parse_namespace(given.namespace):
+        errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
     wrong = wrong_in_filter(found)
     if wrong is not None:
         errors.append(FieldError("/filter", f"is too long: {wrong.rstrip('.')}"))

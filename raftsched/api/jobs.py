@@ -113,7 +113,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
     scope="checked",
 )
@@ -132,7 +132,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
 )
 async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
@@ -166,7 +166,7 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match", "If-None-Match"),
     body=JOB_PATCH,
     media=(JSON, MERGE_PATCH),
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition"),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
     scope="checked",
 )

@@ -8,7 +8,6 @@ first time, with the job as it is by then; when the job was deleted meanwhile, w
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -16,16 +15,14 @@ from aiohttp import web
 
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.problems import Problem, from_rejected
+from raftsched.api.problems import from_rejected
 from raftsched.api.replies import propose_one
+from raftsched.api.requests import IDEMPOTENCY_KEY, idempotency_key
 from raftsched.core.apply.keys import again, known_key, mismatch
 from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
 from raftsched.core.keyed import NOTE_MAX
 from raftsched.core.model import KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
-
-HEADER = "Idempotency-Key"
-_VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class Named(NamedTuple):
@@ -40,16 +37,14 @@ UNNAMED = Named()
 
 def named(request: web.Request, kind: str, *parts: bytes) -> Named:
     """`parts`: all that makes the request what it is. Raises Problem invalid-parameter."""
-    given = request.headers.getall(HEADER, [])
-    if not given:
+    given = idempotency_key(request)
+    if given is None:
         return UNNAMED
-    if len(given) > 1 or not _VISIBLE.fullmatch(given[0]):
-        raise Problem("invalid-parameter", f"{HEADER} must be given once, as 1 to 255 visible ASCII characters.")
     whose = caller().actor  # keys of one token mean nothing under another
     digest = sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
-    text = f"{kind}\0{given[0]}\0{whose}" if whose else f"{kind}\0{given[0]}"
+    text = f"{kind}\0{given}\0{whose}" if whose else f"{kind}\0{given}"
     return Named(sha256(text.encode()).digest(), digest.digest())
 
 
@@ -87,7 +82,7 @@ async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
     except RaftschedError as error:
         if KINDS[error.code].status != 503:
             raise
-        raise UnknownOutcome(f"It was done, but not remembered under its {HEADER}: {error.detail}") from None
+        raise UnknownOutcome(f"It was done, but not remembered under its {IDEMPOTENCY_KEY}: {error.detail}") from None
     return accepted.note
 
 

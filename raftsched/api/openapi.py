@@ -28,7 +28,7 @@ _ABOUT = (
     "stable `code`. Times are RFC 3339, durations such as 30s, 5m, 1h30m, or ISO 8601. Lists are read page by page: "
     "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
 )
-_WITH = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}  # status -> headers
+_WITH = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}  # status -> headers
 _TOKENS = "A token of /v1/tokens. It is needed once PUT /v1/cluster/access has said so."
 
 _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."

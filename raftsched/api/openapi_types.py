@@ -192,6 +192,10 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
     return rule
 
 
+def _placement_in(schema: dict[str, Any]) -> None:
+    schema["properties"]["on"] = {"enum": ["one", None]}  # "all" is not supported yet
+
+
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TriggerIn": _one_of(KINDS_OF_TRIGGER, {"calendar": (), **BELONGS}),
@@ -207,6 +211,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "RequeueIn": _chosen("DeadFilterIn"),
     "ActionsIn": _chosen("JobFilterIn", "action"),
     "JobIn": _job_in,
+    "PlacementIn": _placement_in,
     "HttpIn": _needs("url"),
     "PreviewIn": _needs("trigger"),
     "BackfillIn": _needs("from"),

@@ -68,7 +68,7 @@ class _Asked:
     {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
     headers=("Idempotency-Key",),
     body=ActionsIn,
-    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch", "not-possible"),
+    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
     role="editor",
     scope="checked",
 )
@@ -127,7 +127,7 @@ def _asked(given: ActionsIn) -> _Asked:
     query=(*PARAMETERS, "all", "dry_run"),
     headers=("Idempotency-Key",),
     schemas={"state": JOB_STATES},
-    codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible"),
+    codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
     role="editor",
 )
 async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response:

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api import patterns
-from raftsched.api.schema import Count, Duration, Text
-from raftsched.core.limits import RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
+from raftsched.api.schema import Count, Duration
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
 Slots = Annotated[
@@ -72,7 +72,17 @@ class NodeIn(msgspec.Struct, forbid_unknown_fields=True):
 
     drained: bool | UnsetType | None = UNSET
     slots: Slots | UnsetType | None = UNSET
-    labels: dict[str, Text | None] | UnsetType | None = UNSET
+    labels: (
+        Annotated[
+            dict[
+                str,
+                Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": LABEL_VALUE_MAX})] | None,
+            ],
+            Meta(extra_json_schema={"propertyNames": {"minLength": 1, "maxLength": LABEL_KEY_MAX}}),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
 
 
 class SessionOut(msgspec.Struct):

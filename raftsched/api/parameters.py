@@ -77,7 +77,7 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
         "when it is another one. Kept for an hour (idempotency_keep, idempotency_max in the settings).",
     ),
     "If-Match": (
-        {"type": "string", "pattern": '^(\\*|"[0-9]{1,18}")$'},
+        {"type": "string", "format": "revision-tag", "pattern": '^(\\*|"[0-9]{1,18}")$'},
         "The ETag of what is meant; 412 when it was changed since.",
     ),
     "If-None-Match": ({"type": "string", "enum": ["*"]}, "*: create only; 412 when it exists."),

@@ -17,7 +17,7 @@ from raftsched.errors import KINDS, RaftschedError
 
 MEDIA_TYPE = "application/problem+json"
 ERRORS_MAX = 100  # reported of one request
-_RETRY_AFTER_S = {"no-leader": "1", "overloaded": "1", "stopping": "1", "behind": "1"}
+_RETRY_AFTER_S = {"no-leader": "1", "overloaded": "1", "stopping": "1", "behind": "1", "too-many": "1"}
 
 
 class FieldError(msgspec.Struct, frozen=True):

@@ -27,6 +27,8 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _ENCODINGS = frozenset({"identity", "gzip", "deflate"})
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
 
 
@@ -226,10 +228,13 @@ def bad_parameter(name: str, detail: str) -> Problem:
     return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail)])
 
 
+NAMESPACE_HELP = "must have 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+
+
 def check_namespace(text: str | None) -> None:
     """Of a filter. Raises Problem invalid-parameter."""
     if text is not None and not _NAMESPACE.fullmatch(text):
-        raise bad_parameter("namespace", "must have 1 to 64 characters of a-z, 0-9, '.', '_' and '-'")
+        raise bad_parameter("namespace", NAMESPACE_HELP)
 
 
 READ = tuple(sorted(_READ_PARAMETERS))
@@ -251,6 +256,20 @@ def check_operation(request: web.Request, said: Operation) -> None:
         if_match(request)
     if "If-None-Match" in headers:
         create_only(request)
+    if IDEMPOTENCY_KEY in headers and IDEMPOTENCY_KEY in said.headers:
+        idempotency_key(request)
+
+
+def idempotency_key(request: web.Request) -> str | None:
+    """Raises Problem invalid-parameter, also where the request would make no use of it, as when it only counts."""
+    given = request.headers.getall(IDEMPOTENCY_KEY, [])
+    if not given:
+        return None
+    if len(given) > 1 or not _VISIBLE.fullmatch(given[0]):
+        raise Problem(
+            "invalid-parameter", f"{IDEMPOTENCY_KEY} must be given once, as 1 to 255 visible ASCII characters."
+        )
+    return given[0]
 
 
 async def fresh_enough(ctx: ApiContext, query: Query) -> None:

@@ -99,10 +99,10 @@ async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
 def _range(ctx: ApiContext, query: Query, span_ms: int | None) -> tuple[int, int]:
     """(from, to) in ms"""
+    low_ms = query.time("from")
     high_ms = query.time("to")
     if high_ms is None:
-        high_ms = ctx.now_ms() + 1
-    low_ms = query.time("from")
+        high_ms = max(ctx.now_ms() + 1, low_ms or 0)  # from a time to come on there is nothing yet
     if low_ms is None:
         low_ms = 0 if span_ms is None else max(0, high_ms - span_ms)
     if low_ms > high_ms:

@@ -7,7 +7,6 @@ import time
 from collections import Counter, defaultdict
 from typing import Any
 
-import schemathesis
 from schemathesis.cli.ext.handlers import handler
 from schemathesis.engine import events
 
@@ -57,11 +56,6 @@ def _sum(counters: Any) -> Counter[int]:
 
 
 CALLS = Calls()
-
-
-@schemathesis.hook
-def after_call(context: Any, case: Any, response: Any) -> None:
-    CALLS.add(case.operation.label, response.status_code)
 
 
 @handler()

@@ -183,7 +183,7 @@ def crowded(tx: Tx, job: Job) -> Rejected | None:
     most = tx.meta.settings.active_max
     if job.active < most:
         return None
-    return Rejected("overloaded", f"{job.active} runs of this job are active; {most} is the limit.")
+    return Rejected("too-many", f"{job.active} runs of this job are active; {most} is the limit.")
 
 
 def overlapping(tx: Tx, job: Job) -> Rejected | None:

@@ -253,7 +253,7 @@ def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
             tx.view.delete(Table.REVISIONS, key)
     if kept < REVISIONS_MAX:
         return None
-    return Rejected("overloaded", f"Runs of {kept} revisions of this job are active; wait until some of them end.")
+    return Rejected("too-many", f"Runs of {kept} revisions of this job are active; wait until some of them end.")
 
 
 def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:

@@ -111,7 +111,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
     room = tx.meta.settings.active_max - job.active
     if len(times) > room:
         return Rejected(
-            "overloaded", f"{len(times)} runs are asked for; {max(0, room)} more of this job may be active at a time."
+            "too-many", f"{len(times)} runs are asked for; {max(0, room)} more of this job may be active at a time."
         )
     for nominal in times:
         add_instance(tx, job, nominal, BACKFILL, None, job.policy.priority, "backfill")

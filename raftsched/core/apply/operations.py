@@ -57,7 +57,7 @@ def _start(tx: Tx, c: StartOperation) -> Answer:
     meta = tx.meta
     if meta.operations_running >= RUNNING_MAX:
         return Rejected(
-            "overloaded", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
+            "too-many", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
         )
     if meta.operations >= KEPT_MAX:
         _drop_oldest(tx)

@@ -65,6 +65,7 @@ class JobClient(Client):
         "not-found",
         "stale",
         "overloaded",
+        "too-many",
         "stale-revision",
         "not-next",
         "no-such-member",

@@ -114,7 +114,7 @@ def test_no_more_than_a_job_may_have_active() -> None:
     world.settings(active_max=2)
     answers = world.run(*(c.Requeue(key) for key in keys))
     assert isinstance(answers[2], c.Rejected)
-    assert answers[2].code == "overloaded"
+    assert answers[2].code == "too-many"
     assert listed(world) == [keys[2]]
 
 

@@ -168,7 +168,7 @@ class TestBackfill:
         assert world.refused(c.Backfill(job.id, 1, (-1, 5))) == "invalid-parameter"
         assert world.refused(c.Backfill(5, 1, ())) == "not-found"
         world.ok(c.Backfill(job.id, 1, self.TIMES[:3]))
-        assert world.refused(c.Backfill(job.id, 1, self.TIMES[3:])) == "overloaded"
+        assert world.refused(c.Backfill(job.id, 1, self.TIMES[3:])) == "too-many"
         world.ok(c.SetJobState(job.id, JobState.EXPIRED))
         assert world.refused(c.Backfill(job.id, 1, self.TIMES[:1])) == "illegal-transition"
 

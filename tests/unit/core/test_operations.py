@@ -192,7 +192,7 @@ def test_so_many_run_and_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(operations, "KEPT_MAX", 3)
     world = World()
     first, second = start(world, BulkAction.PAUSE), start(world, BulkAction.PAUSE)
-    assert world.refused(c.StartOperation(BulkAction.PAUSE, ALL)) == "overloaded"
+    assert world.refused(c.StartOperation(BulkAction.PAUSE, ALL)) == "too-many"
     finish(world, second)
     third = finish(world, start(world, BulkAction.PAUSE))
     fourth = start(world, BulkAction.PAUSE)

@@ -194,7 +194,7 @@ class TestRunNow:
         job = world.create(every(SECOND), overlap=Overlap.ALLOW)
         for request in (1, 2, 3):
             world.run_now(job, request)
-        assert world.refused(c.RunNow(job.id, 4)) == "overloaded"
+        assert world.refused(c.RunNow(job.id, 4)) == "too-many"
         world.fire(job)
         assert [r.reason for r in world.instances(job.id) if r.state is I.SKIPPED] == ["overlap"]
 
@@ -263,7 +263,7 @@ class TestRevisions:
         world.run_now(job, REVISIONS_MAX + 1)
         row = world.job(job.id)
         changed = msgspec.structs.replace(row.policy, priority=1)
-        assert world.refused(c.EditJob(job.id, changed, row.body, name="renamed")) == "overloaded"
+        assert world.refused(c.EditJob(job.id, changed, row.body, name="renamed")) == "too-many"
         world.ok(c.Kill(world.waiting(job.id)[0].key))
         world.ok(c.EditJob(job.id, changed, row.body, name="renamed"))
 
