@@ -94,6 +94,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         if query != case.query:
             case.query = query
     POOL.put_in(case)
+    POOL.take_conditions(case)
     key = case.headers.get("Idempotency-Key") if case.headers else None
     if isinstance(key, str) and _KEY.fullmatch(key):
         # One key means one request: it is the same one again only when the whole request is.

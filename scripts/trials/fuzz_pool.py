@@ -8,9 +8,10 @@ from collections import defaultdict, deque
 from typing import Any
 
 import requests
+from schemathesis.core.parameters import ParameterLocation
 
 KEPT = 20  # of each kind, the newest
-SHARE = 0.8  # of the well-formed requests are about something that there is
+SHARE = 0.8  # of the requests are about something that there is
 _COLLECTION = re.compile(r"/v1/([a-z-]+)/\{(id|name|ns)\}")
 _JOB_BY_NAME = re.compile(r"/v1/namespaces/([^/]+)/jobs/([^/?]+)")
 _ONE = re.compile(r"/v1/([a-z-]+)/([^/?]+)")
@@ -29,7 +30,7 @@ class Pool:
         """Something that there is in the place of a name that is well-formed and means nothing. What follows from an
         answer before (links) stays as it is."""
         given = case.path_parameters
-        if not given or case.meta is None or not case.meta.generation.mode.is_positive:
+        if not given or case.meta is None or case.meta.is_negative_at(ParameterLocation.PATH):
             return
         if "stateful" in str(case.meta.phase.name).lower() or self._random.random() >= SHARE:
             return
@@ -42,6 +43,15 @@ class Pool:
         places = ("ns", "name") if by_name else (match[2],) if match else ()
         if known and tuple(given.get(place) for place in places) not in known:
             case.path_parameters = {**given, **dict(zip(places, self._random.choice(list(known)), strict=True))}
+
+    def take_conditions(self, case: Any) -> None:
+        """Most requests go without a precondition: it would not hold, and nothing else would be looked at."""
+        unmet = {name for name in ("If-Match", "If-None-Match") if name in (case.headers or {})}
+        if case.method in ("GET", "HEAD") or not unmet or self._random.random() >= SHARE:
+            return
+        if case.meta is not None and not case.meta.is_negative_at(ParameterLocation.HEADER):
+            kept = {name: value for name, value in case.headers.items() if name not in unmet}
+            case.headers = type(case.headers)(kept)
 
     def _make(self, server: str) -> None:
         """A job, and an instance of it, when all are gone: filters that delete are generated as well."""
