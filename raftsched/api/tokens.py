@@ -19,11 +19,21 @@ from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.jobs_in import parse_namespace
-from raftsched.api.keys import HEADER, Named, done_before, named, under
+from raftsched.api.keys import Named, done_before, named, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
-from raftsched.api.requests import READ, Query, catch_up, check_type, etag_of, fresh_enough, if_match, read_body
+from raftsched.api.requests import (
+    IDEMPOTENCY_KEY,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    read_body,
+)
 from raftsched.api.rows import following, page
 from raftsched.api.triggers_in import time_of
 from raftsched.core.access import (
@@ -90,7 +100,7 @@ async def _secret(ctx: ApiContext, request: web.Request, name: Named) -> str:
         await propose_one(ctx, encode(SeedTokens(secrets.token_bytes(SECRET_BYTES))))
         with ctx.read() as view:
             seed = access_of(view).seed
-    made = hmac.new(seed, request.headers[HEADER].encode() + b"\0" + name.key, sha256).digest()
+    made = hmac.new(seed, request.headers[IDEMPOTENCY_KEY].encode() + b"\0" + name.key, sha256).digest()
     return PREFIX + base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
