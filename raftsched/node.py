@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import random
@@ -52,6 +53,7 @@ STORE_STUCK_MS = 1_000
 OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
+GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look; young before older, older before old
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
 
@@ -387,6 +389,7 @@ async def serve(config: NodeConfig) -> int:
         await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
+            _settle_down()
             log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
             await ended
     except (StartupError, OSError) as error:
@@ -400,6 +403,14 @@ async def serve(config: NodeConfig) -> int:
         print(f"raftsched: {describe(node.failed, config)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _settle_down() -> None:
+    """What was made at the start stays: the collector of cycles need not look at it again. Nor as often at what comes
+    and goes: commands and rows hold no cycles, and are most of that."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def describe(error: BaseException, config: NodeConfig) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 from raftsched.quantities import DURATION_MAX_MS, format_duration, parse_duration
 
@@ -27,11 +26,21 @@ _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _TIME_HELP = 'write RFC 3339 with an offset, such as "2030-01-31T02:00:00Z" or "2030-01-31T02:00:00+02:00"'
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z", re.ASCII)  # as most are written
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)
 
 
 def parse_time(text: str) -> int:
     """Milliseconds since the epoch; finer digits are cut off. ValueError says what is wrong and what would be right."""
+    if _PLAIN.fullmatch(text):
+        try:
+            since = datetime.fromisoformat(text) - _EPOCH
+        except ValueError:
+            pass  # what is wrong is said below
+        else:
+            if since.days >= 0:
+                return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"is not a point in time; {_TIME_HELP}")
@@ -53,18 +62,12 @@ def parse_time(text: str) -> int:
     return at_ms
 
 
-@lru_cache(maxsize=4096)
-def _day(days: int) -> str:
-    return (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d")
-
-
 def format_time(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2030-01-31T02:00:00.000Z`.
 
     What lies beyond the year 9999 is shown as its end."""
-    days, of_day = divmod(min(at_ms, TIME_MAX_MS), 86_400_000)
-    minutes, of_minute = divmod(of_day, 60_000)
-    return f"{_day(days)}T{minutes // 60:02d}:{minutes % 60:02d}:{of_minute // 1000:02d}.{of_minute % 1000:03d}Z"
+    seconds, ms = divmod(min(at_ms, TIME_MAX_MS), 1000)
+    return (_NAIVE_EPOCH + timedelta(0, seconds, ms * 1000)).isoformat("T", "milliseconds") + "Z"
 
 
 def format_time_or_none(at_ms: int | None) -> str | None:

@@ -73,7 +73,7 @@ Labels = Annotated[
 Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": "^[^=\\x00]+$"}})]
 
 
-class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """What was not given is not shown."""
 
 
@@ -189,7 +189,7 @@ class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):
     attempts: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 5
 
 
-class RetryIn(msgspec.Struct, forbid_unknown_fields=True):
+class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The delay of each level, as a list or by a rule; jitter lengthens each by up to so much of it."""
 
     delays: Annotated[list[Duration], Meta(max_length=100)] = []
@@ -200,7 +200,7 @@ class RetryIn(msgspec.Struct, forbid_unknown_fields=True):
     )
 
 
-class MisfireIn(msgspec.Struct, forbid_unknown_fields=True):
+class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     policy: Literal["skip", "once", "all"] = "once"
     grace: Duration = "15m"
 
@@ -239,13 +239,13 @@ class PlacementIn(_Given):
     on: Literal["one", "all"] | None = None
 
 
-class RetentionIn(msgspec.Struct, forbid_unknown_fields=True):
+class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     succeeded: Kept = 200
     failed: Kept = 100
     max_age: Duration = "7d"
 
 
-class _Job(msgspec.Struct):
+class _Job(msgspec.Struct, gc=False):
     """The part of a job that is its content: stored as given, shown with its defaults filled in."""
 
     trigger: TriggerIn | None = None

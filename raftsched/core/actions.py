@@ -7,7 +7,7 @@ import msgspec
 from raftsched.core.model import Member, Settings
 
 
-class JobDue(msgspec.Struct, frozen=True):
+class JobDue(msgspec.Struct, frozen=True, gc=False):
     """A job got a (new) fire time."""
 
     job_id: int
@@ -21,30 +21,30 @@ class JobUnscheduled(msgspec.Struct, frozen=True):
     job_id: int
 
 
-class InstanceReady(msgspec.Struct, frozen=True):
+class InstanceReady(msgspec.Struct, frozen=True, gc=False):
     instance: bytes
     lane: int
     score_ms: int
 
 
-class InstanceTimer(msgspec.Struct, frozen=True):
+class InstanceTimer(msgspec.Struct, frozen=True, gc=False):
     instance: bytes
     at_ms: int
 
 
-class InstanceFired(msgspec.Struct, frozen=True):
+class InstanceFired(msgspec.Struct, frozen=True, gc=False):
     """A due time became an instance."""
 
     late_ms: int  # after nominal time and jitter
 
 
-class InstanceStarted(msgspec.Struct, frozen=True):
+class InstanceStarted(msgspec.Struct, frozen=True, gc=False):
     """The first attempt at a due time started, as its worker reports."""
 
     late_ms: int  # after nominal time and jitter, by the worker's clock
 
 
-class AttemptAssigned(msgspec.Struct, frozen=True):
+class AttemptAssigned(msgspec.Struct, frozen=True, gc=False):
     node: str
     session: int
     token: int
@@ -52,7 +52,7 @@ class AttemptAssigned(msgspec.Struct, frozen=True):
     queue: str = ""  # the one with limits in which it counts as running
 
 
-class AttemptEnded(msgspec.Struct, frozen=True):
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     node: str
     session: int
     token: int

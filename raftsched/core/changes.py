@@ -50,7 +50,7 @@ class ClusterEvent(IntEnum):
     OPERATION_ENDED = 11
 
 
-class JobChange(msgspec.Struct, array_like=True, frozen=True, tag=1):
+class JobChange(msgspec.Struct, array_like=True, frozen=True, tag=1, gc=False):
     event: JobEvent
     state: JobState
     namespace: str
@@ -58,7 +58,7 @@ class JobChange(msgspec.Struct, array_like=True, frozen=True, tag=1):
     revision: int
 
 
-class InstanceChange(msgspec.Struct, array_like=True, frozen=True, tag=2):
+class InstanceChange(msgspec.Struct, array_like=True, frozen=True, tag=2, gc=False):
     event: InstanceEvent
     state: InstanceState
     namespace: str
@@ -71,7 +71,7 @@ class InstanceChange(msgspec.Struct, array_like=True, frozen=True, tag=2):
     dead_letter: bool = False
 
 
-class ClusterChange(msgspec.Struct, array_like=True, frozen=True, tag=3):
+class ClusterChange(msgspec.Struct, array_like=True, frozen=True, tag=3, gc=False):
     event: ClusterEvent
     subject: str = ""
 

@@ -174,7 +174,7 @@ class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
 # ---------------------------------------------------------------- commands: jobs
 
 
-class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10):
+class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10, gc=False):
     """A name that exists: the same content answers with the job there is, another content is refused, and so is
     `suspended` while it is scheduled.
 
@@ -217,7 +217,7 @@ class DeleteJob(msgspec.Struct, array_like=True, frozen=True, tag=13):
     if_revision: int | None = None
 
 
-class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14):
+class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14, gc=False):
     """A manual run. `request` (not 0) is the caller's and tells runs accepted in one millisecond apart."""
 
     job_id: int
@@ -258,7 +258,7 @@ class ScheduleJob(msgspec.Struct, array_like=True, frozen=True, tag=20):
     nominal_at_ms: int | None
 
 
-class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21):
+class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21, gc=False):
     """A due job. Compare-and-set on (job, revision, nominal_at_ms): twice is impossible.
 
     `now` decides on lateness. For calendar triggers the leader adds what only it can compute: `missed` (the nominal
@@ -274,7 +274,7 @@ class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21):
     missed_until_ms: int | None = None
 
 
-class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22):
+class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22, gc=False):
     """A waiting instance goes to a session. Refused unless it waits and the session is open, while the cluster is
     paused or the node drained, and beyond the limits of its queue."""
 
@@ -321,13 +321,13 @@ class Recheck(msgspec.Struct, array_like=True, frozen=True, tag=26):
 # ---------------------------------------------------------------- commands: the workers'
 
 
-class Started(msgspec.Struct, array_like=True, frozen=True, tag=30):
+class Started(msgspec.Struct, array_like=True, frozen=True, tag=30, gc=False):
     session: int
     token: int
     started_at_ms: int
 
 
-class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31):
+class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31, gc=False):
     """How an attempt ended. Stale ones (no such live attempt under this session and token) are dropped."""
 
     session: int
@@ -460,14 +460,14 @@ def asked(by: By) -> Command:
 # ---------------------------------------------------------------- answers
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class Rejected(msgspec.Struct, frozen=True, gc=False):
     """Nothing was changed. `code` is stable (errors.py maps it); `detail` says what is wrong and what is right."""
 
     code: str
     detail: str = ""
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """Done. Fields that do not concern the command are None."""
 
     job: Job | None = None

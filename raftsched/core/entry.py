@@ -20,7 +20,7 @@ from raftsched.core.commands import Answer, Command
 from raftsched.core.model import Member
 
 
-class Batch(msgspec.Struct, array_like=True, frozen=True):
+class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: int
     seq: int
     commands: list[Command]
@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     members: tuple[Member, ...] | None = None  # of a configuration entry
 
 
-class _RawBatch(msgspec.Struct, array_like=True, frozen=True):
+class _RawBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: int
     seq: int
     commands: list[msgspec.Raw]
@@ -49,7 +49,7 @@ class _Configuration(msgspec.Struct, array_like=True, frozen=True):
     members: tuple[Member, ...]
 
 
-class BatchResult(msgspec.Struct):
+class BatchResult(msgspec.Struct, gc=False):
     origin: int
     seq: int
     answers: list[Answer] | None  # None: applied before, skipped

@@ -120,7 +120,7 @@ class Delivery(IntEnum):
     AT_MOST_ONCE = 2
 
 
-class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """When a job is due. Exactly one kind; fields of other kinds keep their defaults."""
 
     kind: TriggerKind
@@ -146,13 +146,13 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
         return self.kind in (TriggerKind.CRON, TriggerKind.RRULE)
 
 
-class Retry(msgspec.Struct, array_like=True, frozen=True):
+class Retry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     delays_ms: tuple[int, ...] = ()  # one level each; empty: no retry
     on: tuple[Outcome, ...] = (Outcome.FAILED, Outcome.TIMED_OUT)
     jitter_percent: int = 0  # each delay is lengthened by a fixed pseudo-random part of it, up to so much
 
 
-class Condition(msgspec.Struct, array_like=True, frozen=True):
+class Condition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What has to be true, beside the time, before a run may start."""
 
     kind: ConditionKind
@@ -161,12 +161,12 @@ class Condition(msgspec.Struct, array_like=True, frozen=True):
     status: int = 0  # HTTP: the status that is wanted; 0: any of 200 to 299
 
 
-class Misfire(msgspec.Struct, array_like=True, frozen=True):
+class Misfire(msgspec.Struct, array_like=True, frozen=True, gc=False):
     policy: MisfirePolicy = MisfirePolicy.ONCE
     grace_ms: int = 15 * MINUTE_MS  # how late is still on time
 
 
-class Retention(msgspec.Struct, array_like=True, frozen=True):
+class Retention(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of recurring jobs: whichever bites first."""
 
     succeeded: int = 200
@@ -174,7 +174,7 @@ class Retention(msgspec.Struct, array_like=True, frozen=True):
     max_age_ms: int = 7 * DAY_MS
 
 
-class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """The part of a job that apply and the leader look at."""
 
     trigger: Trigger
@@ -195,7 +195,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     conditions_timeout_ms: int = HOUR_MS  # from when they are first looked at
 
 
-class Job(msgspec.Struct, array_like=True, kw_only=True):
+class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """One row of the JOBS table. `body` is the rest of the job as given (canonical JSON), opaque to core."""
 
     id: int
@@ -231,7 +231,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True):
     by: str = ""  # name of the token with which this revision was made
 
 
-class PastRevision(msgspec.Struct, array_like=True, frozen=True):
+class PastRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a job was before an edit."""
 
     name: str | None
@@ -240,7 +240,7 @@ class PastRevision(msgspec.Struct, array_like=True, frozen=True):
     by: str = ""  # whose token it was
 
 
-class OutputRef(msgspec.Struct, array_like=True, frozen=True):
+class OutputRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where the output of an attempt lies on the node that ran it, and what is served of it: size and digest are those
     of the text, both streams as they came. Empty output has no reference."""
 
@@ -251,7 +251,7 @@ class OutputRef(msgspec.Struct, array_like=True, frozen=True):
     truncated: int = 0  # bytes taken out of the middle
 
 
-class Placement(msgspec.Struct, array_like=True, frozen=True):
+class Placement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Why there: what the dispatcher saw when it chose the node."""
 
     running: int  # on the chosen node, before this one
@@ -261,7 +261,7 @@ class Placement(msgspec.Struct, array_like=True, frozen=True):
     avoided: str = ""  # the node of the attempt before, which was free too
 
 
-class Step(msgspec.Struct, array_like=True, frozen=True):
+class Step(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One transition of an instance. The end of its last attempt is not noted beside its own end."""
 
     kind: StepKind
@@ -272,7 +272,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True):
     token: int = 0  # of the attempt that it concerns; 0: none
 
 
-class Attempt(msgspec.Struct, array_like=True, kw_only=True):
+class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     number: int
     node: str
     session: int
@@ -289,7 +289,7 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True):
     placement: Placement | None = None
 
 
-class Instance(msgspec.Struct, array_like=True, kw_only=True):
+class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """One row of the INSTANCES table: one due time (or one request to run) of one job."""
 
     job_id: int
@@ -337,7 +337,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True):
         return None
 
 
-class Member(msgspec.Struct, array_like=True, frozen=True):
+class Member(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A member. `store_id` names its disk: the same node id with another disk is not this member."""
 
     node: str
@@ -346,7 +346,7 @@ class Member(msgspec.Struct, array_like=True, frozen=True):
     voter: bool = True  # False: catching up; gets everything, counts for nothing
 
 
-class Session(msgspec.Struct, array_like=True, kw_only=True):
+class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A worker's right to run. Numbers are cluster-wide and never reused."""
 
     id: int
@@ -364,7 +364,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True):
     limits_whole_runs: bool = False  # of memory; else each process of a run for itself
 
 
-class Queue(msgspec.Struct, array_like=True, kw_only=True):
+class Queue(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A queue with limits. Jobs may name any queue; one that is not here has none."""
 
     name: str
@@ -380,7 +380,7 @@ class Queue(msgspec.Struct, array_like=True, kw_only=True):
     revision: int = 0  # of what was said about it; greater with each change, and never used again
 
 
-class QueueLimits(msgspec.Struct, array_like=True, frozen=True):
+class QueueLimits(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What was said about a queue."""
 
     max_running: int | None = None
@@ -389,7 +389,7 @@ class QueueLimits(msgspec.Struct, array_like=True, frozen=True):
     paused: bool = False
 
 
-class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """What was said about a node through the API; None: as the node itself says."""
 
     drained: bool = False  # finishes what it has, takes nothing new
@@ -407,7 +407,7 @@ class Made(msgspec.Struct, array_like=True, gc=False):
     created: bool
 
 
-class KeyUse(msgspec.Struct, array_like=True, frozen=True):
+class KeyUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What the first request with an Idempotency-Key brought about."""
 
     digest: bytes  # sha256 of the request: the same key with another one is refused
@@ -421,7 +421,7 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True):
     made: list[Made] = []  # of a batch, or a part of one; then nothing else of this
 
 
-class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """Replicated limits and defaults; apply and every node read them here, never from a node's own flags."""
 
     session_ttl_ms: int = 5_000
@@ -450,7 +450,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     audit_keep_ms: int = 90 * DAY_MS
 
 
-class Meta(msgspec.Struct, array_like=True, kw_only=True):
+class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """The counters of the cluster: one row, written once per entry."""
 
     now_ms: int = 0  # the latest entry's time; may go back with another leader or a clock that is set right

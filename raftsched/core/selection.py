@@ -131,6 +131,8 @@ def state_tag(state: JobState) -> bytes:
 
 def tags_of(namespace: str, body: bytes) -> bytes:
     """The tags of a job's content, one after the other, each once."""
+    if namespace == DEFAULT_NAMESPACE and b'"owner"' not in body and b'"labels"' not in body:
+        return b""
     found: list[bytes] = []
     if namespace != DEFAULT_NAMESPACE:
         found.append(tag("namespace", namespace))
