@@ -24,7 +24,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__
-from raftsched.api.context import ApiContext, ClusterStatus, MembersPort, Peer
+from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
 from raftsched.api.server import ApiServer
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import SLOTS_MAX, NodeConfig
@@ -35,7 +35,8 @@ from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.raft import Change, Raft, RaftOptions
-from raftsched.store import Store
+from raftsched.raft.snapshots.files import require_room
+from raftsched.store import SnapshotMeta, Store
 from raftsched.worker import cgroup
 from raftsched.worker.checks import Checks
 from raftsched.worker.discovery import discover
@@ -244,12 +245,18 @@ class Node:
             peers=self._peers,
             members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),
             output=output,
+            copies=CopyPort(config.data / "snapshots", self._copy),
             rng=self._rng,
             wait_applied=self._wait_applied,
             hosts=frozenset({config.advertise_http.host, config.http.host}),
             version=__version__,
             registry=registry,
         )
+
+    def _copy(self, target: Path) -> SnapshotMeta:
+        assert self._store is not None
+        require_room(target.parent, self._store.size_bytes(), DISK_RESERVE)
+        return self._store.copy(target)
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
         raft = self._running()

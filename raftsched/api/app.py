@@ -22,6 +22,7 @@ from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
 from raftsched.api.requests import HostCheck, check_operation
 from raftsched.api.routes import ROUTES, Handler
+from raftsched.api.snapshot import BACKUPS, Backups
 from raftsched.api.streams import STREAMS, Streams, while_it_holds
 from raftsched.errors import RaftschedError
 
@@ -68,6 +69,7 @@ def build_app(ctx: ApiContext) -> web.Application:
 async def _client(app: web.Application) -> AsyncIterator[None]:
     """The HTTP client that fetches output from other nodes, and the streams that it serves."""
     app[STREAMS] = Streams()
+    app[BACKUPS] = Backups()
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=60.0)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
         app[CLIENT] = session

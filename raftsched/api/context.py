@@ -18,7 +18,10 @@ from raftsched.core.model import Meta, Settings
 from raftsched.core.tables import ReadView, Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from raftsched.raft import Change, Knock, MemberStatus
+    from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
 
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
@@ -61,6 +64,15 @@ class MembersPort:
 
 
 @dataclass(slots=True)
+class CopyPort:
+    """`copy(file)` writes the state as of now, in any thread; it raises OSError. `directory` is where such files go;
+    nothing in it outlives the process."""
+
+    directory: Path
+    copy: Callable[[Path], SnapshotMeta]
+
+
+@dataclass(slots=True)
 class ApiContext:
     """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
     UnknownOutcome or Overloaded. After `barrier(timeout_s)` this node has applied all that was committed before; it
@@ -76,6 +88,7 @@ class ApiContext:
     peers: Callable[[], Sequence[Peer]]  # the other members, as this node sees them
     members: MembersPort
     output: OutputStore
+    copies: CopyPort
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]
     hosts: frozenset[str] = frozenset()  # names by which this node may be called, beside IP addresses and localhost

@@ -30,6 +30,7 @@ from raftsched.api import (
     revisions,
     schedules,
     settings,
+    snapshot,
     stats,
     tokens,
 )
@@ -100,6 +101,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/cluster/members", members.add),
     Route("DELETE", "/v1/cluster/members/{id}", members.remove),
     Route("POST", "/v1/cluster/leader", members.transfer),
+    Route("GET", "/v1/cluster/snapshot", snapshot.get),
     Route("GET", "/v1/cluster/settings", settings.get),
     Route("PATCH", "/v1/cluster/settings", settings.patch),
     Route("POST", "/v1/cluster/pause", settings.pause),

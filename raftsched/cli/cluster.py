@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.members import members, tell_waiting
+from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.output import Column, cell, print_json, print_table
 from raftsched.cli.remote import remote
 from raftsched.cli.resource import viewing
-from raftsched.cli.settings import settings
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -29,13 +28,18 @@ _COLUMNS: list[Column] = [
 ]
 
 
-@click.group()
+_LATER = {
+    "backup": ("raftsched.cli.backup", "backup", "Write the whole state to a file."),
+    "members": ("raftsched.cli.members", "members", "List, add, replace, remove members."),
+    "restore": ("raftsched.cli.backup", "restore", "Begin a new cluster with the state of a backup."),
+    "settings": ("raftsched.cli.settings", "settings", "List and change the limits and defaults of the cluster."),
+    "verify": ("raftsched.cli.backup", "verify", "Say whether a backup is whole, and what is in it."),
+}
+
+
+@click.group(cls=LazyGroup, later=_LATER)
 def cluster() -> None:
     """The cluster itself: how it is, who belongs to it, who leads it, what holds for all of it."""
-
-
-cluster.add_command(members)
-cluster.add_command(settings)
 
 
 @cluster.command(short_help="Who leads, how far every node is, who asks to be let in.")
@@ -63,6 +67,8 @@ def status(client: Client, fmt: str) -> None:
 
 
 def _tell(answer: dict[str, Any]) -> None:
+    from raftsched.cli.members import tell_waiting
+
     nodes, leader = answer["nodes"], answer.get("leader")
     if leader:
         committed = max((n["commit_index"] for n in nodes if n.get("commit_index") is not None), default=0)

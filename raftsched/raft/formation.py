@@ -30,6 +30,13 @@ STORE_ID_MAX_BYTES = 64
 _map = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
+def alone(node: str, raft: str, rng: random.Random) -> tuple[Member, dict[str, bytes]]:
+    """A new disk whose node is the only member of its cluster: as a member, and its own records."""
+    store_id = rng.randbytes(16)
+    remembered = msgspec.msgpack.encode({node: store_id})
+    return Member(node, raft, store_id), {"node_id": node.encode(), "store_id": store_id, "remembered": remembered}
+
+
 def peers_hash(node_ids: list[str]) -> bytes:
     return hashlib.sha256("\n".join(sorted(node_ids)).encode()).digest()
 

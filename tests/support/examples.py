@@ -30,6 +30,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched node --id n1": "tests/e2e/test_startup.py",
     "raftsched node --id n4": "tests/e2e/test_membership.py",
     "raftsched --server http://10.0.0.1:7401 cluster members": "tests/e2e/test_membership.py",
+    "raftsched cluster restore": "tests/e2e/test_backup.py",
     "raftsched --server http://10.0.0.1:7401 cluster transfer": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
     "curl -sN": "tests/integration/api/test_events.py",  # goes on without end

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from raftsched.api.context import ApiContext, ClusterStatus, MembersPort, Peer
+from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
 from raftsched.api.server import ApiServer
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
@@ -208,6 +208,7 @@ class LocalCluster:
                 self.transfer,
             ),
             output=self.outputs[node],
+            copies=CopyPort(self.directory / node / "snapshots", self.store.copy),
             rng=self.rng,
             wait_applied=self.wait_applied,
             hosts=frozenset({"node.example"}),
@@ -245,7 +246,7 @@ class Client:
         ) as answer:
             self.headers = answer.headers
             raw = await answer.read()
-            value: Any = raw.decode()
+            value: Any = raw.decode(errors="replace")
             if raw and "json" in answer.headers.get("Content-Type", ""):
                 value = msgspec.json.decode(raw)
             if self.checked:

@@ -42,7 +42,7 @@ def configure(tx: Tx, index: int, members: tuple[Member, ...]) -> None:
     for node in sorted(gone):
         session = tx.session(tx.node_session(node))
         if session is not None and not session.open:
-            _forget(tx, session)
+            forget_session(tx, session)
     tx.actions.append(MembersChanged(members))
 
 
@@ -132,7 +132,7 @@ def close_session(tx: Tx, c: CloseSession) -> Answer:
     return Accepted()
 
 
-def _forget(tx: Tx, session: Session) -> None:
+def forget_session(tx: Tx, session: Session) -> None:
     """The newest session of a node that is no member: else nodes that come and go would leave rows for ever."""
     tx.view.delete(Table.SESSIONS, u64(session.id))
     tx.view.delete(Table.NODES, session.node.encode())
@@ -145,7 +145,7 @@ def _end(tx: Tx, session: Session, closed: frozenset[int] | None = None) -> None
     if any(m.node == session.node for m in tx.meta.members):
         tx.put_session(session)
     else:
-        _forget(tx, session)
+        forget_session(tx, session)
     prefix = u64(session.id)
     live = list(tx.view.scan(Table.ASSIGNED, prefix, after(prefix)))
     for row, key in live:

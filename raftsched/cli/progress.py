@@ -1,0 +1,88 @@
+"""How far long work is: one line on stderr that is drawn again and again on a terminal, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+import click
+
+from raftsched.clock import SystemClock
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_QUIET = "raftsched.no-progress"
+_DRAW_S = 0.1
+_BAR = 24  # characters
+
+
+def _be_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[_QUIET] = value
+
+
+def progress_option(function: _F) -> _F:
+    return click.option(
+        "--no-progress", is_flag=True, expose_value=False, callback=_be_quiet, help="Draw no progress."
+    )(function)
+
+
+def size_text(size: float) -> str:
+    """Such as 12.3 MiB."""
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        del units[0]
+    return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:.1f} {units[0]}"
+
+
+class Progress:
+    """`with Progress("backup", total) as progress: progress.at(done)`. The line goes when it ends."""
+
+    def __init__(self, what: str, total: int | None = None, *, sizes: bool = False) -> None:
+        """`sizes`: what is counted are bytes."""
+        context = click.get_current_context(silent=True)
+        self.shown = sys.stderr.isatty() and not (context is not None and context.meta.get(_QUIET))
+        self.total = total
+        self._what = what
+        self._sizes = sizes
+        self._clock = SystemClock()
+        self._began = self._clock.monotonic()
+        self._drawn = float("-inf")
+        self._done = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn > float("-inf"):
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def add(self, done: int = 1) -> None:
+        self.at(self._done + done)
+
+    def at(self, done: int, more: str = "") -> None:
+        """`more`: what else is to be said now."""
+        self._done = done
+        now = self._clock.monotonic()
+        if not self.shown or now - self._drawn < _DRAW_S:
+            return
+        self._drawn = now
+        line = self._line(done, now - self._began) + (f", {more}" if more else "")
+        click.echo(f"\r{line[: shutil.get_terminal_size().columns - 1]}\033[K", nl=False, err=True)
+
+    def _line(self, done: int, seconds: float) -> str:
+        of = f" of {self._text(self.total)}" if self.total is not None else ""
+        rate = f", {self._text(done / seconds)}/s" if seconds > 1 else ""
+        bar = ""
+        if self.total:
+            part = min(1.0, done / self.total)
+            full = round(part * _BAR)
+            bar = f" [{'#' * full}{'.' * (_BAR - full)}] {part:4.0%} "
+        return f"{self._what}:{bar} {self._text(done)}{of}{rate}"
+
+    def _text(self, count: float) -> str:
+        return size_text(count) if self._sizes else f"{count:,.0f}"

@@ -1,0 +1,128 @@
+"""A data directory from a backup: the only member of a new cluster, into which the others are let as new nodes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from raftsched.core import refound
+from raftsched.core.apply.tx import Tx
+from raftsched.errors import StartupError
+from raftsched.raft.formation import alone
+from raftsched.raft.snapshots.files import require_room
+from raftsched.store import backup, records, snapshot
+from raftsched.store.backup import Contents, NotABackup
+from raftsched.store.environment import Environment
+from raftsched.store.store import MAP_BYTES
+from raftsched.store.view import WriteView
+
+_UNDER_WAY = "restoring"  # in the data directory, until it is complete
+_RESERVE = 64 << 20  # bytes
+_NO_MATTER = frozenset({"lost+found"})
+
+
+@dataclass(frozen=True)
+class Restored:
+    contents: Contents
+    cluster_id: str
+    index: int  # where the new cluster's log begins
+
+
+def restore(
+    source: Path,
+    data: Path,
+    node: str,
+    raft: str,
+    *,
+    paused: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+    rng: Random,
+) -> Restored:
+    """`raft`: host:port by which other nodes reach this one. Raises StartupError; then the directory is as it was."""
+    try:
+        _require_empty(data)
+        with source.open("rb") as opened:
+            label = backup.read_label(opened, str(source))
+        made = not data.exists()
+        data.mkdir(parents=True, exist_ok=True)
+        require_room(data, 2 * label.size, _RESERVE)
+        work = data / _UNDER_WAY
+        work.mkdir()
+        try:
+            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng)
+            os.rename(work / "store", data / "store")
+            snapshot.sync_directory(data)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            if made:
+                data.rmdir()
+            raise
+        work.rmdir()
+    except NotABackup as error:
+        raise StartupError(f"{error}.") from None
+    except (OSError, ValueError) as error:
+        what = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        raise StartupError(f"{source} cannot be restored to {data}: {what}.") from None
+    return found
+
+
+def _require_empty(data: Path) -> None:
+    """Raises StartupError."""
+    try:
+        there = sorted({entry.name for entry in data.iterdir()} - _NO_MATTER)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise StartupError(f"{data} is not a directory.") from None
+    if there:
+        names = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
+        raise StartupError(f"{data} is not empty ({names}); a backup is restored to a directory of its own.")
+
+
+def _make(
+    source: Path,
+    work: Path,
+    node: str,
+    raft: str,
+    *,
+    paused: bool,
+    progress: Callable[[int], None],
+    rng: Random,
+) -> Restored:
+    copy = work / "copy"
+    with copy.open("xb") as file:
+        label = backup.verify(source, progress, file)
+    contents = backup.look(source)
+    was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
+    fresh = snapshot.unpack(copy, work / "store", was, map_bytes=MAP_BYTES, sync=False)
+    index = label.index + refound.INDEX_AHEAD
+    cluster_id = rng.randbytes(16)
+    member, own = alone(node, raft, rng)
+    env = Environment(fresh.directory, map_bytes=MAP_BYTES, sync=False, shared=False)
+    try:
+        with env.lmdb.begin(write=True) as txn:
+            tx = Tx(WriteView(txn, env.tables))
+            term = max(label.term, tx.meta.epoch) + refound.TERMS_AHEAD
+            refound.refound(tx, index, cluster_id, member, paused=paused)
+            state = records.State(
+                term=term,
+                commit_index=index,
+                applied_index=index,
+                applied_term=label.term,
+                base_index=index,
+                base_term=label.term,
+                last_index=index,
+            )
+            txn.put(records.STATE, records.encode_state(state), db=env.own)
+            for name, value in own.items():
+                key = records.OWN + name.encode()
+                txn.put(key, records.encode_own(key, value), db=env.own)
+    finally:
+        env.close()
+    snapshot.sync_file(fresh.file)
+    snapshot.sync_directory(fresh.directory)
+    return Restored(contents, cluster_id.hex(), index)

@@ -1,0 +1,158 @@
+"""A backup: a copy of a store as LMDB wrote it, and behind it a trailer with what it is and the SHA-256 of all of it.
+
+LMDB reads such a file as it is; what stands behind its last page is nothing to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import lmdb
+import msgspec
+
+from raftsched.core.apply.tx import META_KEY, decode_meta
+from raftsched.core.model import JobState, Meta
+from raftsched.core.tables import Table
+from raftsched.store.environment import table_name
+from raftsched.store.records import STATE, Damaged, UnknownFormat, decode_state
+from raftsched.store.snapshot import SnapshotMeta
+
+MEDIA_TYPE = "application/vnd.raftsched.backup"
+TRAILER = 1024  # bytes, always
+_SUM = 64  # hexadecimal digits, before the last line's end
+_MARK = b"\nraftsched backup\n"
+_FORMAT = 1
+_PIECE = 1 << 20  # bytes
+_MAGIC = b"\xde\xc0\xef\xbe"  # LMDB's, at 16 (mdb.c, MDB_meta; little-endian machines)
+Progress = Callable[[int], None]  # bytes so far
+
+
+class NotABackup(ValueError):
+    """Says in one line what is wrong with the file."""
+
+
+class Label(msgspec.Struct, kw_only=True):
+    """What the trailer says."""
+
+    format: int = _FORMAT
+    index: int  # of the last applied entry, and its term
+    term: int
+    size: int  # bytes before the trailer
+    cluster_id: str  # hexadecimal
+    node: str  # that made it
+    version: str  # of raftsched
+    at_ms: int  # by that node's clock
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a backup holds."""
+
+    label: Label
+    meta: Meta
+    jobs: dict[str, int]  # by state, those that there are
+    instances: int
+    dead_letters: int
+    members: list[str]
+
+
+def label_of(meta: SnapshotMeta, cluster: Meta, node: str, version: str, at_ms: int) -> Label:
+    return Label(
+        index=meta.index,
+        term=meta.term,
+        size=meta.size,
+        cluster_id=cluster.cluster_id.hex(),
+        node=node,
+        version=version,
+        at_ms=at_ms,
+    )
+
+
+def trailer(label: Label, digest: Any) -> bytes:
+    """`digest` has seen what stands before; a hashlib object."""
+    said = (_MARK + msgspec.json.encode(label)).ljust(TRAILER - _SUM - 2) + b"\n"
+    assert len(said) == TRAILER - _SUM - 1, "versions and ids of nodes are short"
+    digest.update(said)
+    return bytes(said + digest.hexdigest().encode() + b"\n")
+
+
+def read_label(file: BinaryIO, name: str) -> Label:
+    """Raises NotABackup, OSError."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(0, size - TRAILER))
+    last = file.read(TRAILER)
+    if len(last) == TRAILER and last.startswith(_MARK):
+        try:
+            label = msgspec.json.decode(last[len(_MARK) : -_SUM - 1].rstrip(), type=Label)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            raise NotABackup(f"{name} is damaged: what stands at its end cannot be read") from None
+        if label.format != _FORMAT:
+            raise NotABackup(f"{name} has format {label.format} of backups; this version reads {_FORMAT}")
+        if label.size != size - TRAILER:
+            raise NotABackup(f"{name} is damaged: {size - TRAILER} bytes instead of {label.size}")
+        return label
+    file.seek(16)
+    if file.read(4) == _MAGIC:
+        raise NotABackup(f"{name} is cut off: what stands at the end of a backup is not there")
+    raise NotABackup(f"{name} is not a backup of raftsched")
+
+
+def verify(path: Path, progress: Progress = lambda done: None, copy: BinaryIO | None = None) -> Label:
+    """Reads all of it. `copy` gets what stands before the trailer. Raises NotABackup, OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        label = read_label(file, str(path))
+        file.seek(0)
+        left = label.size
+        while left:
+            piece = file.read(min(_PIECE, left))
+            if not piece:
+                raise NotABackup(f"{path} became shorter while it was read")
+            digest.update(piece)
+            if copy is not None:
+                copy.write(piece)
+            left -= len(piece)
+            progress(label.size - left)
+        last = file.read(TRAILER)
+    digest.update(last[: -_SUM - 1])
+    if last[-_SUM - 1 :] != digest.hexdigest().encode() + b"\n":
+        raise NotABackup(f"{path} is damaged: its checksum is another than when it was made")
+    return label
+
+
+def look(path: Path) -> Contents:
+    """What is in a verified backup. Raises NotABackup, OSError."""
+    with path.open("rb") as file:
+        label = read_label(file, str(path))
+    try:
+        with lmdb.open(
+            str(path), subdir=False, readonly=True, lock=False, max_dbs=64, lib_version=0, create=False
+        ) as env:
+            tables = {}
+            for table in (Table.META, Table.INSTANCES, Table.DEAD):
+                tables[table] = env.open_db(table_name(table), create=False)
+            own = env.open_db(b"local", create=False)
+            with env.begin() as txn:
+                raw = txn.get(STATE, db=own)
+                state = decode_state(raw or b"")
+                meta = decode_meta(txn.get(META_KEY, db=tables[Table.META]))
+                count = {table: txn.stat(db)["entries"] for table, db in tables.items()}
+    except (lmdb.Error, Damaged, msgspec.DecodeError) as error:
+        raise NotABackup(f"{path} holds no state of a cluster: {error}") from None
+    except UnknownFormat as error:
+        raise NotABackup(f"{path} {error}") from None
+    if (state.applied_index, state.applied_term) != (label.index, label.term):
+        raise NotABackup(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
+    return Contents(
+        label=label,
+        meta=meta,
+        jobs={state.name: meta.jobs[state] for state in JobState if meta.jobs[state]},
+        instances=count[Table.INSTANCES],
+        dead_letters=count[Table.DEAD],
+        members=[member.node for member in meta.members],
+    )

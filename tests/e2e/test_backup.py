@@ -1,0 +1,106 @@
+"""A backup under load, and a new cluster from it: nothing acknowledged is missing, nothing that ended runs again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.load import Writers
+from tests.e2e.steps import create, instances, run, wait_final, wait_instances
+from tests.support.cluster import Cluster, NodeProcess
+
+pytestmark = pytest.mark.e2e
+
+
+def command(*words: str, via: NodeProcess | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+    server = [] if via is None else ["--server", f"http://127.0.0.1:{via.http_port}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "raftsched", *server, "cluster", *words],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, (words, done.stdout, done.stderr)
+    return done
+
+
+def listed(node: NodeProcess) -> dict[str, dict[str, Any]]:
+    found, cursor = {}, ""
+    while True:
+        page = node.get(f"/v1/jobs?limit=1000{cursor}")
+        found.update({job["id"]: job for job in page["items"]})
+        if page["next"] is None:
+            return found
+        cursor = f"&cursor={page['next']}"
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().split("\n")[:-1] if file.exists() else []
+
+
+def test_a_new_cluster_from_a_backup_that_was_made_under_load(tmp_path: Path) -> None:
+    ended, long, file = tmp_path / "ended", tmp_path / "long", tmp_path / "state.backup"
+    with Cluster(3, directory=tmp_path / "old") as old:
+        node = old.leader()
+        once = create(node, {"trigger": {"in": "1s"}, "handler": {"shell": f"echo x >>{ended}"}})
+        by_hand = create(node, {"trigger": {"manual": True}, "handler": {"shell": f"echo x >>{ended}"}})
+        ticking = create(node, {"trigger": {"every": "1s"}, "handler": {"exec": ["true"]}})
+        script = f"echo $RAFTSCHED_FENCING_TOKEN >>{long}; [ $RAFTSCHED_ATTEMPT -gt 1 ] || sleep 600"
+        sleeping = create(node, {"trigger": {"manual": True}, "timeout": "1h", "handler": {"shell": script}})
+        assert wait_final(old, node, run(node, by_hand["id"]))["state"] == "SUCCEEDED"
+        wait_instances(old, node, once["id"], 1)
+        under_way = run(node, sleeping["id"])
+        old.wait("the long run to begin", lambda: lines(long))
+        node.request("PATCH", "/v1/cluster/settings", {"backfill_max": 77})
+        with Writers(old, 2) as writers:
+            writers.go_on("before the backup")
+            acknowledged = list(writers.acknowledged)
+            command("backup", str(file), via=old.followers_of(node)[0])
+            writers.go_on("after it")
+        old_token = int(lines(long)[0])
+    said = json.loads(command("verify", str(file), "-o", "json").stdout)
+    assert said["members"] == ["n1", "n2", "n3"]
+    assert sum(said["jobs"].values()) >= len(acknowledged) + 4
+
+    with_old_disk = tmp_path / "old" / "n2"
+    new = Cluster(3, directory=tmp_path / "new")
+    for node, before in zip(new.nodes, old.nodes, strict=True):  # where the old nodes look for one another
+        node.http_port, node.raft_port = before.http_port, before.raft_port
+    first, second, third = new.nodes
+    raft = f"127.0.0.1:{first.raft_port}"
+    command("restore", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft)
+    again = command("restore", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft, code=1)
+    assert "is not empty" in again.stderr
+    try:
+        first.start()
+        new.wait("n1 to lead alone", first.ready)
+        shutil.copytree(with_old_disk, second.data)
+        second.start()  # with what it had in the old cluster: it must stay outside
+        new.wait("the old disk to be refused", lambda: "belongs to another cluster" in second.log.read_text())
+        second.terminate()
+        shutil.rmtree(second.data)
+        for other in (second, third):
+            other.start()
+            command("members", "add", other.id, "--wait", via=first)
+        new.wait_ready()
+        for one in new.nodes:
+            jobs = listed(one)
+            missing = [job for job in acknowledged if job not in jobs]
+            assert not missing, f"{one.id} lacks {len(missing)} of {len(acknowledged)}"
+        assert first.get("/v1/cluster/settings")["backfill_max"] == 77
+        assert first.get("/v1/cluster")["cluster_id"] != said["cluster_id"]
+
+        row = wait_final(new, first, under_way)
+        assert (row["state"], [a["outcome"] for a in row["attempts"]]) == ("SUCCEEDED", ["lost", "succeeded"])
+        assert [int(token) for token in lines(long)] == [old_token, row["token"]]
+        assert row["token"] > old_token + 1_000_000
+        had = {row["id"] for row in instances(first, ticking["id"])}
+        new.wait("the schedule to go on", lambda: len({r["id"] for r in instances(first, ticking["id"])} - had) > 1)
+        assert wait_final(new, third, run(third, acknowledged[0]))["state"] == "SUCCEEDED"
+        assert lines(ended) == ["x", "x"], "what had ended ran again"
+    finally:
+        new.stop()

@@ -1,0 +1,185 @@
+"""Backup files: what is in them, what is wrong with those that are not whole, and data directories made of them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.apply.tx import decode_instance, decode_meta
+from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, encode
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import InstanceState, Member
+from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD
+from raftsched.core.tables import Table
+from raftsched.errors import StartupError
+from raftsched.restore import restore
+from raftsched.store import LogEntry, Store, Turn
+from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer, verify
+from tests.support.invariants import violations
+from tests.support.memory_view import T0, World
+
+
+class Saved:
+    """A store with what a World does to it, and its backup."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.store = Store.open(directory / "store", sync=False)
+        self.index = 0
+
+    def apply(self, world: World) -> None:
+        for data in world.log[self.index :]:
+            self.index += 1
+            entry = LogEntry(self.index, 1, data)
+            self.store.run_turn(Turn(append=[entry], hard_state=(1, "n1"), commit_index=self.index, apply=[entry]))
+
+    def save(self, path: Path) -> Path:
+        meta = self.store.copy(path)
+        with self.store.read() as view:
+            cluster = decode_meta(view.get(Table.META, b"meta"))
+        raw = path.read_bytes()
+        path.write_bytes(raw + trailer(label_of(meta, cluster, "n2", "1.2.3", T0), hashlib.sha256(raw)))
+        return path
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def saved(tmp_path: Path, world: World) -> Any:
+    made = Saved(tmp_path / "old")
+    made.apply(world)
+    yield made
+    made.store.close()
+
+
+def test_what_is_in_it(saved: Saved, tmp_path: Path) -> None:
+    path = saved.save(tmp_path / "b")
+    seen: list[int] = []
+    label = verify(path, seen.append)
+    assert (label.index, label.term, label.node, label.version) == (saved.index, 1, "n2", "1.2.3")
+    assert seen[-1] == label.size == path.stat().st_size - TRAILER
+    found = look(path)
+    assert found.members == ["n1", "n2", "n3"]
+    assert found.label.cluster_id == b"cluster".hex()
+    assert (found.jobs, found.instances, found.dead_letters) == ({}, 0, 0)
+    last = path.read_bytes().split(b"\n")[-2]
+    assert last == hashlib.sha256(path.read_bytes()[:-65]).hexdigest().encode()
+
+
+def test_every_byte_counts(saved: Saved, tmp_path: Path) -> None:
+    path = saved.save(tmp_path / "b")
+    raw = path.read_bytes()
+    rng = Random(1)
+    places = [0, 16, len(raw) // 2, len(raw) - TRAILER - 1, len(raw) - 66, len(raw) - 65, len(raw) - 2]
+    for place in [*places, *(rng.randrange(len(raw) - 1) for _ in range(30))]:
+        path.write_bytes(raw[:place] + bytes((raw[place] ^ 1,)) + raw[place + 1 :])
+        with pytest.raises(NotABackup):
+            verify(path)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda raw: raw[:-1], "is cut off"),
+        (lambda raw: raw[: len(raw) // 2], "is cut off"),
+        (lambda raw: raw[:-TRAILER], "is cut off"),
+        (lambda raw: raw[5000:], "is damaged"),
+        (lambda raw: raw + b"x", "is cut off"),
+        (lambda raw: b"", "is not a backup"),
+        (lambda raw: b"PK" + bytes(3000), "is not a backup"),
+        (lambda raw: raw[:4096] + raw[-TRAILER:], "is damaged"),
+    ],
+)
+def test_what_is_no_whole_backup_is_said(saved: Saved, tmp_path: Path, change: Any, says: str) -> None:
+    path = saved.save(tmp_path / "b")
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(NotABackup, match=says):
+        verify(path)
+    with pytest.raises(StartupError, match=says):
+        restored(path, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def restored(path: Path, data: Path, **more: Any) -> Any:
+    return restore(path, data, "n1", "127.0.0.1:9501", rng=Random(7), **more)
+
+
+def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
+    path = saved.save(tmp_path / "b")
+    (tmp_path / "new" / "lost+found").mkdir(parents=True)
+    restored(path, tmp_path / "new")
+    for data, says in ((tmp_path / "new", "is not empty"), (path, "is not a directory")):
+        with pytest.raises(StartupError, match=says):
+            restored(path, data)
+    with pytest.raises(StartupError, match="no such file"):
+        restored(tmp_path / "none", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_restored_state_is_sound_and_another_cluster(saved: Saved, world: World, tmp_path: Path) -> None:
+    session = world.session("n1")
+    world.session("n3")
+    closed = world.session("n2")
+    world.ok(CloseSession(closed, ()))
+    key = world.run_now(world.create())
+    world.assign(key, session)
+    world.ok(c.PutNodeRule("n2", True, None, None))
+    world.ok(c.PutNodeRule("n1", True, None, None))
+    saved.apply(world)
+    path = saved.save(tmp_path / "b")
+    done = restored(path, tmp_path / "new", paused=True)
+    store = Store.open(tmp_path / "new" / "store", sync=False)
+    try:
+        assert store.applied_index == store.commit_index == saved.index + INDEX_AHEAD == done.index
+        assert store.log_bounds() == (done.index + 1, done.index)
+        assert store.hard_state()[0] > world.meta.epoch
+        assert store.hard_state()[1] is None
+        with store.read() as view:
+            meta = decode_meta(view.get(Table.META, b"meta"))
+            assert not violations(view)
+            assert decode_instance(view.get(Table.INSTANCES, key) or b"").state is InstanceState.LAUNCHED
+            assert [k for k, _ in view.scan(Table.NODE_RULES)] == [b"n1"]
+            assert sorted(k for k, _ in view.scan(Table.NODES)) == [b"n1", b"n3"]
+        store_id = store.local("store_id")
+        assert meta.members == (Member("n1", "127.0.0.1:9501", store_id or b""),)
+        assert (meta.cluster_id.hex(), meta.paused, meta.members_at) == (done.cluster_id, True, done.index)
+        assert meta.cluster_id != b"cluster"
+        assert meta.last_token == world.meta.last_token + TOKENS_AHEAD
+        index = done.index
+
+        def apply(command: c.Command) -> c.Answer:
+            nonlocal index
+            index += 1
+            entry = LogEntry(index, 2000, encode_entry(T0, [(9, index, [encode(command)])]))
+            result = store.run_turn(Turn(append=[entry], hard_state=(2000, "n1"), commit_index=index, apply=[entry]))
+            answers = result.applied[0].batches[0].answers
+            assert answers is not None
+            return answers[0]
+
+        # the first leader ends the sessions of the old cluster; the run is lost by the rules there are
+        assert isinstance(apply(OpenLeadership(2000, "n1")), c.Accepted)
+        opened = OpenSession("n1", session, "another boot", b"nonce", 4, (), ("exec",), "h:1", "1")
+        assert isinstance(apply(opened), c.Rejected)
+        assert isinstance(apply(c.EndSession(session, 2000)), c.Accepted)
+        assert isinstance(apply(opened), c.Accepted)
+        with store.read() as view:
+            row = decode_instance(view.get(Table.INSTANCES, key) or b"")
+            assert row.state in (InstanceState.WAITING, InstanceState.RETRYING)
+            assert not violations(view)
+    finally:
+        store.close()
+
+
+def test_two_clusters_of_one_backup_are_two(saved: Saved, tmp_path: Path) -> None:
+    path = saved.save(tmp_path / "b")
+    one = restore(path, tmp_path / "1", "n1", "a:1", rng=Random(1))
+    two = restore(path, tmp_path / "2", "n1", "a:1", rng=Random(2))
+    assert one.cluster_id != two.cluster_id
