@@ -50,6 +50,7 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
     {200: Reply({"type": "string", "format": "binary"}, "The backup.", (_INDEX,), MEDIA_TYPE)},
     query=READ,
     codes=("overloaded", "disk-full"),
+    role="admin",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     """All tables of this node as of one entry, the same on every node. A node makes one at a time, and sends it no
