@@ -61,7 +61,10 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     if backups.under_way:
         raise Problem("overloaded", "A backup of this node is on its way; wait for its end, or ask another node.")
     if request.method == "HEAD":
-        return web.Response(headers={"Content-Type": MEDIA_TYPE, _INDEX: str(ctx.status().applied_index)})
+        head = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE, _INDEX: str(ctx.status().applied_index)})
+        stamp(ctx, head.headers)
+        await head.prepare(request)  # how long it would be is not known before it is made
+        return head
     backups.number += 1
     number = backups.under_way = backups.number
     try:
