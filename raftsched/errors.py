@@ -64,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "internal": Kind(500, "Internal error", Exit.ERROR),
     # answers between the rooms, not seen by users
     "stale": Kind(409, "Meanwhile out of date", Exit.CONFLICT),
+    "stale-defaults": Kind(409, "The namespace was changed meanwhile", Exit.CONFLICT),
     "duplicate": Kind(409, "Already applied", Exit.CONFLICT),
     "queue-paused": Kind(409, "The queue is paused", Exit.CONFLICT),
     "queue-full": Kind(409, "The queue runs as many as it may", Exit.CONFLICT),

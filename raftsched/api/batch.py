@@ -15,7 +15,7 @@ from aiohttp import web
 from raftsched.api import strict
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
-from raftsched.api.jobs_in import content_of, create_command, read_job, refused
+from raftsched.api.jobs_in import create_command, read_given, read_job, refused
 from raftsched.api.jobs_out import next_fire_at_ms
 from raftsched.api.keys import Named, known, named, part
 from raftsched.api.openapi_types import BATCH
@@ -23,11 +23,13 @@ from raftsched.api.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.replies import reply
 from raftsched.api.requests import Query, check_type, read_body
+from raftsched.api.resolving import TRIES, renew, unsettled
 from raftsched.api.schema import JobIn
 from raftsched.core.apply.keys import BATCH_PLACES, at_place
-from raftsched.core.commands import Accepted, Answer
+from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.model import Settings
+from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 
 BATCH_MAX = 10_000  # jobs
@@ -70,8 +72,13 @@ async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
     parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
     if name.key:
         await _answer_again(ctx, parts, results)
-    proposals = await _propose(ctx, given, parts, results)
-    await _gather(ctx, proposals, results)
+    for attempt in range(TRIES):
+        proposals = await _propose(ctx, given, parts, results)
+        if not await _gather(ctx, proposals, results, first_time=not attempt):
+            break
+        await renew(ctx)  # the namespaces of some were changed meanwhile
+    else:
+        results = [result or _failure(unsettled()) for result in results]
     return reply(b'{"items":[' + b",".join(results) + b"]}")
 
 
@@ -139,7 +146,7 @@ async def _propose(
         if results[place]:
             continue
         try:
-            command = _command(job, settings, now_ms, parts[place // BATCH_PLACES], place % BATCH_PLACES)
+            command = _command(ctx, job, settings, now_ms, parts[place // BATCH_PLACES], place % BATCH_PLACES)
         except Problem as problem:
             results[place] = _failure(problem)
         else:
@@ -158,12 +165,12 @@ async def _propose(
     return proposals
 
 
-def _command(job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
+def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
     if isinstance(job, bytes):
-        content = read_job(job, settings, now_ms)
+        content = read_job(job, settings, now_ms, ctx.space)
     else:
         errors: list[FieldError] = []
-        content = content_of(job, settings, now_ms, errors)
+        content = read_given(job, settings, now_ms, ctx.space, errors)
         if errors:
             raise refused(errors)
     if not name.key:
@@ -171,12 +178,14 @@ def _command(job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, p
     return create_command(content, key=name.key, digest=name.digest, place=place)
 
 
-async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes]) -> None:
+async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
+    """Whether some have to be proposed again; they have no result yet."""
     tasks = [p.task for p in proposals if p.task is not None]
     if tasks:
         await asyncio.wait(tasks)
     failures = 0
     first: RaftschedError | None = None
+    again = False
     for proposal in proposals:
         assert proposal.task is not None
         try:
@@ -188,15 +197,21 @@ async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[byt
             for place in proposal.places:
                 results[place] = failed
             continue
-        _render(ctx, proposal.places, answers, results)
+        again = _render(ctx, proposal.places, answers, results) or again
         await asyncio.sleep(0)
-    if first is not None and failures == len(proposals) and first.code != "unknown-outcome":
+    if first_time and first is not None and failures == len(proposals) and first.code != "unknown-outcome":
         raise first  # nothing was proposed: the whole batch may be sent again
+    return again
 
 
-def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> None:
+def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> bool:
+    """Whether some have to be proposed again."""
     now_ms = ctx.now_ms()
+    again = False
     for place, answer in zip(places, answers, strict=True):
+        if isinstance(answer, Rejected) and answer.code == DEFAULTS_STALE:
+            again = True
+            continue
         if not isinstance(answer, Accepted) or answer.job is None:
             rejected = from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
             results[place] = _failure(rejected)
@@ -208,6 +223,7 @@ def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: 
             f'{{"status":{201 if answer.created else 200},"id":"{job_text(job.id)}","state":"{job.state.name}",'
             f'"revision":{job.revision},"next_fire_at":{when}}}'
         ).encode()
+    return again
 
 
 def _failure(error: RaftschedError) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.defaults import read_space
 from raftsched.api.jobs import identify
 from raftsched.api.jobs_in import parse_name, parse_namespace, read_job
 from raftsched.api.operation import JOB_BODIES, operation
@@ -38,15 +39,17 @@ class ComparisonOut(msgspec.Struct):
     role="viewer",
 )
 async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
-    """The body is checked as that of a PUT to the job is. A job that is paused would stay so."""
+    """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
+    body leaves to the defaults of the namespace is compared as they are now."""
     check_type(request)
     await fresh_enough(ctx, Query(request, *READ))
     raw = await read_body(request, ctx.settings().body_max_bytes)
     namespace, name = request.match_info["ns"], request.match_info["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+        space = read_space(view, namespace)
     kept = None if job is None else job.policy.trigger
-    content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=kept, tolerant=True)
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     if job is None:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from raftsched.api.callers import signed
+from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.commands import Answer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
 
+SPACES_MAX = 1_000  # namespaces remembered
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
 
 
@@ -106,6 +108,8 @@ class ApiContext:
     async def _signed(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
         """With who asked for them."""
         return await self._propose(signed(commands), timeout_s)
+    _spaces: dict[str, Space] = field(default_factory=dict)
+    _spaces_at: float = 0.0
 
     def now_ms(self) -> int:
         return self.clock.wall_ms()
@@ -125,6 +129,23 @@ class ApiContext:
     def forget_settings(self) -> None:
         """They were changed here."""
         self._settings = None
+
+    def space(self, namespace: str) -> Space:
+        """What is said about a namespace, as of a moment ago: apply refuses a job that was filled in from what is not
+        so any more (resolving.py)."""
+        now = self.clock.monotonic()
+        if now - self._spaces_at > SETTINGS_FRESH_S or len(self._spaces) >= SPACES_MAX:
+            self._spaces.clear()
+            self._spaces_at = now
+        space = self._spaces.get(namespace)
+        if space is None:
+            with self.read() as view:
+                space = self._spaces[namespace] = read_space(view, namespace)
+        return space
+
+    def forget_spaces(self) -> None:
+        """They were changed here, or elsewhere."""
+        self._spaces.clear()
 
 
 def meta(view: ReadView) -> Meta:

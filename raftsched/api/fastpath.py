@@ -29,6 +29,8 @@ from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
 from raftsched.core.access import Role
+from raftsched.api.resolving import settled
+from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
 from raftsched.errors import RaftschedError
 
@@ -233,8 +235,11 @@ class Connection(asyncio.Protocol):
 
 async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
     now_ms = ctx.now_ms()
-    content = read_job(raw, ctx.settings(), now_ms)
-    accepted = await propose_one(ctx, create_command(content))
+
+    async def write() -> Accepted:
+        return await propose_one(ctx, create_command(read_job(raw, ctx.settings(), now_ms, ctx.space)))
+
+    accepted = await settled(ctx, write)
     job = job_of(accepted)
     headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
     if not accepted.created:

@@ -39,11 +39,13 @@ from raftsched.api.requests import (
     read_body,
     refuse_headers,
 )
+from raftsched.api.resolving import renew, settled
 from raftsched.api.rows import get_named, requested_job
 from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.targets import target_job
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
 from raftsched.core.model import Job
+from raftsched.core.namespaces import DEFAULTS_STALE
 
 PATCH_TRIES = 5  # when nobody said which revision to change
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
@@ -64,7 +66,7 @@ _NESTED = {
     },
     headers=("Idempotency-Key", "If-None-Match"),
     body=JobIn,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found"),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found", "not-possible"),
     role="editor",
     scope="checked",
     work=True,
@@ -83,9 +85,13 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     name = named(request, "create", raw, b"*" if if_none else b"")
     accepted = done_before(ctx, name)
     if accepted is None:
-        content = read_job(raw, settings, ctx.now_ms())
-        command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
-        accepted = await propose_one(ctx, command)
+
+        async def write() -> Accepted:
+            content = read_job(raw, settings, ctx.now_ms(), ctx.space)
+            command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
+            return await propose_one(ctx, command)
+
+        accepted = await settled(ctx, write)
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)
     return reply_job(ctx, job_of(accepted))
@@ -122,9 +128,14 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await _edit_body(ctx, request)
     job = await target_job(ctx, request)
     not_create_only(request)
-    content = read_job(raw, ctx.settings(), ctx.now_ms(), kept=job.policy.trigger, tolerant=True)
-    _stays(content, job)
-    return await _edit(ctx, job, content, if_match(request), content.name or job.name)
+
+    async def write() -> web.Response:
+        settings, kept = ctx.settings(), job.policy.trigger
+        content = read_job(raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
+        _stays(content, job)
+        return await _edit(ctx, job, content, if_match(request), content.name or job.name)
+
+    return await settled(ctx, write)
 
 
 @operation(
@@ -132,20 +143,23 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "not-possible", "too-many"),
     role="editor",
 )
 async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
     raw = await _edit_body(ctx, request)
-    namespace, name = request.match_info["ns"], request.match_info["name"]
     if "If-Match" in request.headers:
         await catch_up(ctx)
+    return await settled(ctx, lambda: _put_named(ctx, request, raw))
+
+
+async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.Response:
+    namespace, name = request.match_info["ns"], request.match_info["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
-    content = read_job(
-        raw, ctx.settings(), ctx.now_ms(), kept=None if job is None else job.policy.trigger, tolerant=True
-    )
+    kept = None if job is None else job.policy.trigger
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     if job is not None:
         not_create_only(request)
@@ -171,7 +185,8 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
     scope="checked",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
-    """RFC 7396 on the job as given. Without If-Match, a change in between means to merge again."""
+    """RFC 7396 on the job as given; null: the default, that of the namespace first. Without If-Match, a change in
+    between means to merge again."""
     check_type(request, PATCH_TYPES)
     Query(request)
     change = strict.parse(await read_body(request, ctx.settings().body_max_bytes))
@@ -189,13 +204,13 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
         if wanted is not None and wanted != job.revision:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         content = _patched(ctx, job, change)
-        command = EditJob(job.id, content.policy, content.body, job.revision, content.name)
+        command = EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults)
         answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
             return reply_job(ctx, job_of(answer))
-        if answer.code != "stale-revision" or wanted is not None:
+        if answer.code != DEFAULTS_STALE and (answer.code != "stale-revision" or wanted is not None):
             raise from_rejected(answer)
-        await catch_up(ctx)
+        await renew(ctx)
     raise Problem("stale-revision", "The job changes too often; read it and send If-Match.")
 
 
@@ -208,7 +223,10 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     whole = {key: given.pop(key, None) for key in _WHOLE}
     whole.update({key: change[key] for key in _WHOLE if key in change})
     merged = merge(given, {k: v for k, v in change.items() if k not in _WHOLE})
-    content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), job.policy.trigger)
+    unsaid = frozenset(key for key, value in change.items() if value is None or key == "trigger")
+    content = read_plain(
+        {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.space, job.namespace, job.policy.trigger, unsaid
+    )
     _stays(content, job)
     return content
 
@@ -250,7 +268,7 @@ async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
 
 
 async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:
-    command = EditJob(job.id, content.policy, content.body, revision, name)
+    command = EditJob(job.id, content.policy, content.body, revision, name, content.defaults)
     return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
 
 

@@ -7,6 +7,7 @@ left at their default left out, text forms of durations and times kept. The work
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from raftsched.api import strict
 from raftsched.api.callers import check_permitted
 from raftsched.api.conditions_in import conditions_of
+from raftsched.api.defaults import Space, fill
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
@@ -52,11 +54,15 @@ _DELIVERY = {v.name.lower(): v for v in Delivery}
 _RETRY = Retry()
 _MISFIRE_DEFAULT = Misfire()
 _RETENTION = Retention()
+_PRIORITY = 5
+_MAX_LOST = 3
 _TIMEOUT_MS = 5 * MINUTE_MS
 _TIMEOUT_TEXT = format_duration(_TIMEOUT_MS)
 _CONDITIONS_TIMEOUT_MS = HOUR_MS
 _CONDITIONS_TIMEOUT_TEXT = format_duration(_CONDITIONS_TIMEOUT_MS)
 _RETRY_IN, _MISFIRE_IN, _RETENTION_IN, _PLACEMENT_IN = RetryIn(), MisfireIn(), RetentionIn(), PlacementIn()
+
+Spaces = Callable[[str], Space]  # namespace -> what is said about it
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 _decoder = msgspec.json.Decoder(JobIn)
@@ -71,6 +77,7 @@ class Content:
     policy: Policy
     body: bytes
     suspended: bool
+    defaults: int | None = None  # revision of the namespace that it was filled in from
 
 
 def parse_name(text: str) -> bool:
@@ -82,36 +89,74 @@ def parse_namespace(text: str) -> bool:
 
 
 def read_job(
-    raw: bytes, settings: Settings, now_ms: int, *, kept: Trigger | None = None, tolerant: bool = False
+    raw: bytes,
+    settings: Settings,
+    now_ms: int,
+    spaces: Spaces,
+    namespace: str | None = None,
+    *,
+    kept: Trigger | None = None,
+    tolerant: bool = False,
 ) -> Content:
     """A request's body. Problem invalid-json, invalid-job or invalid-trigger.
 
-    `kept` is the trigger of the job to be edited; `tolerant` skips what is read-only, so that an answer can be edited
-    and put back."""
+    `namespace`: where the job is, when that is not for the body to say. `kept` is the trigger of the job to be edited;
+    `tolerant` skips what is read-only, so that an answer can be edited and put back."""
     if len(raw) > settings.body_max_bytes:
         raise too_large(len(raw), settings.body_max_bytes)
     try:
         given = _decoder.decode(raw)
     except (ValueError, RecursionError):
-        return _slow(strict.parse(raw), settings, now_ms, kept, tolerant)
+        return _slow(strict.parse(raw), settings, now_ms, spaces, namespace, kept, tolerant)
     errors: list[FieldError] = []
+    space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+    filled = space.defaults is not None and fill(given, space.defaults)
     content = content_of(given, settings, now_ms, errors, kept)
     if errors:
         raise refused(errors)
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
     # such as a default: only then is it worth reading the text again.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
-    if raw.count(b":") > content.body.count(b":") + said:
+    if filled or raw.count(b":") > content.body.count(b":") + said:
         strict.refuse_repeats(raw)
+    content.defaults = space.revision
     return content
 
 
-def read_plain(value: Any, settings: Settings, now_ms: int, kept: Trigger | None = None) -> Content:
-    """The same from a decoded value."""
-    return _slow(value, settings, now_ms, kept, False)
+def read_given(given: JobIn, settings: Settings, now_ms: int, spaces: Spaces, errors: list[FieldError]) -> Content:
+    """The same from a body that was decoded, which stays as it is. Errors are added to the list, see `content_of`."""
+    given = msgspec.structs.replace(given)
+    space = spaces(given.namespace or DEFAULT_NAMESPACE)
+    if space.defaults is not None:
+        fill(given, space.defaults)
+    content = content_of(given, settings, now_ms, errors)
+    content.defaults = space.revision
+    return content
 
 
-def _slow(value: Any, settings: Settings, now_ms: int, kept: Trigger | None, tolerant: bool) -> Content:
+def read_plain(
+    value: Any,
+    settings: Settings,
+    now_ms: int,
+    spaces: Spaces,
+    namespace: str,
+    kept: Trigger | None = None,
+    only: frozenset[str] | None = None,
+) -> Content:
+    """The same from a decoded value. `only`: the fields that the namespace's defaults may fill in."""
+    return _slow(value, settings, now_ms, spaces, namespace, kept, False, only)
+
+
+def _slow(
+    value: Any,
+    settings: Settings,
+    now_ms: int,
+    spaces: Spaces,
+    namespace: str | None,
+    kept: Trigger | None,
+    tolerant: bool,
+    only: frozenset[str] | None = None,
+) -> Content:
     errors: list[FieldError] = []
     if tolerant and isinstance(value, dict):
         value = {k: v for k, v in value.items() if k not in READ_ONLY}
@@ -119,7 +164,11 @@ def _slow(value: Any, settings: Settings, now_ms: int, kept: Trigger | None, tol
     if given is not None:
         bad = {error.pointer for error in errors}
         more: list[FieldError] = []
+        space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+        if space.defaults is not None:
+            fill(given, space.defaults, only)
         content = content_of(given, settings, now_ms, more, kept)
+        content.defaults = space.revision
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
             e for e in more[:ERRORS_MAX] if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)
@@ -162,6 +211,7 @@ def create_command(
             key,
             digest,
             place,
+            content.defaults,
         )
     )
 
@@ -198,6 +248,12 @@ def content_of(
 
 def _leave_out_defaults(given: JobIn) -> None:
     """Said or not said, it is the same job: a repeated creation or an answer put back must not look like a change."""
+    if given.priority == _PRIORITY:
+        given.priority = None
+    if given.max_lost == _MAX_LOST:
+        given.max_lost = None
+    if given.labels == {}:
+        given.labels = None
     if given.timeout == _TIMEOUT_TEXT:
         given.timeout = None
     if given.delivery == "at_least_once":
@@ -235,11 +291,11 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
     overlap = Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap]
     return Policy(
         trigger=trigger,
-        priority=given.priority,
+        priority=_PRIORITY if given.priority is None else given.priority,
         queue=queue,
         timeout_ms=timeout,
         delivery=Delivery.AT_LEAST_ONCE if given.delivery is None else _DELIVERY[given.delivery],
-        max_lost=given.max_lost,
+        max_lost=_MAX_LOST if given.max_lost is None else given.max_lost,
         suspend_after=given.suspend_after,
         retry=_RETRY if given.retry is None else retry_of(given.retry, errors),
         overlap=overlap,

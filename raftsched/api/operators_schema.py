@@ -8,13 +8,37 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api import patterns
-from raftsched.api.schema import Count, Duration
+from raftsched.api.schema import (
+    Count,
+    DeliveryName,
+    Duration,
+    Labels,
+    Lost,
+    MisfireIn,
+    Name,
+    OverlapName,
+    Owner,
+    PlacementIn,
+    Priority,
+    RetentionIn,
+    RetryIn,
+    Zone,
+)
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
+from raftsched.core.namespaces import JOBS_MAX
+
+DESCRIPTION_MAX = 1_024  # characters
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
+JobsMax = Annotated[int, Meta(ge=0, le=JOBS_MAX, description=f"an integer from 0 to {JOBS_MAX:,}")]
+Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
 ]
+
+
+class NamespaceLimitsOut(msgspec.Struct):
+    max_jobs: int | None
 
 
 class RateIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,6 +63,57 @@ class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
     max_running: Count | None = None
     rate: RateIn | None = None
     paused: bool | None = None
+
+
+class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""
+
+    timezone: Zone | None = None
+    priority: Priority | None = None
+    queue: Name | None = None
+    timeout: Duration | None = None
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
+    retry: RetryIn | None = None
+    overlap: OverlapName | None = None
+    misfire: MisfireIn | None = None
+    labels: Labels | None = None
+    placement: PlacementIn | None = None
+    retention: RetentionIn | None = None
+
+
+class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Null: no limit. A limit below what there is already lets nothing more in."""
+
+    max_jobs: JobsMax | None = None
+
+
+class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What is said about a namespace. Defaults hold for jobs that are written from then on."""
+
+    description: Description | None = None
+    owner: Owner | None = None
+    defaults: DefaultsIn | None = None
+    limits: NamespaceLimits | None = None
+
+
+class NamespaceOut(msgspec.Struct):
+    """`declared`: something is said about it; else it merely has jobs or secrets, and its revision is 0."""
+
+    name: str
+    declared: bool
+    description: str | None
+    owner: str | None
+    defaults: DefaultsIn
+    limits: NamespaceLimitsOut
+    jobs: int
+    secrets: int
+    revision: int
+    created_at: str | None
+    modified_at: str | None
+
+
+NAMESPACE_READ_ONLY = frozenset(NamespaceOut.__struct_fields__) - frozenset(NamespaceIn.__struct_fields__)
 
 
 class RateOut(msgspec.Struct):

@@ -106,6 +106,8 @@ def answer(error: RaftschedError) -> web.Response:
 
 def from_rejected(rejected: Rejected) -> RaftschedError:
     """What apply refused. A code that errors.py does not know would be a bug, and is shown as one."""
+    if rejected.pointer is not None:
+        return Problem(rejected.code, errors=[FieldError(rejected.pointer, rejected.detail)])
     if rejected.code in KINDS:
         return RaftschedError(rejected.code, rejected.detail)
     return RaftschedError("internal", f"{rejected.code}: {rejected.detail}")

@@ -54,6 +54,12 @@ InstanceId = Annotated[
     str, Meta(description="the id of an instance", extra_json_schema={"pattern": patterns.INSTANCE_ID})
 ]
 Text = Annotated[str, Meta(description="a string")]
+Owner = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})]
+Zone = Annotated[
+    str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
+]
+DeliveryName = Literal["at_least_once", "at_most_once"]
+OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 Priority = Annotated[int, Meta(ge=0, le=9, description="an integer from 0 to 9, higher first")]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000, description="an integer from 1 to 1,000,000,000")]
 SmallCount = Annotated[int, Meta(ge=1, le=10_000, description="an integer from 1 to 10,000")]
@@ -93,13 +99,7 @@ class TriggerIn(_Given):
     manual: Annotated[bool, Meta(description="true")] = False
     mode: Literal["fixed_rate", "fixed_delay"] | None = None
     dialect: Literal["vixie", "quartz"] | None = None
-    timezone: (
-        Annotated[
-            str,
-            Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"}),
-        ]
-        | None
-    ) = None
+    timezone: Zone | None = None
     jitter: Duration | None = None
     starts_at: Time | None = None
     ends_at: Time | None = None
@@ -251,22 +251,20 @@ class _Job(msgspec.Struct, gc=False):
     trigger: TriggerIn | None = None
     handler: HandlerIn | None = None
     params: dict[str, Any] = {}
-    owner: (
-        Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})] | None
-    ) = None
-    priority: Priority = 5
+    owner: Owner | None = None
+    priority: Priority | None = None
     queue: Name | None = None
     timeout: Duration | None = None
-    delivery: Literal["at_least_once", "at_most_once"] | None = None
-    max_lost: Lost = 3
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
     suspend_after: SmallCount | None = None
     retry: RetryIn | None = None
-    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"] | None = None
+    overlap: OverlapName | None = None
     misfire: MisfireIn | None = None
     max_concurrency: SmallCount | None = None
     conditions: Annotated[list[ConditionIn], Meta(max_length=CONDITIONS_MAX)] = []
     conditions_timeout: Duration | None = None
-    labels: Labels = {}
+    labels: Labels | None = None
     placement: PlacementIn | None = None
     notify: dict[str, Any] | None = None
     retention: RetentionIn | None = None

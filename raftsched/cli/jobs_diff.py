@@ -11,7 +11,7 @@ import click
 
 from raftsched.cli.documents import read_jobs
 from raftsched.cli.jobs_apply import compare, files_option, namespace_option, progress, read_wanted, reason_of
-from raftsched.cli.jobs_export import portable
+from raftsched.cli.jobs_export import portable, said_by_namespace
 from raftsched.cli.main import Failure
 from raftsched.cli.output import print_json
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
@@ -102,7 +102,7 @@ def edit(client: Client, job: str) -> None:
     from raftsched.client.errors import ClientError
 
     found = find_job(client, job)
-    shown = portable(found)
+    shown = portable(found, says=said_by_namespace(client, found["namespace"]))
     shown.pop("suspended", None)  # pause and resume do that
     text = yaml_text(shown)
     written = click.edit(text, extension=".yaml")

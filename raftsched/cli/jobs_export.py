@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,17 +25,45 @@ DEFAULTS: Mapping[str, Any] = {
     "labels": {},
     "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
 }  # fmt: skip
+_NO = object()
 _FIRST = ("name", "namespace", "owner", "suspended", "trigger", "handler")
 
 
-def portable(job: Mapping[str, Any], *, full: bool = False) -> dict[str, Any]:
-    """An answer about a job -> the job as one would write it: without state, nor (unless `full`) what is a default."""
+def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str] = ()) -> dict[str, Any]:
+    """An answer about a job -> the job as one would write it: without state, nor (unless `full`) what is a default.
+    `says`: fields of which its namespace has a default of its own, see `said_by_namespace`; they are always written."""
     found = sendable(job)
     if not full:
-        found = {k: _short(k, v) for k, v in found.items() if v is not None and (k not in DEFAULTS or v != DEFAULTS[k])}
+        found = {
+            k: _short(k, v) for k, v in found.items() if k in says or (v is not None and v != DEFAULTS.get(k, _NO))
+        }
+        if "placement" in says and found.get("placement") is None:
+            found["placement"] = {}
+        if "timezone" in says:
+            found["trigger"] = _with_zone(found["trigger"])
         if found.get("max_concurrency") == (None if found.get("overlap") == "allow" else 1):
             found.pop("max_concurrency", None)
     return {k: found[k] for k in (*(k for k in _FIRST if k in found), *(k for k in found if k not in _FIRST))}
+
+
+def _with_zone(trigger: Any) -> Any:
+    """One that counts in a time zone and does not say in which counts in UTC."""
+    cron = trigger.get("cron") if isinstance(trigger, dict) else None
+    if cron is None or trigger.get("timezone") or cron.lstrip().upper().startswith(("TZ=", "CRON_TZ=", "@EVERY")):
+        return trigger
+    return {**trigger, "timezone": "UTC"}
+
+
+def said_by_namespace(client: Client, namespace: str) -> frozenset[str]:
+    """The fields of which a namespace has defaults: a job that leaves them out means those, and not the usual ones."""
+    from raftsched.client.errors import ClientError
+
+    try:
+        return frozenset(client.get(f"/v1/namespaces/{namespace}").get("defaults") or ())
+    except ClientError as error:
+        if error.code != "not-found":
+            raise
+        return frozenset()
 
 
 def _short(field: str, value: Any) -> Any:
@@ -76,6 +104,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
     if refs and filters:
         raise click.UsageError("say JOB... or a filter, not both")
     written: list[dict[str, Any]] = []
+    says: dict[str, frozenset[str]] = {}
     left_out = {"expired": 0, "without a name": 0}
 
     def one(job: dict[str, Any]) -> None:
@@ -87,10 +116,14 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
             left_out["without a name"] += 1
         else:
             job["name"] = job.get("name") or job["id"]
+            namespace = job["namespace"]
+            if namespace not in says:
+                says[namespace] = said_by_namespace(client, namespace)
+            plain = portable(job, full=full, says=says[namespace])
             if fmt == "json":
-                written.append(portable(job, full=full))
+                written.append(plain)
             else:
-                _write(portable(job, full=full))
+                _write(plain)
 
     if refs:
         each(refs, lambda ref: one(find_job(client, ref)))

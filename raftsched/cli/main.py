@@ -25,6 +25,7 @@ _WORK = {
     "operations": ("raftsched.cli.operations", "operations", "Actions on many jobs: list, watch, cancel."),
     "instances": ("raftsched.cli.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
     "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
+    "namespaces": ("raftsched.cli.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
     "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
     "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),

@@ -49,6 +49,7 @@ from raftsched.core.model import (
     QueueLimits,
     Settings,
 )
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 
 __all__ = [  # beside what is defined here
@@ -61,6 +62,7 @@ __all__ = [  # beside what is defined here
     "ClusterPaused",
     "ConditionsWanted",
     "CreateToken",
+    "DeleteNamespace",
     "InstanceFired",
     "InstanceReady",
     "InstanceStarted",
@@ -74,6 +76,7 @@ __all__ = [  # beside what is defined here
     "NodeRuleChanged",
     "Note",
     "OperationStarted",
+    "PutNamespace",
     "QueueChanged",
     "RevokeToken",
     "SeedTokens",
@@ -190,6 +193,7 @@ class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10, gc=False):
     key: bytes = b""  # hash of the caller's Idempotency-Key: under the same one the same job is answered, once made
     digest: bytes = b""  # hash of the request that goes with the key
     place: int | None = None  # in the batch, or the part of one, that the key is of
+    defaults: int | None = None  # revision of the namespace that it was filled in from; refused when that is no more so
 
 
 class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):
@@ -200,6 +204,7 @@ class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):
     body: bytes
     if_revision: int | None = None
     name: str | None = None
+    defaults: int | None = None  # as in CreateJob
 
 
 class SetJobState(msgspec.Struct, array_like=True, frozen=True, tag=12):
@@ -429,6 +434,8 @@ Command = (
     | RevokeToken
     | SetAccess
     | SeedTokens
+    | PutNamespace
+    | DeleteNamespace
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -465,6 +472,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
 
     code: str
     detail: str = ""
+    pointer: str | None = None  # the field of the job that is meant
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

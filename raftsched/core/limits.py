@@ -75,6 +75,8 @@ SETTINGS = {  # field -> (least, most)
     "events_keep_ms": (1_000, 30 * DAY_MS),
     "audit_max": (0, 10_000_000),
     "audit_keep_ms": (1_000, 3_650 * DAY_MS),
+    "namespaces_max": (0, 10_000),
+    "namespaces_strict": (0, 1),
 }
 
 

@@ -448,6 +448,8 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     events_keep_ms: int = HOUR_MS
     audit_max: int = 100_000  # notes kept of who asked for what, of changes and of work each; 0: none
     audit_keep_ms: int = 90 * DAY_MS
+    namespaces_max: int = 1_000  # declared
+    namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -475,5 +477,6 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     operations_running: int = 0
     changes: int = 0  # events in CHANGES
     changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none
-    last_revision: int = 0  # of a queue, a rule of a node, or the settings
+    last_revision: int = 0  # of a queue, a rule of a node, a namespace, or the settings
     settings_revision: int = 0
+    namespaces: int = 0  # declared ones

@@ -42,6 +42,7 @@ class Table(IntEnum):
     OPERATIONS_RUNNING = 25  # operation (8) -> b"": those that are to go on
     TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels and rare states of jobs (core.selection)
     HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
+    NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.namespaces)
     CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
     TOKENS = 35  # sha256 of the secret (32) -> Token
     TOKEN_IDS = 36  # token (8) -> the same hash (32)

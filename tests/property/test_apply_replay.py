@@ -39,6 +39,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.namespaces import decode_namespace
 from raftsched.core.operations import BulkAction, decode_operation
 from raftsched.core.selection import JobFilter
 from raftsched.core.tables import ReadView, Table, from_u64
@@ -71,6 +72,8 @@ class Author:
             start_deadline_ms=5_000,
             queues_max=2,
             backfill_max=5,
+            namespaces_max=2,
+            namespaces_strict=self.random.choice([0, 0, 0, 1]),
         )
         small = msgspec.structs.replace(
             small,
@@ -196,6 +199,7 @@ class Author:
             self._queue: 3,
             self._sort: 3,
             self._node_rule: 2,
+            self._namespace: 2,
             self._bulk: 2,
             self._step: 4,
             self._token: 3,
@@ -220,6 +224,7 @@ class Author:
             r.random() < 0.2,
             *self._named(),
             r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]),
+            r.choice([None, None, None, 0, self._space_revision()]),
         )
 
     def _body(self) -> bytes:
@@ -422,6 +427,21 @@ class Author:
         step = 0 if raw is None else decode_operation(raw).steps
         return c.StepOperation(
             from_u64(key[:8]), step + r.choice([0, 0, 0, 1]), r.choice([-1, 1, 2, 50]), r.choice([1, 3])
+        )
+
+    def _space_revision(self) -> int:
+        raw = self.view.get(Table.NAMESPACES, b"d")
+        return 1 if raw is None else decode_namespace(raw).revision
+
+    def _namespace(self) -> Command:
+        r = self.random
+        name = r.choice(["d", "d", "default", "e", "f", "", "x" * 600, "a\0b"])
+        revision = r.choice([None, None, None, 0, self._space_revision()])
+        if r.random() < 0.3:
+            return c.DeleteNamespace(name, revision)
+        most = r.choice([None, None, 0, 1, 3, -1])
+        return c.PutNamespace(
+            name, r.choice([b"{}", b'{"owner":"ana"}', b"x" * 20_000]), most, revision, r.random() < 0.2
         )
 
     def _node_rule(self) -> Command:

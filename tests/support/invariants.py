@@ -32,6 +32,7 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
+from raftsched.core.namespaces import decode_namespace
 from raftsched.core.operations import OperationState, decode_operation
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
@@ -71,6 +72,7 @@ def violations(view: ReadView) -> list[str]:
     _conditions(view, jobs, rows, found)
     _chances(view, jobs, rows, found)
     _tags(view, jobs, found)
+    _namespaces(view, jobs, found)
     _operations(view, found)
     _changes(view, found)
     _access(view, found)
@@ -409,6 +411,27 @@ def _operations(view: ReadView, found: list[str]) -> None:
             found.append(f"{what} has the id {row.id} and counts {row}")
         if (row.ended_at_ms is None) != (row.state is OperationState.RUNNING):
             found.append(f"{what} ended at {row.ended_at_ms}")
+
+
+def _namespaces(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
+    """What is in them is counted; a row that says nothing and counts nothing is not there."""
+    counted = Counter(job.namespace for job in jobs.values() if job.state is not JobState.DELETED)
+    declared = 0
+    rows = {key.decode(): decode_namespace(raw) for key, raw in view.scan(Table.NAMESPACES)}
+    for name in rows.keys() | counted.keys():
+        row = rows.get(name)
+        if row is None:
+            found.append(f"namespace {name} has no row, and {counted[name]} jobs")
+            continue
+        declared += row.revision > 0
+        if row.name != name or not row.is_needed:
+            found.append(f"NAMESPACES row {name} is of {row.name} and of no use")
+        if row.jobs != counted[name]:
+            found.append(f"namespace {name} counts {row.jobs} jobs; there are {counted[name]}")
+        if not row.revision and (row.content or row.max_jobs is not None):
+            found.append(f"namespace {name} is not declared, and something is said about it")
+    if decode_meta(view.get(Table.META, b"meta")).namespaces != declared:
+        found.append(f"meta counts other declared namespaces than there are: {declared}")
 
 
 def _changes(view: ReadView, found: list[str]) -> None:

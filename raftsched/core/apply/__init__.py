@@ -22,6 +22,7 @@ from raftsched.core.apply import (
     jobs,
     keys,
     manual,
+    namespaces,
     nodes,
     operations,
     queues,
@@ -96,6 +97,8 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.RevokeToken: access.revoke_token,
     c.SetAccess: access.set_access,
     c.SeedTokens: access.seed_tokens,
+    c.PutNamespace: namespaces.put_namespace,
+    c.DeleteNamespace: namespaces.delete_namespace,
 }
 
 

@@ -8,6 +8,7 @@ from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.keys import once, once_in_batch
+from raftsched.core.apply.namespaces import admit, resolved
 from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
@@ -36,7 +37,7 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 
 def _create(tx: Tx, c: CreateJob) -> Answer:
-    refused = _check(tx, c.policy, c.body)
+    refused = _check(tx, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
     if refused is not None:
         return refused
     key = b""
@@ -48,6 +49,9 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         taken = tx.view.get(Table.NAMES, key)
         if taken is not None:
             return _named(tx, c, from_u64(taken))
+    refused = admit(tx, c.namespace)
+    if refused is not None:
+        return refused
     job = Job(
         id=tx.new_id(),
         namespace=c.namespace,
@@ -154,7 +158,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
-    refused = _check(tx, c.policy, c.body)
+    refused = _check(tx, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)

@@ -28,6 +28,7 @@ from raftsched.core.model import (
     StepKind,
     TriggerKind,
 )
+from raftsched.core.namespaces import Namespace, decode_namespace, encode_namespace, wrong_in_namespace
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     LANE_FREE,
@@ -46,6 +47,7 @@ from raftsched.core.tables import (
 
 META_KEY = b"meta"
 NOBODY = By(msgspec.Raw(b""))
+_UNCOUNTED = (0, JobState.DELETED)  # such jobs are in no namespace
 
 _encode = msgspec.msgpack.Encoder().encode
 _meta: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Meta)
@@ -100,9 +102,11 @@ class Tx:
         self.repeated = False  # what was asked for was done before, under the same key
         self.index = 0  # of the entry that is applied
         self.term = 0
-        # queues and node rules as of now: read once in a turn, and counts of queues written once
+        # queues, namespaces and node rules as of now: read once in a turn, and what is counted in them written once
         self._queues: dict[str, Queue | None] = {}
         self._queues_changed: set[str] = set()
+        self._namespaces: dict[str, Namespace | None] = {}
+        self._namespaces_changed: set[str] = set()
         self._node_rules: dict[str, NodeRule | None] = {}
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
 
@@ -128,10 +132,21 @@ class Tx:
             self.view.put(Table.KEYS, key, _encode(use))
         self.batches.clear()
         self.audit.save()
+        self._save_namespaces()
         raw = _encode(self.meta)
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)
             self._meta_raw = raw
+
+    def _save_namespaces(self) -> None:
+        for name in sorted(self._namespaces_changed):
+            namespace = self._namespaces[name]
+            if namespace is not None and namespace.is_needed:
+                self.view.put(Table.NAMESPACES, name.encode(), encode_namespace(namespace))
+            else:
+                self.view.delete(Table.NAMESPACES, name.encode())
+                self._namespaces[name] = None
+        self._namespaces_changed.clear()
 
     def new_id(self) -> int:
         """Time-sorted and never reused: 2^20 ids fit in a millisecond before ids run ahead of time."""
@@ -167,6 +182,9 @@ class Tx:
     def _count_job(self, job: Job) -> None:
         """It has come into another state since it was stored: the counts, and the tag of a state that is looked for."""
         counts = self.meta.jobs
+        was, now = job.counted not in _UNCOUNTED, job.state not in _UNCOUNTED
+        if was != now:
+            self._count_in_namespace(job.namespace, 1 if now else -1)
         if job.counted:
             counts[job.counted] -= 1
             if job.counted in TAGGED_STATES:
@@ -197,6 +215,8 @@ class Tx:
     def drop_job(self, job: Job) -> None:
         """Its row goes, and what is counted and found by it."""
         self._put_tags(job, b"")
+        if job.counted not in _UNCOUNTED:
+            self._count_in_namespace(job.namespace, -1)
         if job.counted:
             self.meta.jobs[job.counted] -= 1
             if job.counted in TAGGED_STATES:
@@ -262,6 +282,22 @@ class Tx:
         self._queues[name] = None
         self._queues_changed.discard(name)
         self.view.delete(Table.QUEUES, name.encode())
+
+    def namespace(self, name: str) -> Namespace | None:
+        """None: nothing is said about it, and nothing is in it. What is changed in it has to be put."""
+        if name not in self._namespaces:
+            raw = None if wrong_in_namespace(name) else self.view.get(Table.NAMESPACES, name.encode())
+            self._namespaces[name] = None if raw is None else decode_namespace(raw)
+        return self._namespaces[name]
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        self._namespaces[namespace.name] = namespace
+        self._namespaces_changed.add(namespace.name)
+
+    def _count_in_namespace(self, name: str, more: int) -> None:
+        namespace = self.namespace(name) or Namespace(name=name)
+        namespace.jobs = max(0, namespace.jobs + more)
+        self.put_namespace(namespace)
 
     def node_rule(self, node: str) -> NodeRule | None:
         if node not in self._node_rules:

@@ -162,4 +162,8 @@ def test_clocks(now: int) -> None:
 def test_labels_and_names_may_be_anything() -> None:
     world = World()
     world.ok(c.OpenSession("n1", 0, "", b"", -3, (("", ""),), ("",)))
-    world.ok(c.CreateJob("", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""))
+    world.ok(
+        c.CreateJob(
+            "\U0001f601", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""
+        )
+    )

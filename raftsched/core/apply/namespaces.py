@@ -1,0 +1,96 @@
+"""Namespaces: declared, limited, taken back; and what a job needs of its own before it is written."""
+
+from __future__ import annotations
+
+from raftsched.core.apply.tx import Tx
+from raftsched.core.commands import Accepted, Answer, DeleteNamespace, PutNamespace, Rejected
+from raftsched.core.namespaces import CONTENT_MAX, DEFAULTS_STALE, JOBS_MAX, Namespace, wrong_in_namespace
+from raftsched.core.selection import DEFAULT_NAMESPACE
+
+
+def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
+    wrong = wrong_in_namespace(c.name)
+    if wrong is None and len(c.content) > CONTENT_MAX:
+        wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
+    if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= JOBS_MAX:
+        wrong = f"max_jobs is {c.max_jobs}; use 0 to {JOBS_MAX}."
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    there = tx.namespace(c.name)
+    declared = there is not None and there.revision > 0
+    if c.if_none and declared:
+        return Rejected("exists", f"The namespace {c.name} is declared already.")
+    if c.if_revision is not None and (there is None or not declared or there.revision != c.if_revision):
+        return _stale(c.name, there)
+    if not declared:
+        most = tx.meta.settings.namespaces_max
+        if tx.meta.namespaces >= most:
+            return Rejected("not-possible", f"{tx.meta.namespaces} namespaces are declared; {most} is the limit.")
+        tx.meta.namespaces += 1
+    namespace = there or Namespace(name=c.name)
+    if not declared:
+        namespace.created_at_ms = tx.now
+    if not declared or (namespace.content, namespace.max_jobs) != (c.content, c.max_jobs):
+        namespace.content, namespace.max_jobs = c.content, c.max_jobs
+        namespace.modified_at_ms = tx.now
+        namespace.revision = tx.new_revision()
+        tx.put_namespace(namespace)
+    return Accepted(created=not declared)
+
+
+def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
+    namespace = tx.namespace(c.name)
+    if namespace is None or not namespace.revision:
+        return Rejected("not-found", f"The namespace {c.name[:100]} is not declared.")
+    if c.if_revision is not None and namespace.revision != c.if_revision:
+        return _stale(c.name, namespace)
+    if namespace.jobs or namespace.secrets:
+        return Rejected(
+            "not-possible",
+            f"The namespace {c.name} holds {namespace.jobs} jobs and {namespace.secrets} secrets; delete them first.",
+        )
+    tx.meta.namespaces -= 1
+    namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
+    tx.put_namespace(namespace)
+    return Accepted()
+
+
+def _stale(name: str, namespace: Namespace | None) -> Rejected:
+    if namespace is None or not namespace.revision:
+        return Rejected("stale-revision", f"The namespace {name} is not declared now; leave out the condition.")
+    return Rejected("stale-revision", f"The namespace {name} is at revision {namespace.revision} now; read it again.")
+
+
+def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
+    """Whether what a job takes over from its namespace is what the namespace has now. `defaults`: the revision that it
+    was taken from (0: of a namespace that is not declared; None: from none)."""
+    if defaults is None:
+        return None
+    namespace = tx.namespace(name)
+    if (0 if namespace is None else namespace.revision) != defaults:
+        return Rejected(DEFAULTS_STALE, f"The namespace {name[:100]} was changed meanwhile.")
+    return None
+
+
+def admit(tx: Tx, name: str) -> Rejected | None:
+    """Whether there may be one more job in it."""
+    wrong = wrong_in_namespace(name)
+    if wrong is not None:
+        return Rejected("invalid-job", wrong)
+    refused = known(tx, name)
+    if refused is not None:
+        return refused
+    namespace = tx.namespace(name)
+    if namespace is None or namespace.max_jobs is None or namespace.jobs < namespace.max_jobs:
+        return None
+    return Rejected("not-possible", f"The namespace {name} holds {namespace.jobs} jobs, as many as it may.")
+
+
+def known(tx: Tx, name: str) -> Rejected | None:
+    """Where namespaces have to be declared, this one is. The default one always is."""
+    if not tx.meta.settings.namespaces_strict or name == DEFAULT_NAMESPACE:
+        return None
+    namespace = tx.namespace(name)
+    if namespace is not None and namespace.revision:
+        return None
+    return Rejected("invalid-job", "is not declared, which it has to be in this cluster; PUT it first", "/namespace")

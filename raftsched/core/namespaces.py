@@ -1,0 +1,69 @@
+"""Namespaces: what was declared about them, and how many jobs and secrets they hold.
+
+A namespace need not be declared. Its row is there as long as something is said about it or something is in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+NAMESPACE_MAX = 64  # bytes of a name
+CONTENT_MAX = 16 * 1024  # bytes of what is declared
+JOBS_MAX = 1_000_000_000  # of the limit that may be set
+DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
+
+
+class Namespace(msgspec.Struct, array_like=True, kw_only=True):
+    """One row of NAMESPACES."""
+
+    name: str
+    revision: int = 0  # 0: not declared; else greater with each change, and never used again
+    content: bytes = b""  # description, owner, defaults as given: canonical JSON, opaque to core
+    max_jobs: int | None = None
+    jobs: int = 0  # not those that are deleted
+    secrets: int = 0
+    created_at_ms: int = 0  # when it was declared
+    modified_at_ms: int = 0
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.revision or self.jobs or self.secrets)
+
+
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Namespace)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def decode_namespace(raw: bytes) -> Namespace:
+    namespace: Namespace = _decoder.decode(raw)
+    return namespace
+
+
+def encode_namespace(namespace: Namespace) -> bytes:
+    return _encode(namespace)
+
+
+def wrong_in_namespace(name: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if not 1 <= len(name.encode()) <= NAMESPACE_MAX or "\0" in name:
+        return f"a namespace has a name of 1 to {NAMESPACE_MAX} bytes, and no NUL in it."
+    return None
+
+
+class PutNamespace(msgspec.Struct, array_like=True, frozen=True, tag=80):
+    """Declares the namespace, or says anew all that is said about it. Jobs that exist are left as they are."""
+
+    name: str
+    content: bytes
+    max_jobs: int | None = None
+    if_revision: int | None = None  # refused unless it is declared, at this revision
+    if_none: bool = False  # refused when it is declared
+
+
+class DeleteNamespace(msgspec.Struct, array_like=True, frozen=True, tag=81):
+    """Nothing is said about it any more. Refused while it holds jobs or secrets."""
+
+    name: str
+    if_revision: int | None = None

@@ -1,0 +1,314 @@
+"""Namespaces: declared, listed, and what their jobs take over from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.core.commands import PutNamespace
+from tests.support.local_api import Client, LocalCluster, run
+
+MERGE = {"Content-Type": "application/merge-patch+json"}
+CRON: dict[str, Any] = {"trigger": {"cron": "0 2 * * *"}, "handler": {"exec": ["true"]}}
+DEFAULTS: dict[str, Any] = {
+    "timezone": "Europe/Madrid",
+    "queue": "billing",
+    "priority": 7,
+    "timeout": "10m",
+    "delivery": "at_most_once",
+    "max_lost": 1,
+    "retry": {"delays": ["5s"]},
+    "overlap": "allow",
+    "misfire": {"policy": "skip"},
+    "labels": {"team": "fin"},
+    "placement": {"labels": {"disk": "ssd"}},
+    "retention": {"succeeded": 5},
+}
+PATH = "/v1/namespaces/billing"
+JOB = f"{PATH}/jobs/a"
+
+
+async def declare(call: Client, **fields: Any) -> Any:
+    status, found = await call("PUT", PATH, fields)
+    assert status in (200, 201), found
+    return found
+
+
+def test_one_is_declared_shown_changed_and_taken_back(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call("GET", PATH)
+        assert (status, problem["code"]) == (404, "not-found")
+        status, found = await call(
+            "PUT", PATH, {"description": "Bills", "owner": "ana", "defaults": {"queue": "b"}, "limits": {"max_jobs": 9}}
+        )
+        made = "2030-01-01T00:00:00.000Z"
+        assert (status, found) == (
+            201,
+            {"name": "billing", "declared": True, "description": "Bills", "owner": "ana", "defaults": {"queue": "b"},
+             "limits": {"max_jobs": 9}, "jobs": 0, "secrets": 0, "revision": 1, "created_at": made,
+             "modified_at": made},
+        )  # fmt: skip
+        assert call.headers["Location"] == PATH
+        assert call.headers["ETag"] == '"1"'
+        assert await call("PUT", PATH, found) == (200, found)  # what was answered is no change
+        status, found = await call("PATCH", PATH, {"owner": None, "defaults": {"priority": 8}}, MERGE)
+        assert (status, found["owner"], found["defaults"]) == (200, None, {"priority": 8, "queue": "b"})
+        assert (await call("GET", "/v1/namespaces"))[1]["items"] == [found]
+        assert await call("DELETE", PATH) == (204, "")
+        assert (await call("GET", PATH))[0] == 404
+        assert (await call("DELETE", PATH))[0] == 404
+        assert (await call("PATCH", PATH, {}, MERGE))[0] == 404
+
+    run(tmp_path, test)
+
+
+def test_preconditions(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("PUT", PATH, {}, {"If-Match": "*"}))[0] == 412
+        assert (await call("PUT", PATH, {}, {"If-None-Match": "*"}))[0] == 201
+        assert (await call("PUT", PATH, {}, {"If-None-Match": "*"}))[0] == 412
+        tag = call.headers.get("ETag") or '"1"'
+        assert (await call("PUT", PATH, {"owner": "bo"}, {"If-Match": tag}))[0] == 200
+        for method, body in (("PUT", {}), ("PATCH", {}), ("DELETE", None)):
+            status, problem = await call(method, PATH, body, {"If-Match": tag})
+            assert (status, problem["code"]) == (412, "stale-revision")
+
+    run(tmp_path, test)
+
+
+def test_those_that_merely_have_jobs_are_listed_too(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("PUT", JOB, CRON)
+        await call("POST", "/v1/jobs", CRON)
+        await call("PUT", "/v1/namespaces/declared", {})
+        _, page = await call("GET", "/v1/namespaces?limit=2")
+        assert [(n["name"], n["declared"], n["jobs"]) for n in page["items"]] == [
+            ("billing", False, 1),
+            ("declared", True, 0),
+        ]
+        _, page = await call("GET", f"/v1/namespaces?limit=2&cursor={page['next']}")
+        assert [(n["name"], n["jobs"]) for n in page["items"]] == [("default", 1)]
+        status, found = await call("GET", PATH)
+        assert (status, found["revision"], found["created_at"]) == (200, 0, None)
+        status, problem = await call("DELETE", PATH)
+        assert (status, problem["code"]) == (404, "not-found")
+        await declare(call)
+        status, problem = await call("DELETE", PATH)
+        assert (status, problem["code"]) == (409, "not-possible")
+        await call("DELETE", JOB)
+        assert (await call("DELETE", PATH))[0] == 204
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"defaults": {"timezone": "Mars/Base"}}, "/defaults/timezone"),
+        ({"defaults": {"timeout": "400000h"}}, "/defaults/timeout"),
+        ({"defaults": {"queue": "A B"}}, "/defaults/queue"),
+        ({"defaults": {"retry": {"delays": ["soon"]}}}, "/defaults/retry/delays/0"),
+        ({"defaults": {"priority": 10}}, "/defaults/priority"),
+        ({"defaults": {"labels": {"": "x"}}}, "/defaults/labels/"),
+        ({"defaults": {"owner": "ana"}}, "/defaults/owner"),
+        ({"defaults": 7}, "/defaults"),
+        ({"limits": {"max_jobs": -1}}, "/limits/max_jobs"),
+        ({"description": "x" * 2_000}, "/description"),
+        ({"owner": ""}, "/owner"),
+        ([], ""),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, body: Any, pointer: str) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call("PUT", PATH, body)
+        assert (status, problem["code"]) == (422, "invalid-body")
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
+        assert (await call("GET", PATH))[0] == 404
+
+    run(tmp_path, test)
+
+
+def test_a_job_takes_over_what_its_body_does_not_say(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await declare(call, defaults=DEFAULTS)
+        for method, path, body in (
+            ("POST", "/v1/jobs", {**CRON, "namespace": "billing", "name": "a"}),
+            ("PUT", f"{PATH}/jobs/b", CRON),
+        ):
+            status, job = await call(method, path, body)
+            assert status == 201
+            assert job["trigger"] == {"cron": "0 2 * * *", "timezone": "Europe/Madrid"}
+            shown = {field: job[field] for field in DEFAULTS if field != "timezone"}
+            assert shown == {
+                **{k: v for k, v in DEFAULTS.items() if k != "timezone"},
+                "retry": {"delays": ["5s"], "exponential": None, "jitter_percent": 0, "on": ["failed", "timed_out"]},
+                "misfire": {"policy": "skip", "grace": "15m"},
+                "retention": {"succeeded": 5, "failed": 100, "max_age": "7d"},
+            }
+            assert job["max_concurrency"] is None
+        _, batch = await call("POST", "/v1/jobs:batch", [{**CRON, "namespace": "billing", "name": "c"}, CRON])
+        assert [one["status"] for one in batch["items"]] == [201, 201]
+        _, job = await call("GET", f"{PATH}/jobs/c")
+        assert (job["priority"], job["labels"]) == (7, {"team": "fin"})
+        _, job = await call("GET", f"/v1/jobs/{batch['items'][1]['id']}")
+        assert (job["priority"], job["labels"], job["trigger"]) == (5, {}, CRON["trigger"])
+
+    run(tmp_path, test)
+
+
+def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
+    said = {
+        "trigger": {"cron": "CRON_TZ=Asia/Tokyo 0 2 * * *"},
+        "handler": {"exec": ["true"]},
+        "priority": 5,
+        "queue": "default",
+        "timeout": "5m",
+        "delivery": "at_least_once",
+        "max_lost": 3,
+        "retry": {},
+        "overlap": "forbid",
+        "misfire": {},
+        "labels": {},
+        "placement": {},
+        "retention": {},
+    }
+
+    async def test(call: Client) -> None:
+        await declare(call, defaults=DEFAULTS)
+        _, job = await call("PUT", JOB, said)
+        _, other = await call("PUT", "/v1/namespaces/other/jobs/a", said)
+        for field in said:
+            assert job[field] == other[field], field
+        assert job["next_fire_at"] == other["next_fire_at"]
+        _, job = await call("PUT", f"{PATH}/jobs/b", {**CRON, "trigger": {"every": "1m"}, "priority": None})
+        assert (job["trigger"], job["priority"]) == ({"every": "1m"}, 7)  # null is the same as left out
+
+    run(tmp_path, test)
+
+
+def test_a_change_of_the_defaults_changes_no_job_until_it_is_written_again(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await declare(call, defaults={"priority": 7})
+        _, job = await call("PUT", JOB, CRON)
+        assert await call("PUT", JOB, CRON) == (200, job)  # the same again is no change
+        assert (await call("POST", f"{JOB}/compare", CRON))[1]["result"] == "unchanged"
+        await declare(call, defaults={"priority": 8})
+        assert await call("GET", JOB) == (200, job)
+        _, found = await call("POST", f"{JOB}/compare", CRON)
+        assert (found["result"], found["before"]["priority"], found["after"]["priority"]) == ("changed", 7, 8)
+        assert await call("PUT", JOB, job) == (200, job)  # an answer says it all
+        status, problem = await call("POST", "/v1/jobs", {**CRON, "namespace": "billing", "name": "a"})
+        assert (status, problem["code"]) == (409, "name-taken")
+        _, changed = await call("PUT", JOB, CRON)
+        assert (changed["priority"], changed["revision"]) == (8, 2)
+
+    run(tmp_path, test)
+
+
+def test_a_patch_takes_over_only_what_it_takes_out(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("PUT", JOB, {**CRON, "priority": 2})
+        await declare(call, defaults=DEFAULTS)
+        status, job = await call("PATCH", JOB, {"timeout": "1m"}, MERGE)
+        assert status == 200
+        assert (job["timeout"], job["priority"], job["queue"], job["labels"]) == ("1m", 2, "default", {})
+        assert job["trigger"] == CRON["trigger"]
+        _, job = await call("PATCH", JOB, {"priority": None, "trigger": {"cron": "0 3 * * *"}}, MERGE)
+        assert (job["priority"], job["timeout"], job["queue"]) == (7, "1m", "default")
+        assert job["trigger"] == {"cron": "0 3 * * *", "timezone": "Europe/Madrid"}
+        status, job = await call("PUT", f"/v1/jobs/{job['id']}", {**CRON, "name": "a"})
+        assert (status, job["priority"], job["queue"]) == (200, 7, "billing")
+
+    run(tmp_path, test)
+
+
+def test_what_is_given_twice_is_refused_also_where_fields_are_filled_in(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await declare(call, defaults=DEFAULTS)
+        body = b'{"namespace":"billing","trigger":{"in":"1h"},"priority":1,"handler":{"exec":["true"]},"priority":2}'
+        status, problem = await call("POST", "/v1/jobs", body)
+        assert (status, problem["code"]) == (400, "invalid-json")
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("way", ["post", "put", "put by id", "patch", "batch"])
+def test_defaults_that_change_at_the_last_moment_are_the_ones_that_hold(tmp_path: Path, way: str) -> None:
+    async def test(call: Client) -> None:
+        cluster: LocalCluster = call.cluster
+        await declare(call, defaults={"priority": 7})
+        _, job = await call("PUT", JOB, {**CRON, "priority": 1})
+        named = {**CRON, "namespace": "billing", "name": "b"}
+        content = b'{"defaults":{"priority":8}}'
+        cluster.before = lambda: cluster.apply(PutNamespace("billing", content)) and None
+        if way == "post":
+            _, found = await call("POST", "/v1/jobs", named)
+        elif way == "put":
+            _, found = await call("PUT", f"{PATH}/jobs/b", CRON)
+        elif way == "put by id":
+            _, found = await call("PUT", f"/v1/jobs/{job['id']}", CRON)
+        elif way == "patch":
+            _, found = await call("PATCH", JOB, {"priority": None}, MERGE)
+        else:
+            _, made = await call("POST", "/v1/jobs:batch", [named, {**CRON, "priority": 11}])
+            assert [one["status"] for one in made["items"]] == [201, 422]
+            _, found = await call("GET", f"{PATH}/jobs/b")
+        assert cluster.before is None
+        assert found["priority"] == 8
+
+    run(tmp_path, test)
+
+
+def test_what_was_declared_elsewhere_a_moment_ago_holds(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("POST", "/v1/jobs", {**CRON, "namespace": "billing"})  # this node remembers: not declared
+        call.cluster.apply(PutNamespace("billing", b'{"defaults":{"priority":8}}'))
+        _, job = await call("POST", "/v1/jobs", {**CRON, "namespace": "billing"})
+        assert job["priority"] == 8
+
+    run(tmp_path, test)
+
+
+def test_limits(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await declare(call, limits={"max_jobs": 1})
+        await call("PUT", JOB, CRON)
+        for method, path, body in (
+            ("PUT", f"{PATH}/jobs/b", CRON),
+            ("POST", "/v1/jobs", {**CRON, "namespace": "billing"}),
+        ):
+            status, problem = await call(method, path, body)
+            assert (status, problem["code"]) == (409, "not-possible")
+        _, made = await call("POST", "/v1/jobs:batch", [{**CRON, "namespace": "billing"}])
+        assert made["items"][0]["code"] == "not-possible"
+        assert (await call("PUT", JOB, {**CRON, "priority": 1}))[0] == 200
+        await call("DELETE", JOB)
+        assert (await call("PUT", f"{PATH}/jobs/b", CRON))[0] == 201
+
+    run(tmp_path, test)
+
+
+def test_where_they_have_to_be_declared(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("PATCH", "/v1/cluster/settings", {"namespaces_strict": 1}, MERGE)
+        for method, path, body in (("PUT", JOB, CRON), ("POST", "/v1/jobs", {**CRON, "namespace": "billing"})):
+            status, problem = await call(method, path, body)
+            assert (status, problem["code"]) == (422, "invalid-job")
+            assert [error["pointer"] for error in problem["errors"]] == ["/namespace"]
+        assert (await call("POST", "/v1/jobs", CRON))[0] == 201
+        await declare(call)
+        assert (await call("PUT", JOB, CRON))[0] == 201
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("name", ["UP", "a b", "x" * 65, "%2e%2e"])
+def test_names_that_are_none(tmp_path: Path, name: str) -> None:
+    async def test(call: Client) -> None:
+        for method, body in (("GET", None), ("PUT", {}), ("PATCH", {}), ("DELETE", None)):
+            status, _ = await call(method, f"/v1/namespaces/{name}", body)
+            assert 400 <= status < 500
+
+    run(tmp_path, test)
