@@ -81,4 +81,4 @@ def _open(trigger: TriggerIn) -> bool:
     if trigger.cron is not None:
         words = trigger.cron.split(maxsplit=1)
         return not words or not words[0].upper().startswith(("CRON_TZ=", "TZ=", "@EVERY"))
-    return trigger.rrule is not None and "DTSTART" not in trigger.rrule.upper()
+    return trigger.rrule is not None

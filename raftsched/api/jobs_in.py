@@ -16,7 +16,7 @@ import msgspec
 from raftsched.api import strict
 from raftsched.api.callers import check_permitted
 from raftsched.api.conditions_in import conditions_of
-from raftsched.api.defaults import Space, fill
+from raftsched.api.defaults import NOWHERE, Space, fill
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
@@ -80,6 +80,11 @@ class Content:
     defaults: int | None = None  # revision of the namespace that it was filled in from
 
 
+def nowhere(namespace: str) -> Space:
+    """Nothing is said about any."""
+    return NOWHERE
+
+
 def parse_name(text: str) -> bool:
     return _name(text) is not None
 
@@ -92,7 +97,7 @@ def read_job(
     raw: bytes,
     settings: Settings,
     now_ms: int,
-    spaces: Spaces,
+    spaces: Spaces = nowhere,
     namespace: str | None = None,
     *,
     kept: Trigger | None = None,

@@ -48,8 +48,8 @@ def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str
 
 def _with_zone(trigger: Any) -> Any:
     """One that counts in a time zone and does not say in which counts in UTC."""
-    cron = trigger.get("cron") if isinstance(trigger, dict) else None
-    if cron is None or trigger.get("timezone") or cron.lstrip().upper().startswith(("TZ=", "CRON_TZ=", "@EVERY")):
+    text = trigger.get("cron") or trigger.get("rrule") if isinstance(trigger, dict) else None
+    if not text or trigger.get("timezone") or text.lstrip().upper().startswith(("TZ=", "CRON_TZ=", "@EVERY")):
         return trigger
     return {**trigger, "timezone": "UTC"}
 

@@ -182,6 +182,8 @@ def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
         for field in said:
             assert job[field] == other[field], field
         assert job["next_fire_at"] == other["next_fire_at"]
+        _, job = await call("PUT", f"{PATH}/jobs/c", {**CRON, "trigger": {"rrule": "FREQ=DAILY"}})
+        assert job["trigger"]["timezone"] == "Europe/Madrid"
         _, job = await call("PUT", f"{PATH}/jobs/b", {**CRON, "trigger": {"every": "1m"}, "priority": None})
         assert (job["trigger"], job["priority"]) == ({"every": "1m"}, 7)  # null is the same as left out
 
