@@ -108,6 +108,7 @@ class ApiContext:
     async def _signed(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
         """With who asked for them."""
         return await self._propose(signed(commands), timeout_s)
+
     _spaces: dict[str, Space] = field(default_factory=dict)
     _spaces_at: float = 0.0
 

@@ -28,8 +28,8 @@ from raftsched.api.metrics import RequestCounts
 from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
-from raftsched.core.access import Role
 from raftsched.api.resolving import settled
+from raftsched.core.access import Role
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
 from raftsched.errors import RaftschedError

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX
+from raftsched.api.callers import permits
 from raftsched.api.context import ApiContext
 from raftsched.api.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace
 from raftsched.api.durations import format_time
@@ -53,6 +54,8 @@ _json = msgspec.json.Encoder(order="deterministic").encode
     "List namespaces",
     {200: Reply(PageOf(NamespaceOut), "A page of namespaces.", ("Link",))},
     query=("limit", "cursor", *READ),
+    role="viewer",
+    scope="checked",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name: those that are declared, and those that merely have jobs or secrets."""
@@ -61,11 +64,11 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     last = query.cursor("namespaces")
     with ctx.read() as view:
         rows = view.scan(Table.NAMESPACES, b"" if last is None else following(last))
-        shown, last = page(rows, query.limit(), lambda _, raw: _shown(decode_namespace(raw)))
+        shown, last = page(rows, query.limit(), _take)
     return reply_page(request, [msgspec.json.encode(out) for out in shown], "namespaces", query.filters(), last)
 
 
-@operation("Read a namespace", {200: Reply(NamespaceOut, "The namespace.", ("ETag",))}, query=READ)
+@operation("Read a namespace", {200: Reply(NamespaceOut, "The namespace.", ("ETag",))}, query=READ, role="viewer")
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     """The ETag is the revision of what is said about it, "0" when it merely has jobs or secrets."""
     await fresh_enough(ctx, Query(request, *READ))
@@ -81,6 +84,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match", "If-None-Match"),
     body=NamespaceIn,
     codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
+    role="operator",
 )
 async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     """Says all that is said about it, anew; what was answered may be put back. Its defaults are taken over by jobs that
@@ -110,6 +114,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     body=NamespaceIn,
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "stale-revision"),
+    role="operator",
 )
 async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     """RFC 7396. Without If-Match, a change in between means to merge again: none gets lost."""
@@ -144,6 +149,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     {204: None},
     headers=("If-Match",),
     codes=(*WRITES, "stale-revision", "not-possible"),
+    role="operator",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Refused while it holds jobs or secrets."""
@@ -198,6 +204,10 @@ def _reply(ctx: ApiContext, request: web.Request, *, created: bool = False) -> w
     if created:
         headers["Location"] = f"/v1/namespaces/{name}"
     return reply_value(_shown(found), 201 if created else 200, headers)
+
+
+def _take(key: bytes, raw: bytes) -> NamespaceOut | None:
+    return _shown(decode_namespace(raw)) if permits(key.decode()) else None
 
 
 def _shown(namespace: Namespace) -> NamespaceOut:
