@@ -143,7 +143,16 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "not-possible", "too-many"),
+    codes=(
+        *JOB_BODIES,
+        *WRITES,
+        "name-taken",
+        "exists",
+        "stale-revision",
+        "illegal-transition",
+        "not-possible",
+        "too-many",
+    ),
     role="editor",
 )
 async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:

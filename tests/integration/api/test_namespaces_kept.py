@@ -20,7 +20,7 @@ from tests.support.tokens import As, guarded, limited
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 BY_BODY = {  # checked by what they are sent: tried below, one by one
     ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:actions"),
-    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"),
+    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"), ("GET", "/v1/namespaces"),
 }  # fmt: skip
 
 
@@ -123,6 +123,18 @@ def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
         assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
         status, problem = await mine("PATCH", f"/v1/jobs/{place.jobs['mine']}", {"conditions": waits["conditions"]})
         assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
+
+    placed(tmp_path, test)
+
+
+def test_only_ones_own_namespaces_are_listed(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for who, wanted in ((place.mine, ["mine"]), (place.admin, ["mine", "theirs"])):
+            _, page = await who("GET", "/v1/namespaces")
+            assert [namespace["name"] for namespace in page["items"]] == wanted
+        assert (await place.mine("GET", "/v1/namespaces/mine"))[0] == 200
+        for method, body in (("PUT", {}), ("PATCH", {}), ("DELETE", None)):  # an editor's limits are not his to set
+            assert (await place.mine(method, "/v1/namespaces/mine", body))[0] == 403
 
     placed(tmp_path, test)
 
