@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +11,7 @@ import msgspec
 
 from raftsched.core import apply, concurrency
 from raftsched.core import commands as c
-from raftsched.core.apply import attempts, cluster, finish, firing
+from raftsched.core.apply import attempts, cluster, finish, firing, manual
 from raftsched.core.apply.tx import Tx, decode_instance
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.tables import Table
@@ -179,6 +179,17 @@ def kill_ends() -> Iterator[None]:
     from raftsched.core.apply import instances
 
     with patch.object(firing, "end_or_ask", end_or_ask), patch.object(instances, "end_or_ask", end_or_ask):
+        yield
+
+
+@contextmanager
+def keys_forgotten() -> Iterator[None]:
+    """What was done under a key is done again."""
+
+    def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], c.Answer]) -> c.Answer:
+        return act()
+
+    with patch.object(manual, "once", once):
         yield
 
 

@@ -75,6 +75,7 @@ class JobClient(Client):
         super().__init__(clients, number, rng)
         self.instances: list[bytes] = []  # manual runs that were acknowledged
         self._policies: dict[str, Policy] = {}
+        self._keyed: dict[int, c.RunNow] = {}  # by job: the last one that was sent under a key
         self._world = clients.world
 
     # ------------------------------------------------------------ what it asks for
@@ -134,7 +135,19 @@ class JobClient(Client):
                 ids = [one.job_id for one in known if one.job_id is not None]
                 return job, body, c.StartOperation(BulkAction.RUN, None, tuple(ids))
         priority = rng.choice([None, rng.randrange(10)])
-        return job, body, c.RunNow(job.job_id, rng.getrandbits(40) + (1 << 30), priority=priority)
+        return job, body, self._run(job.job_id, priority)
+
+    def _run(self, job_id: int, priority: int | None) -> c.RunNow:
+        """Half of them under a key, and half of those sent again under it, whatever became of them."""
+        rng = self._rng
+        number = rng.getrandbits(40) + (1 << 30)
+        sent = self._keyed.get(job_id)
+        if sent is not None and rng.random() < 0.5:
+            return c.RunNow(job_id, number, key=sent.key, digest=sent.digest)
+        if rng.random() < 0.5:
+            return c.RunNow(job_id, number, priority=priority)
+        self._keyed[job_id] = c.RunNow(job_id, number, priority=priority, key=rng.randbytes(32), digest=b"d" * 32)
+        return self._keyed[job_id]
 
     def _row(self, job_id: int) -> JobRow | None:
         """As some node has it."""

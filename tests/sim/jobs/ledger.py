@@ -31,6 +31,7 @@ WRONG_OUTCOME = "and really it"
 WHILE_PAUSED = "while the cluster is paused"
 WHILE_DRAINED = "which is drained"
 OVER_LIMITS = "which lets nothing start"
+DONE_TWICE = "is done again under its key"
 
 # what may bring an instance to an end, and with it its job's schedule
 MAY_SUSPEND = (c.Ended, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
@@ -75,6 +76,7 @@ class Ledger:
         self.drained: dict[str, bool] = {}
         self.paused = False
         self.counts: dict[str, int] = {}
+        self.keyed: dict[bytes, bytes] = {}  # the instance that came of the first run under a key
         self._suspends = False  # something was applied that may have suspended a job
         self._world = world
         self._data: dict[tuple[int, int], bytes] = {}
@@ -174,6 +176,11 @@ class Ledger:
                 self.kills.add(command.instance)
                 account = self.accounts.setdefault(command.instance, Account())
                 account.killed_at = index
+            case c.RunNow() if command.key and answer.instance is not None:
+                first = self.keyed.setdefault(command.key, answer.instance)
+                if first != answer.instance:
+                    made = instance_text(answer.instance)
+                    self._world.checks.fail(f"the run {instance_text(first)} {DONE_TWICE}: {made}")
             case c.PutQueue():
                 self.queues[command.name] = command
             case c.DeleteQueue():

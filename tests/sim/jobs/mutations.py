@@ -16,7 +16,14 @@ from dataclasses import dataclass
 
 from tests.sim.jobs import broken, dues, truth
 from tests.sim.jobs.calm import NEVER_ENDS
-from tests.sim.jobs.ledger import AT_MOST_ONCE, KILLED_BEFORE, LOST_TOO_OFTEN, RETRIED_TOO_OFTEN, WRONG_OUTCOME
+from tests.sim.jobs.ledger import (
+    AT_MOST_ONCE,
+    DONE_TWICE,
+    KILLED_BEFORE,
+    LOST_TOO_OFTEN,
+    RETRIED_TOO_OFTEN,
+    WRONG_OUTCOME,
+)
 from tests.sim.jobs.order import LESS_URGENT
 from tests.sim.jobs.switches import ALL, Switches
 from tests.sim.jobs.world import simulate_jobs
@@ -67,6 +74,8 @@ MUTATIONS: dict[str, Mutation] = {
     "overlap": Mutation((truth.FORBIDDEN_OVERLAP,), "elections", broken.always_room),
     "release_of_held": Mutation(LOST, "elections", broken.held_for_ever),
     "more_urgent_first": Mutation((LESS_URGENT,), "narrow", broken.less_urgent_first),
+    # keys
+    "keys_are_remembered": Mutation((DONE_TWICE,), "elections", broken.keys_forgotten),
     # firing
     "fire_compares_nominal": Mutation((dues.FIRED_TWICE,), "elections", broken.fires_anything),
     "past_times_are_loaded": Mutation(LOST, "elections", broken.only_future_loaded),
