@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import random
 import secrets
 import shutil
-import signal
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -54,7 +51,6 @@ STORE_STUCK_MS = 1_000
 OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
-GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look; young before older, older before old
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
 
@@ -384,42 +380,6 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-async def serve(config: NodeConfig) -> int:
-    """Runs a node until SIGTERM or SIGINT. Returns the exit code."""
-    node = Node(config, own_process=True)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.ended.set)
-    ended = asyncio.create_task(node.ended.wait())
-    starting = asyncio.create_task(node.start())
-    try:
-        await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            _settle_down()
-            log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
-            await ended
-    except (StartupError, OSError) as error:
-        node.failed = error
-    finally:
-        for task in (starting, ended):
-            task.cancel()
-        await asyncio.gather(starting, ended, return_exceptions=True)
-        await node.stop()
-    if node.failed is not None:
-        print(f"raftsched: {describe(node.failed, config)}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _settle_down() -> None:
-    """What was made at the start stays: the collector of cycles need not look at it again. Nor as often at what comes
-    and goes: commands and rows hold no cycles, and are most of that."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-
-
 def describe(error: BaseException, config: NodeConfig) -> str:
     """One line for the operator: what failed, and whether the disk is why."""
     if isinstance(error, StartupError):
@@ -436,17 +396,3 @@ def describe(error: BaseException, config: NodeConfig) -> str:
     if full:
         words += f" The disk of {config.data} is full; free some space and start again. What was acknowledged is kept."
     return words
-
-
-def run(config: NodeConfig) -> int:
-    """Blocks until the node ends. Uses uvloop where it is installed."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(serve(config))
-    code: int = uvloop.run(serve(config))
-    return code
-
-
-__all__ = ["Node", "run"]

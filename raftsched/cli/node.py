@@ -1,4 +1,4 @@
-"""`raftsched node`: the flags of a node. What a node does is in `raftsched.node`."""
+"""`raftsched node`: the flags of a node. What it runs is `raftsched.Node`, in a process of its own."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def node(config: str | None, **flags: Any) -> None:
         loaded = load(flags, os.environ, Path(config) if config else None)
     except ConfigError as e:
         raise Failure(str(e), Exit.ERROR) from None
-    from raftsched.node import run
+    from raftsched.embedded.process import run
 
     try:
         code = run(loaded)

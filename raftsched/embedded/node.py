@@ -73,9 +73,22 @@ class Node:
         mine = raft or parse_peers(peers or {}).get(id)
         where = {} if mine is None else {"raft": str(mine)}
         config = build({"id": id, "data": str(data), "http": http, "peers": peers or {}, **where, **settings})
-        self._config = replace(config, data=config.data.absolute())  # the program may go elsewhere
+        self._begin(replace(config, data=config.data.absolute()))  # the program may go elsewhere
+
+    @classmethod
+    def of(cls, config: NodeConfig, *, own_process: bool = False) -> Node:
+        """With settings that were read and checked already. `own_process`: the process is there for this node alone,
+        which may then put it into a control group; handlers are looked for where the settings say, and nowhere else."""
+        node = cls.__new__(cls)
+        node._begin(config, own_process)
+        return node
+
+    def _begin(self, config: NodeConfig, own_process: bool = False) -> None:
+        self._config = config
+        self._own_process = own_process
         self._member: Member | None = None
-        self._client: AsyncClient | None = None
+        self._started = False
+        self._client: AsyncClient | None = None  # made when it is needed
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -161,21 +174,32 @@ class Node:
         from raftsched.node import Node as Member
 
         self._failed = None
+        config = self._config
+        if not self._own_process:
+            config = replace(config, pythonpath=(*config.pythonpath, *_import_path()))
         member = self._member = Member(
-            replace(self._config, pythonpath=(*self._config.pythonpath, *_import_path())),
+            config,
+            own_process=self._own_process,
             sockets=sockets,
             elections_ms=elections_ms or ELECTIONS_MS,
             calls=self._calls(),
         )
         starting = self._starting = asyncio.create_task(member.start(), name=f"start of {self.id}")
+        ended = asyncio.create_task(member.ended.wait())
         try:
+            await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done() and member.failed is not None:
+                raise member.failed
             await starting
         except BaseException as error:
             await self.stop()
-            if isinstance(error, OSError) or (isinstance(error, asyncio.CancelledError) and not _cancelled()):
+            stopped = isinstance(error, asyncio.CancelledError) and not _cancelled()
+            if stopped or error is member.failed or isinstance(error, OSError | StartupError):
                 raise StartupError(_why(error, self._config)) from error
             raise
-        self._client = self._inside(member)
+        finally:
+            ended.cancel()
+        self._started = True
         self._watching = asyncio.create_task(self._watch(member), name=f"watch of {self.id}")
 
     async def stop(self) -> None:
@@ -206,6 +230,7 @@ class Node:
         try:
             await member.stop()
         finally:
+            self._started = False
             self._member = self._client = self._starting = self._watching = self._stopping = None
 
     async def _watch(self, member: Member) -> None:
@@ -215,7 +240,8 @@ class Node:
 
         assert member.failed is not None
         self._failed = describe(member.failed, self._config)
-        log.error("%s", self._failed)
+        if not self._own_process:  # else it is what the process ends with
+            log.error("%s", self._failed)
         self._stopping = asyncio.create_task(self._shut(member), name=f"stop of {self.id}")
 
     # ------------------------------------------------------------ what it is
@@ -231,7 +257,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        return self._client is not None and self._stopping is None
+        return self._started and self._stopping is None
 
     @property
     def leader(self) -> str | None:
@@ -266,8 +292,9 @@ class Node:
     def client(self) -> AsyncClient:
         """A client of this node's own API, without a socket in between; all of raftsched.AsyncClient. A node that does
         not lead passes writes on to the one that does. Raises NodeFailed, or RuntimeError when it does not run."""
-        self._of_running()
-        assert self._client is not None
+        member = self._of_running()
+        if self._client is None:
+            self._client = self._inside(member)
         return self._client
 
     @property

@@ -23,7 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "worker": {"core", "store", "raft"},
     "api": {"core", "store", "raft", "schedule", "worker"},
     "client": set(),
-    "cli": {"client", "schedule"},
+    "cli": {"client", "schedule", "embedded"},
     "embedded": {"client"},
     "testing": {"client", "embedded"},
 }
@@ -36,7 +36,6 @@ LEAVES_OF = {
 }
 # Who starts a node imports it when it is started, not before.
 NODE_STARTERS = {
-    "cli/node.py",
     "cli/dev.py",
     "cli/dev_cluster.py",
     "cli/main.py",

@@ -1,0 +1,66 @@
+"""`raftsched node`: a process that is there for one Node, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+
+from raftsched.config import NodeConfig
+from raftsched.embedded.node import Node, NodeFailed
+from raftsched.errors import StartupError
+
+log = logging.getLogger("raftsched.node")
+
+GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look; young before older, older before old
+
+
+def run(config: NodeConfig) -> int:
+    """Blocks until the node ends; returns the exit code. Uses uvloop where it is installed."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(serve(config))
+    code: int = uvloop.run(serve(config))
+    return code
+
+
+async def serve(config: NodeConfig) -> int:
+    """Runs a node until SIGTERM or SIGINT. Returns the exit code."""
+    node = Node.of(config, own_process=True)
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    stopping = asyncio.create_task(asked.wait())
+    try:
+        starting = asyncio.create_task(node.start())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            await node.stop()
+            await asyncio.gather(starting, return_exceptions=True)
+            return 0
+        starting.result()
+        _settle_down()
+        log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
+        waiting = asyncio.create_task(node.wait())
+        await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await node.stop()
+        await waiting
+    except (StartupError, NodeFailed) as error:
+        print(f"raftsched: {error.detail}", file=sys.stderr)
+        return 1
+    finally:
+        stopping.cancel()
+    return 0
+
+
+def _settle_down() -> None:
+    """What was made at the start stays: the collector of cycles need not look at it again. Nor as often at what comes
+    and goes: commands and rows hold no cycles, and are most of that."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
