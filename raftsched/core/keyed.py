@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-NOTE_MAX = 64 * 1024  # bytes of an answer that is remembered
+NOTE_MAX = 32 * 1024  # bytes of an answer that is remembered
 
 
 class Keyed(msgspec.Struct, array_like=True, frozen=True, tag=65):
