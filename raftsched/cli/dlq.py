@@ -10,6 +10,7 @@ import click
 
 from raftsched.cli.instances import check_id
 from raftsched.cli.output import Column, print_rows
+from raftsched.cli.progress import Progress, progress_option
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.resource import identified, listing, rows
 
@@ -82,6 +83,7 @@ def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) 
 @_filters
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
 @remote
 def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
     """Run dead letters again, as further attempts with all their retries. Say which: by id, by filter, or --all.
@@ -112,6 +114,7 @@ def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: boo
 @_filters
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
 @remote
 def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
     """Take dead letters off the list. Their instances stay as long as others that failed. Say which: by id, by
@@ -161,6 +164,7 @@ def _go_through(
     refused."""
     matched = count = 0
     refused: list[Any] = []
+    line = Progress("dead letters")
     try:
         for request in requests:
             cursor: str | None = None
@@ -169,10 +173,12 @@ def _go_through(
                 matched += answer["matched"]
                 count += answer[done]
                 refused += answer["refused"]
+                line.at(matched)
                 before, cursor = cursor, answer["next"]
                 if not cursor or cursor == before:
                     break
     finally:  # what was done is told, whatever came after it
+        line.end()
         click.echo(f"would be {done}: {matched}" if dry_run else f"{done}: {count}")
         for one in refused:
             click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)

@@ -30,10 +30,10 @@ _TYPE_WIDTH = 20
     "-o",
     "--output",
     "fmt",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(["table", "json", "name"]),
     default="table",
     show_default=True,
-    help="For people, or one JSON object a line.",
+    help="For people, one JSON object a line, or the instance or job that each is about.",
 )
 @remote
 def events(
@@ -60,12 +60,12 @@ def events(
     }
     if job:
         query["job"] = find_job(client, job)["id"]
-    try:
-        for event in watch(client, "/v1/events", query):
+    for event in watch(client, "/v1/events", query):
+        if fmt == "name":
+            click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
+        else:
             click.echo(json.dumps(event, ensure_ascii=False) if fmt == "json" else _line(event))
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.exit(130)
+        sys.stdout.flush()
 
 
 def _line(event: dict[str, Any]) -> str:

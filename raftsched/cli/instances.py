@@ -165,13 +165,10 @@ def output(
     from raftsched.client.events import output as follow_output
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    try:
-        path = _path(instance) + "/output"
-        for piece in follow_output(client, path, query) if follow else client.stream(path, query):
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    path = _path(instance) + "/output"
+    for piece in follow_output(client, path, query) if follow else client.stream(path, query):
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
 
 
 @instances.command()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import click
 
 from raftsched.cli.documents import read_jobs
 from raftsched.cli.output import print_json
+from raftsched.cli.progress import progress, progress_option
 from raftsched.cli.remote import by_name, format_option, job_ref, remote
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _WOULD = {"created": "would be created", "changed": "would be changed", "unchanged": "unchanged"}
-BAR_FROM = 50  # with fewer a bar only flickers
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,6 @@ def _contents(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             raise click.UsageError(f"cannot read {error.filename}: {(error.strerror or '').lower()}") from None
 
 
-@contextmanager
-def progress(items: Sequence[Any], label: str) -> Iterator[Iterator[Any]]:
-    """The items one by one, with a bar on a terminal when there are many."""
-    hidden = len(items) < BAR_FROM or not sys.stderr.isatty()
-    with click.progressbar(items, label=label, file=sys.stderr, hidden=hidden) as bar:
-        yield iter(bar)
-
-
 @click.command()
 @files_option
 @namespace_option
@@ -110,6 +101,7 @@ def progress(items: Sequence[Any], label: str) -> Iterator[Iterator[Any]]:
 @click.option("--yes", is_flag=True, help="Of --prune: do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done; see also 'jobs diff'.")
 @format_option
+@progress_option
 @remote
 def apply(
     client: Client, files: tuple[str, ...], namespace: str, prune: bool, label: str | None, yes: bool, dry_run: bool,

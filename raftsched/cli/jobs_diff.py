@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.documents import read_jobs
-from raftsched.cli.jobs_apply import compare, files_option, namespace_option, progress, read_wanted, reason_of
+from raftsched.cli.jobs_apply import compare, files_option, namespace_option, read_wanted, reason_of
 from raftsched.cli.jobs_export import portable, said_by_namespace
 from raftsched.cli.main import Failure
 from raftsched.cli.output import print_json
+from raftsched.cli.progress import progress, progress_option
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.errors import Exit
 
@@ -29,6 +30,7 @@ REFUSED = 2
 @files_option
 @namespace_option
 @format_option
+@progress_option
 @remote
 def diff(client: Client, files: tuple[str, ...], namespace: str, fmt: str) -> None:
     """Say what 'jobs apply' of the same files would change. Nothing is done.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.jobs_apply import progress
 from raftsched.cli.output import cell, print_json
+from raftsched.cli.progress import progress, progress_option
 from raftsched.cli.remote import by_name, check_namespace, format_option, remote, source_name
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class _Report:
 @click.option("--prefix", default="", metavar="P", help="Put before each job name, such as web1-.")
 @click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
 @format_option
+@progress_option
 @remote
 def import_(
     client: Client, files: tuple[Any, ...], kind: str, system: bool | None, seconds: bool | None, suspended: bool,

@@ -5,6 +5,7 @@ Nothing here may import aiohttp, lmdb, pysyncobj, dateutil or rich, not even in 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -75,6 +76,8 @@ class _Root(LazyGroup):
             return super().invoke(ctx)
         except RaftschedError as e:
             raise failure(e) from None
+        except KeyboardInterrupt:
+            sys.exit(130)  # as a shell says of what SIGINT ended
 
 
 @click.group(

@@ -11,6 +11,7 @@ import click
 
 from raftsched.cli.job_filters import as_body, filter_options, said
 from raftsched.cli.output import Column, print_rows
+from raftsched.cli.progress import Progress, progress_option
 from raftsched.cli.remote import remote
 from raftsched.cli.resource import identified, listing, print_one, rows, said_fields, viewing
 from raftsched.errors import Exit
@@ -46,7 +47,7 @@ def many_options(function: _F) -> _F:
         )
     ):
         function = option(function)
-    return filter_options(function)
+    return filter_options(progress_option(function))
 
 
 def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[str, Any], **more: Any) -> bool:
@@ -83,22 +84,16 @@ def _print_dry(found: Mapping[str, Any]) -> None:
 def follow(client: Client, operation: dict[str, Any]) -> None:
     """Until it has ended; then says what came of it. Ends the command with 4 when some jobs were refused, or when it
     was cancelled."""
-    shown = sys.stderr.isatty()
     try:
-        while operation["state"] == "RUNNING":
-            if shown:
-                total = f" of {operation['total']:,}" if operation["total"] is not None else ""
-                click.echo(
-                    f"\r{operation['examined']:,}{total} looked at, {operation['changed']:,} done", nl=False, err=True
-                )
-            time.sleep(POLL_S)
-            operation = client.get(f"/v1/operations/{operation['id']}")
+        with Progress("looked at", operation["total"]) as line:
+            while operation["state"] == "RUNNING":
+                line.at(operation["examined"], f"{operation['changed']:,} {_DONE[operation['action']]}")
+                time.sleep(POLL_S)
+                operation = client.get(f"/v1/operations/{operation['id']}")
     except KeyboardInterrupt:
         where = f"raftsched operations watch {operation['id']}"
-        click.echo(f"\nit goes on; see '{where}', or end it with 'raftsched operations cancel'", err=True)
+        click.echo(f"it goes on; see '{where}', or end it with 'raftsched operations cancel'", err=True)
         raise
-    if shown:
-        click.echo("\r\033[K", nl=False, err=True)
     _print_end(operation)
 
 
@@ -153,6 +148,7 @@ def get(client: Client, operation: str, fmt: str) -> None:
 
 @operations.command()
 @click.argument("operation", metavar="OPERATION")
+@progress_option
 @remote
 def watch(client: Client, operation: str) -> None:
     """Wait for an operation to end, and say what came of it.

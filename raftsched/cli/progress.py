@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import click
 from raftsched.clock import SystemClock
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 _QUIET = "raftsched.no-progress"
 _DRAW_S = 0.1
 _BAR = 24  # characters
@@ -37,6 +38,19 @@ def size_text(size: float) -> str:
     return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:.1f} {units[0]}"
 
 
+@contextmanager
+def progress(items: Sequence[_T], what: str) -> Iterator[Iterator[_T]]:
+    """The items one by one, and how many there were."""
+    with Progress(what, len(items)) as line:
+
+        def each() -> Iterator[_T]:
+            for item in items:
+                yield item
+                line.add()
+
+        yield each()
+
+
 class Progress:
     """`with Progress("backup", total) as progress: progress.at(done)`. The line goes when it ends."""
 
@@ -58,6 +72,9 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
         if self._drawn > float("-inf"):
             click.echo("\r\033[K", nl=False, err=True)
 
@@ -70,6 +87,8 @@ class Progress:
         now = self._clock.monotonic()
         if not self.shown or now - self._drawn < _DRAW_S:
             return
+        import shutil
+
         self._drawn = now
         line = self._line(done, now - self._began) + (f", {more}" if more else "")
         click.echo(f"\r{line[: shutil.get_terminal_size().columns - 1]}\033[K", nl=False, err=True)
