@@ -8,7 +8,7 @@ from typing import Any
 from raftsched.client.http import own_key, segment
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
-from raftsched.client.transport import Transport, encode, items
+from raftsched.client.transport import Transport, condition, encode, items
 
 
 class Cluster:
@@ -76,20 +76,26 @@ class ClusterNodes:
         """It takes runs again."""
         return await self._transport.post(NodeDetail, f"{_path(id)}/undrain")
 
-    async def set_labels(self, id: str, labels: Mapping[str, str | None] | None) -> NodeDetail:
-        """Added to those that hold; a value of None takes one out, None for all: those the node was started with."""
-        return await self._patch(id, {"labels": labels})
+    async def set_labels(
+        self, id: str, labels: Mapping[str, str | None] | None, *, if_match: int | None = None
+    ) -> NodeDetail:
+        """Added to those that hold; a value of None takes one out, None for all: those the node was started with.
+        `if_match`: only while what is said about it is this revision, else ConflictError "stale-revision"."""
+        return await self._patch(id, {"labels": labels}, if_match)
 
-    async def set_slots(self, id: str, slots: int | None) -> NodeDetail:
-        """Attempts at one time; None: as many as the node was started with."""
-        return await self._patch(id, {"slots": slots})
+    async def set_slots(self, id: str, slots: int | None, *, if_match: int | None = None) -> NodeDetail:
+        """Attempts at one time; None: as many as the node was started with. `if_match` as in `set_labels`."""
+        return await self._patch(id, {"slots": slots}, if_match)
 
     async def list(self) -> Sequence[NodeDetail]:
         """All members."""
         return items(NodeDetail, await self._transport.get(Page, "/v1/nodes"))
 
-    async def _patch(self, id: str, change: Mapping[str, Any]) -> NodeDetail:
-        return (await self._transport.send("PATCH", _path(id), body=encode(change))).decoded(NodeDetail)
+    async def _patch(self, id: str, change: Mapping[str, Any], if_match: int | None) -> NodeDetail:
+        headers = condition(if_match)
+        return (await self._transport.send("PATCH", _path(id), body=encode(change), headers=headers)).decoded(
+            NodeDetail
+        )
 
 
 def _path(id: str) -> str:

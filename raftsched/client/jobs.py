@@ -22,7 +22,7 @@ from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages
 from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
-from raftsched.client.transport import Transport, encode, items
+from raftsched.client.transport import Transport, condition, encode, items
 
 JobRef = str | Job | Created
 AT_ONCE = 2_000  # creates of one create_many at a time
@@ -73,18 +73,18 @@ class Jobs:
 
     async def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
         """The whole new content. By name it creates what does not exist. `if_match`: only while it is this revision."""
-        answer = await self._transport.send("PUT", path_of(ref), body=encode(job), headers=_condition(if_match))
+        answer = await self._transport.send("PUT", path_of(ref), body=encode(job), headers=condition(if_match))
         return answer.decoded(Job)
 
     async def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
         """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
-        answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=_condition(if_match))
+        answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=condition(if_match))
         return answer.decoded(Job)
 
     async def delete(self, ref: JobRef, *, if_match: int | None = None) -> None:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
         revision."""
-        await self._transport.send("DELETE", path_of(ref), headers=_condition(if_match))
+        await self._transport.send("DELETE", path_of(ref), headers=condition(if_match))
 
     # ------------------------------------------------------------ looking
 
@@ -221,7 +221,3 @@ def _many(
     if all:
         body["all"] = True
     return body
-
-
-def _condition(revision: int | None) -> dict[str, str]:
-    return {} if revision is None else {"If-Match": f'"{revision}"'}

@@ -91,6 +91,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     handlers: list[str]
     limits_whole_runs: bool
     session: Session | None
+    revision: int = 0  # of what is said about it here; 0: nothing is
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +115,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     shut: str | None
     created_at: datetime
     modified_at: datetime
+    revision: int = 0  # of its limits
 
 
 # ---------------------------------------------------------------- explain

@@ -318,6 +318,11 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
+def condition(revision: int | None) -> dict[str, str]:
+    """Headers: only while it is this revision."""
+    return {} if revision is None else {"If-Match": f'"{revision}"'}
+
+
 def _index(headers: Mapping[str, str]) -> int:
     text = headers.get("Raftsched-Index", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0

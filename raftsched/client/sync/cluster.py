@@ -70,13 +70,16 @@ class ClusterNodes:
         """It takes runs again."""
         return self._bridge.run(lambda c: c.nodes.undrain(id))
 
-    def set_labels(self, id: str, labels: Mapping[str, str | None] | None) -> NodeDetail:
-        """Added to those that hold; a value of None takes one out, None for all: those the node was started with."""
-        return self._bridge.run(lambda c: c.nodes.set_labels(id, labels))
+    def set_labels(
+        self, id: str, labels: Mapping[str, str | None] | None, *, if_match: int | None = None
+    ) -> NodeDetail:
+        """Added to those that hold; a value of None takes one out, None for all: those the node was started with.
+        `if_match`: only while what is said about it is this revision, else ConflictError "stale-revision"."""
+        return self._bridge.run(lambda c: c.nodes.set_labels(id, labels, if_match=if_match))
 
-    def set_slots(self, id: str, slots: int | None) -> NodeDetail:
-        """Attempts at one time; None: as many as the node was started with."""
-        return self._bridge.run(lambda c: c.nodes.set_slots(id, slots))
+    def set_slots(self, id: str, slots: int | None, *, if_match: int | None = None) -> NodeDetail:
+        """Attempts at one time; None: as many as the node was started with. `if_match` as in `set_labels`."""
+        return self._bridge.run(lambda c: c.nodes.set_slots(id, slots, if_match=if_match))
 
     def list(self) -> Sequence[NodeDetail]:
         """All members."""

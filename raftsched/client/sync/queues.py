@@ -18,18 +18,20 @@ class Queues:
         """NotFoundError: it has no limits."""
         return self._bridge.run(lambda c: c.queues.get(name))
 
-    def put(self, name: str, *, only_new: bool = False, **limits: Unpack[QueueLimits]) -> Queue:
+    def put(
+        self, name: str, *, only_new: bool = False, if_match: int | None = None, **limits: Unpack[QueueLimits]
+    ) -> Queue:
         """All its limits anew: what is left out does not limit. With `only_new` it must have none yet, else
-        ConflictError "exists"."""
-        return self._bridge.run(lambda c: c.queues.put(name, only_new=only_new, **limits))
+        ConflictError "exists". `if_match`: only while it is this revision, else ConflictError "stale-revision"."""
+        return self._bridge.run(lambda c: c.queues.put(name, only_new=only_new, if_match=if_match, **limits))
 
-    def patch(self, name: str, **limits: Unpack[QueueLimits]) -> Queue:
-        """What is given is changed; None takes a limit away. NotFoundError: it has none."""
-        return self._bridge.run(lambda c: c.queues.patch(name, **limits))
+    def patch(self, name: str, *, if_match: int | None = None, **limits: Unpack[QueueLimits]) -> Queue:
+        """What is given is changed; None takes a limit away. NotFoundError: it has none. `if_match` as in `put`."""
+        return self._bridge.run(lambda c: c.queues.patch(name, if_match=if_match, **limits))
 
-    def delete(self, name: str) -> None:
-        """Its limits go; what waits in it goes on without."""
-        self._bridge.run(lambda c: c.queues.delete(name))
+    def delete(self, name: str, *, if_match: int | None = None) -> None:
+        """Its limits go; what waits in it goes on without. `if_match` as in `put`."""
+        self._bridge.run(lambda c: c.queues.delete(name, if_match=if_match))
 
     def list(self, *, most: int | None = None) -> Iterator[Queue]:
         """By name; `most` of them (None: all)."""

@@ -111,6 +111,11 @@ def test_queues(tmp_path: Path) -> None:
         assert exists.value.code == "exists"
         assert (await client.queues.patch("mail", rate=None, paused=True)).shut == "paused"
         assert (await client.queues.get("mail")).rate is None
+        for stale in (client.queues.put("mail", if_match=made.revision), client.queues.delete("mail", if_match=77)):
+            with pytest.raises(raftsched.ConflictError, match="revision"):
+                await stale
+        now = (await client.queues.get("mail")).revision
+        assert (await client.queues.patch("mail", max_running=9, if_match=now)).max_running == 9
         assert [q.name async for q in client.queues.list()] == ["mail"]
         await client.queues.delete("mail")
         with pytest.raises(raftsched.NotFoundError):
@@ -125,7 +130,11 @@ def test_nodes_and_the_cluster(tmp_path: Path) -> None:
         assert (await client.nodes.drain("n2")).drained
         assert not (await client.nodes.undrain("n2")).drained
         assert (await client.nodes.set_labels("n2", {"disk": "ssd"})).labels == {"disk": "ssd"}
-        assert (await client.nodes.set_slots("n2", 3)).slots == 3
+        said = await client.nodes.set_slots("n2", 3)
+        assert said.slots == 3
+        assert (await client.nodes.set_slots("n2", 3, if_match=said.revision)).revision == said.revision
+        with pytest.raises(raftsched.ConflictError, match="revision"):
+            await client.nodes.set_labels("n2", None, if_match=said.revision - 1)
         assert (await client.nodes.get("n2")).labels == {"disk": "ssd"}
         with pytest.raises(raftsched.NotFoundError):
             await client.nodes.get("n9")
