@@ -100,7 +100,7 @@ async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
 
 @operation(
     "Run a job now",
-    {202: Reply(RunMade, "An instance was made.", ("Location",))},
+    {202: Reply(RunMade, "An instance was made.", ("Location",), leads_to="/v1/instances/{id}")},
     headers=("Idempotency-Key",),
     body=RunIn,
     body_required=False,

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.docs_page import render
-from raftsched.api.openapi import RouteLike, describe
+from raftsched.api.openapi import describe
+from raftsched.api.openapi_links import RouteLike
 from raftsched.api.operation import JSON, Reply, operation
 from raftsched.api.replies import reply
 from raftsched.api.requests import Query

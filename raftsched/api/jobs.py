@@ -21,7 +21,7 @@ from raftsched.api.jobs_in import (
 from raftsched.api.jobs_out import etag
 from raftsched.api.keys import done_before, named
 from raftsched.api.merging import merge
-from raftsched.api.openapi_types import JOB, JOB_PATCH
+from raftsched.api.openapi_types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
 from raftsched.api.replies import job_of, propose_one, reply_job
@@ -118,7 +118,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     "Replace a job's content",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
-    body=JobIn,
+    body=JOB_REPLACEMENT,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
     scope="checked",

@@ -9,14 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from raftsched.api import openapi_types, parameters
+from raftsched.api.openapi_links import Links, RouteLike
 from raftsched.api.operation import ALWAYS, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
 from raftsched.api.problems import MEDIA_TYPE
 from raftsched.errors import KINDS
@@ -34,18 +35,10 @@ _TOKENS = "A token of /v1/tokens. It is needed once PUT /v1/cluster/access has s
 _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
 
 
-class RouteLike(Protocol):
-    @property
-    def method(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def handler(self) -> Callable[..., Any]: ...
-
-
 def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
     """Raises LookupError for a route whose handler declares no operation."""
     schemas = _Schemas()
+    links = Links(routes, operation_id)
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     tags: dict[str, None] = {}
     for route in routes:
@@ -54,7 +47,7 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
             raise LookupError(f"{route.method} {route.path} declares no operation; see raftsched.api.operation")
         tag = _tag(route.path)
         tags[tag] = None
-        paths[_address(route.path)][route.method.lower()] = _operation(route, said, tag, schemas)
+        paths[_address(route.path)][route.method.lower()] = _operation(route, said, tag, schemas, links)
     return {
         "openapi": "3.1.0",
         "info": {"title": "raftsched", "version": version or "0", "description": _ABOUT},
@@ -64,6 +57,7 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
         "components": {
             "schemas": schemas.components(),
             "headers": {name: _header(name) for name in parameters.ANSWERED},
+            "links": links.components(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": _TOKENS}},
         },
     }
@@ -80,13 +74,13 @@ def _tag(path: str) -> str:
     return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
 
 
-def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas) -> dict[str, Any]:
+def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": operation_id(route),
         "tags": [tag],
         "summary": said.summary,
         "parameters": [*_path_parameters(route.path), *_query(said), *_headers(route, said)],
-        "responses": _responses(route, said, schemas),
+        "responses": _responses(route, said, schemas, links),
     }
     texts = [inspect.getdoc(route.handler), _NOTHING if said.changes_nothing else None]
     if said.role == "open":
@@ -164,10 +158,13 @@ def codes_of(route: RouteLike, said: Operation) -> list[str]:
     return sorted(codes, key=lambda code: (KINDS[code].status, code))
 
 
-def _responses(route: RouteLike, said: Operation, schemas: _Schemas) -> dict[str, Any]:
+def _responses(route: RouteLike, said: Operation, schemas: _Schemas, links: Links) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, answer in said.answers.items():
         found[str(status)] = _response(status, answer, schemas)
+        leads = links.of(answer)
+        if leads:
+            found[str(status)]["links"] = leads
     by_status: defaultdict[int, list[str]] = defaultdict(list)
     for code in codes_of(route, said):
         by_status[KINDS[code].status].append(code)

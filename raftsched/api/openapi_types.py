@@ -55,6 +55,7 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
         one = {k: v for k, v in schema.items() if k != "default"}
         whole = name in ("trigger", "handler")
         properties[name] = _without_null(one) if whole else _or_null(one)
+    properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
     return {
         "title": "JobPatch",
         "description": "What is to change of a job (RFC 7396). " + (_patch.__doc__ or ""),
@@ -62,6 +63,13 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
+    """A job as for its creation, but for `suspended`: there are /pause and /resume."""
+    whole: dict[str, Any] = schemas["JobIn"]
+    properties = {**whole["properties"], "suspended": {"const": False}}
+    return {**whole, "title": "JobReplacement", "description": _replacement.__doc__, "properties": properties}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +104,7 @@ def _problem(_: dict[str, Any]) -> dict[str, Any]:
 PROBLEM = Special("Problem", (), _problem)
 JOB = Special("Job", (JobIn, JobOut), _job)
 JOB_PATCH = Special("JobPatch", (JobIn,), _patch)
+JOB_REPLACEMENT = Special("JobReplacement", (JobIn,), _replacement)
 BATCH = Special(
     "BatchResults",
     (BatchMade, PROBLEM),
@@ -192,6 +201,12 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
     return rule
 
 
+def _token_in(schema: dict[str, Any]) -> None:
+    _needs("name", "role")(schema)
+    admin = {"properties": {"role": {"const": "admin"}}, "required": ["role"]}
+    schema.update({"if": admin, "then": {"properties": {"namespaces": dict(_NULL)}}})
+
+
 def _placement_in(schema: dict[str, Any]) -> None:
     schema["properties"]["on"] = {"enum": ["one", None]}  # "all" is not supported yet
 
@@ -212,6 +227,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "ActionsIn": _chosen("JobFilterIn", "action"),
     "JobIn": _job_in,
     "PlacementIn": _placement_in,
+    "TokenIn": _token_in,
     "HttpIn": _needs("url"),
     "PreviewIn": _needs("trigger"),
     "BackfillIn": _needs("from"),

@@ -41,12 +41,14 @@ class AnyOf:
 
 @dataclass(frozen=True)
 class Reply:
-    """`schema`: a type, a PageOf, or None for an answer without a body."""
+    """`schema`: a type, a PageOf, or None for an answer without a body. `leads_to`: the address of the thing that it is
+    about, where that does not follow from the schema; the name in it is that of a field (`openapi_links`)."""
 
     schema: Any = None
     says: str = ""
     headers: tuple[str, ...] = ()
     media: str = JSON
+    leads_to: str = ""
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,12 @@ class HandlerIn(_Given):
     exec: (
         Annotated[
             list[Argument],
-            Meta(extra_json_schema={"minItems": 1, "prefixItems": [{"type": "string", "minLength": 1}]}),
+            Meta(
+                extra_json_schema={
+                    "minItems": 1,
+                    "prefixItems": [{"type": "string", "minLength": 1, "pattern": patterns.NO_NUL}],
+                }
+            ),
         ]
         | None
     ) = None

@@ -24,15 +24,16 @@ class Pool:
 
     def __init__(self) -> None:
         self._known: defaultdict[str, deque[_Place]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._ever: set[_Place] = set()
         self._random = random.Random(0)
 
     def put_in(self, case: Any) -> None:
-        """Something that there is in the place of a name that is well-formed and means nothing. What follows from an
-        answer before (links) stays as it is."""
+        """Something that there is in the place of a name that is well-formed and never meant anything. What there is, or
+        was, stays: it follows from an answer before (links)."""
         given = case.path_parameters
         if not given or case.meta is None or case.meta.is_negative_at(ParameterLocation.PATH):
             return
-        if "stateful" in str(case.meta.phase.name).lower() or self._random.random() >= SHARE:
+        if self._random.random() >= SHARE:
             return
         by_name = "/jobs/{name}" in case.path
         match = _COLLECTION.match(case.path)
@@ -41,7 +42,7 @@ class Pool:
         if not known and kind in ("jobs", "by name", "instances"):
             self._make(case.operation.base_url.rstrip("/"))
         places = ("ns", "name") if by_name else (match[2],) if match else ()
-        if known and tuple(given.get(place) for place in places) not in known:
+        if known and tuple(given.get(place) for place in places) not in self._ever:
             case.path_parameters = {**given, **dict(zip(places, self._random.choice(list(known)), strict=True))}
 
     def take_conditions(self, case: Any) -> None:
@@ -89,6 +90,7 @@ class Pool:
                 known.remove(place)
             elif not gone and response.status_code < 300 and place not in known:
                 known.append(place)
+                self._ever.add(place)
 
 
 def _thing(address: str) -> tuple[str, _Place]:

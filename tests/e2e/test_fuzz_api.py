@@ -1,0 +1,27 @@
+"""A bounded share of scripts/fuzz-api: another part of the operations each time, through another node. The seed is
+fresh, and printed with what fails; FUZZ_SECONDS=... takes longer."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "45"))
+SAMPLE = 30  # operations
+FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_api.py"
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS + 300)]
+
+
+def test_generated_requests_are_answered_as_described() -> None:
+    seed = secrets.randbits(32)
+    way = (["--through", "leader"], ["--through", "follower"], ["--kill-leader"])[seed % 3]
+    command = [sys.executable, str(FUZZ), *way, "--seconds", str(SECONDS), "--sample", str(SAMPLE), "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    assert "nothing was found" in done.stdout
