@@ -28,8 +28,8 @@ class Pool:
         self._random = random.Random(0)
 
     def put_in(self, case: Any) -> None:
-        """Something that there is in the place of a name that is well-formed and never meant anything. What there is, or
-        was, stays: it follows from an answer before (links)."""
+        """Something that there is in the place of a name that is well-formed and never meant anything. What there is,
+        or was, stays: it follows from an answer before (links)."""
         given = case.path_parameters
         if not given or case.meta is None or case.meta.is_negative_at(ParameterLocation.PATH):
             return
