@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raftsched.client.aio import AsyncClient
     from raftsched.client.errors import (
+        AuthError,
         ClientError,
         ConflictError,
         InvalidError,
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 # Loaded when they are asked for: the command line starts without them.
 _PUBLIC = {
     "AsyncClient": "raftsched.client.aio",
+    "AuthError": "raftsched.client.errors",
     "Client": "raftsched.client.sync.client",
     "ClientError": "raftsched.client.errors",
     "ConflictError": "raftsched.client.errors",
@@ -44,6 +46,7 @@ _PUBLIC = {
 
 __all__ = [
     "AsyncClient",
+    "AuthError",
     "Client",
     "ClientError",
     "ConflictError",

@@ -30,6 +30,7 @@ from raftsched.core.entry import EntryResult
 from raftsched.core.model import DAY_MS
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.leader.leader import Leader
+from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
 from raftsched.raft import Change, Raft, RaftOptions
 from raftsched.raft.snapshots.files import require_room
@@ -101,6 +102,7 @@ class Node:
         self._disk_looked_ms = -DISK_LOOK_MS
         self._disk_full = False
         self._started = False
+        self.local_token = LocalToken()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
@@ -170,6 +172,7 @@ class Node:
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         self._web = await self._listen(self._context(output, registry))
+        self.local_token.write(config.data)  # only now, for the same reason
         await self._runner.start()
         await self._raft.start()
         self._started = True
@@ -247,6 +250,7 @@ class Node:
             hosts=frozenset({config.advertise_http.host, config.http.host}),
             version=__version__,
             registry=registry,
+            local_digest=self.local_token.digest,
         )
 
     def _copy(self, target: Path) -> SnapshotMeta:

@@ -6,12 +6,14 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import IO
 
 import click
 
 from raftsched.cli.main import Failure
 from raftsched.cli.output import print_json, print_table
 from raftsched.cli.remote import Listing, contexts_path, format_option
+from raftsched.client.contexts import Context
 from raftsched.errors import Exit
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -21,8 +23,8 @@ def contexts_file() -> Path:
     return Path(contexts_path())
 
 
-def read_contexts() -> tuple[dict[str, str], str | None]:
-    """(name -> servers, the one in use). Raises Failure when the file is not what it should be."""
+def read_contexts() -> tuple[dict[str, Context], str | None]:
+    """(name -> context, the one in use). Raises Failure when the file is not what it should be."""
     from raftsched.client import contexts
 
     try:
@@ -31,28 +33,31 @@ def read_contexts() -> tuple[dict[str, str], str | None]:
         raise Failure(str(error)) from None
 
 
-def server_of(name: str | None) -> str | None:
-    """The servers of a context, or of the one in use; None: none is in use. Raises Failure."""
+def context_of(name: str | None) -> Context | None:
+    """A context, or the one in use; None: none is in use. Raises Failure."""
     from raftsched.client import contexts
 
     try:
-        return contexts.server_of(name)
+        return contexts.context_of(name)
     except LookupError as error:
         raise Failure(str(error.args[0]), Exit.NOT_FOUND) from None
     except ValueError as error:
         raise Failure(str(error)) from None
 
 
-def _write(contexts: dict[str, str], current: str | None) -> None:
-    """All of it or nothing: by a file beside it that takes its place."""
+def _write(contexts: dict[str, Context], current: str | None) -> None:
+    """All of it or nothing: by a file beside it that takes its place. It may hold tokens: for its owner's eyes only."""
     lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
-    for name, server in sorted(contexts.items()):
-        lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(server)}", ""]
+    for name, context in sorted(contexts.items()):
+        lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(context.server)}"]
+        lines += [f"token = {json.dumps(context.token)}", ""] if context.token else [""]
     path = contexts_file()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text("\n".join(lines), "utf-8")
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
         beside.replace(path)
     except OSError as error:
         raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
@@ -72,7 +77,10 @@ def list_(fmt: str) -> None:
       raftsched contexts list
     """
     found, current = read_contexts()
-    rows = [{"name": name, "server": server, "current": name == current} for name, server in sorted(found.items())]
+    rows = [
+        {"name": name, "server": context.server, "current": name == current, "token": context.token is not None}
+        for name, context in sorted(found.items())
+    ]
     if fmt == "json":
         print_json({"items": rows})
     elif fmt == "name":
@@ -90,11 +98,18 @@ def list_(fmt: str) -> None:
 @click.argument("name")
 @click.argument("server", metavar="URL[,URL]")
 @click.option("--use", "used", is_flag=True, help="And use it from now on.")
-def set_(name: str, server: str, used: bool) -> None:
-    """Make a context, or change it.
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.File("r"),
+    help="With the token in this file, - for stdin. It is kept in the file of contexts, which only you can read.",
+)
+def set_(name: str, server: str, used: bool, token_file: IO[str] | None) -> None:
+    """Make a context, or change it. A token that it has stays, as long as the servers do.
 
     \b
       raftsched contexts set prod http://10.0.0.1:7401,http://10.0.0.2:7401 --use
+      raftsched contexts set prod http://10.0.0.1:7401 --token-file ~/raftsched-token
     """
     from raftsched.client.servers import parse_servers
 
@@ -105,7 +120,13 @@ def set_(name: str, server: str, used: bool) -> None:
     except ValueError as e:
         raise click.UsageError(str(e)) from None
     found, current = read_contexts()
-    _write({**found, name: server}, name if used else current)
+    before = found.get(name)
+    token = before.token if before is not None and before.server == server else None
+    if token_file is not None:
+        token = token_file.read().strip()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise click.UsageError("--token-file: there is no token in it; one begins with rs_")
+    _write({**found, name: Context(server, token)}, name if used else current)
     click.echo(f"set: {name}" + (", in use" if used or current == name else ""))
 
 

@@ -12,6 +12,7 @@ import click
 
 from raftsched import __version__
 from raftsched.cli.lazy import LazyGroup
+from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT
 from raftsched.errors import Exit, RaftschedError
 
 # in the order of --help
@@ -30,6 +31,8 @@ _WORK = {
     "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
     "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
+    "tokens": ("raftsched.cli.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),
+    "audit": ("raftsched.cli.audit", "audit", "Who asked for what."),
     "contexts": ("raftsched.cli.contexts", "contexts", "Clusters by a name, instead of --server."),
     "completion": ("raftsched.cli.completion", "completion", "Print the completion script of your shell."),
 }
@@ -57,6 +60,8 @@ def failure(error: RaftschedError) -> Failure:
             error.detail,
             *(f"  {e.pointer or '/'}: {e.detail}" for e in error.errors if len(error.errors) > 1),
         ]
+        if error.status == 401:
+            lines.append("say who asks: RAFTSCHED_TOKEN, --token, or a context that has one (contexts set --help)")
         return Failure("\n".join(lines), error.exit)
     kind = KINDS.get(error.code)
     return Failure(error.detail, kind.exit if kind is not None else Exit.ERROR)
@@ -93,8 +98,13 @@ class _Root(LazyGroup):
 @click.option(
     "--context", metavar="NAME", help="The cluster of this name (RAFTSCHED_CONTEXT); see 'raftsched contexts'."
 )
+@click.option(
+    "--token",
+    metavar="SECRET",
+    help="Who asks, where that is needed (better: RAFTSCHED_TOKEN, or a context).",
+)
 @click.pass_context
-def cli(ctx: click.Context, server: str | None, context: str | None) -> None:
+def cli(ctx: click.Context, server: str | None, context: str | None, token: str | None) -> None:
     """A job scheduler that is its own cluster: three processes, no database, no broker.
 
     \b
@@ -109,11 +119,14 @@ def cli(ctx: click.Context, server: str | None, context: str | None) -> None:
     Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 no node answers or
     no leader, 7 timeout (it may or may not have happened).
     """
-    if context is not None and server is None:
-        from raftsched.cli.contexts import server_of
-
-        server = server_of(context)
     ctx.obj = server
+    ctx.meta[TOKEN] = token
+    if context is not None and server is None:
+        from raftsched.cli.contexts import context_of
+
+        found = context_of(context)
+        if found is not None:
+            ctx.obj, ctx.meta[TOKEN_OF_CONTEXT] = found.server, found.token
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ import click
 
 Column = tuple[str, Callable[[Mapping[str, Any]], Any]]
 
+TOKEN = "raftsched.token"  # in the context of a command: what --token said
+TOKEN_OF_CONTEXT = "raftsched.token.context"  # what --context has, for its own servers
 YAML = "raftsched.yaml"  # in the context of a command: what is printed for programs is YAML
 
 _STYLES = {

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raftsched.cli.output import YAML
+from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, YAML
 
 if TYPE_CHECKING:
+    from raftsched.client.contexts import Context
     from raftsched.client.http import Client
     from raftsched.client.servers import Server
 
@@ -61,33 +62,39 @@ def remote(function: _F) -> _F:
     @click.pass_context
     @functools.wraps(function)
     def wrapped(ctx: click.Context, /, *args: Any, server: str | None, **kwargs: Any) -> Any:
-        return function(client(server or ctx.find_root().obj), *args, **kwargs)
+        token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+        if server is None:
+            token = token or ctx.meta.get(TOKEN_OF_CONTEXT)
+        return function(client(server or ctx.find_root().obj, token), *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
 
 
-def client(given: str | None) -> Client:
+def client(given: str | None, token: str | None = None) -> Client:
     """For --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use, else the dev
-    cluster of this directory, else this machine's usual ports.
+    cluster of this directory, else this machine's usual ports. `token`: None: that of the context, if it is one.
 
     Raises a usage error.
     """
     from raftsched.client.http import Client
     from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 
-    text = given or os.environ.get("RAFTSCHED_SERVER") or _of_context(os.environ.get("RAFTSCHED_CONTEXT"))
+    text = given or os.environ.get("RAFTSCHED_SERVER")
+    context = None if text else _context(os.environ.get("RAFTSCHED_CONTEXT"))
+    if context is not None:
+        text, token = context.server, token or context.token
     try:
-        return Client(parse_servers(text) if text else _dev_servers() or parse_servers(DEFAULT_SERVERS))
+        return Client(parse_servers(text) if text else _dev_servers() or parse_servers(DEFAULT_SERVERS), token=token)
     except ValueError as e:
         raise click.UsageError(f"--server: {e}") from None
 
 
-def _of_context(name: str | None) -> str | None:
+def _context(name: str | None) -> Context | None:
     if not name and not os.path.isfile(contexts_path()):
         return None
-    from raftsched.cli.contexts import server_of
+    from raftsched.cli.contexts import context_of
 
-    return server_of(name or None)
+    return context_of(name or None)
 
 
 def contexts_path() -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Unpack
 
 from raftsched.client.cluster import Cluster, ClusterNodes
-from raftsched.client.contexts import usual_servers
+from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
@@ -37,17 +38,21 @@ class AsyncClient:
         timeout: float = TIMEOUT_S,
         discover: bool = True,
         connector: Connector | None = None,
+        token: str | None = None,
     ) -> None:
         """`servers`: addresses of some nodes, as `http://host:port` or `host:port`, several with commas or as a list.
         None: as for the command line, those of RAFTSCHED_SERVER, else of the context that RAFTSCHED_CONTEXT names or
         that is in use, else this machine's ports 7401 to 7403. `timeout`: seconds for one request with all its repeats.
         `discover`: ask the nodes for the others' addresses, and prefer the leader for what changes something.
-        `connector`: how they are reached, when not by TCP (an embedded node reaches itself without a socket). Raises
+        `connector`: how they are reached, when not by TCP (an embedded node reaches itself without a socket). `token`:
+        sent with each request; None: RAFTSCHED_TOKEN, else that of the context that the servers are from. Raises
         ValueError for what is no address, LookupError for a context that is not there."""
+        token = token or os.environ.get("RAFTSCHED_TOKEN")
         if servers is None:
-            servers = usual_servers()
+            context = usual()
+            servers, token = context.server, token or context.token
         given = parse_servers(servers if isinstance(servers, str) else ",".join(servers))
-        transport = Transport(Nodes(given, discover=discover), timeout=timeout, connector=connector)
+        transport = Transport(Nodes(given, discover=discover), timeout=timeout, connector=connector, token=token)
         self._speak(transport, Creates(transport))
 
     def _speak(self, transport: Transport, creates: Creates) -> None:

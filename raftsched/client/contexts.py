@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from raftsched.client.servers import DEFAULT_SERVERS
 
@@ -18,8 +18,13 @@ def contexts_file() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "raftsched" / "contexts.toml"
 
 
-def read_contexts() -> tuple[dict[str, str], str | None]:
-    """(name -> servers, the one in use). Raises ValueError when the file is not what it should be."""
+class Context(NamedTuple):
+    server: str  # one or more
+    token: str | None = None
+
+
+def read_contexts() -> tuple[dict[str, Context], str | None]:
+    """(name -> context, the one in use). Raises ValueError when the file is not what it should be."""
     import tomllib
 
     path = contexts_file()
@@ -32,15 +37,16 @@ def read_contexts() -> tuple[dict[str, str], str | None]:
     contexts = found.get("contexts", {})
     current = found.get("current")
     good = isinstance(contexts, dict) and all(
-        isinstance(c, dict) and isinstance(c.get("server"), str) for c in contexts.values()
+        isinstance(c, dict) and isinstance(c.get("server"), str) and isinstance(c.get("token", ""), str)
+        for c in contexts.values()
     )
     if not good or not (current is None or isinstance(current, str)):
         raise ValueError(f'{path} is not a list of contexts; write [contexts.NAME] and server = "http://host:port"')
-    return {name: context["server"] for name, context in contexts.items()}, current
+    return {name: Context(c["server"], c.get("token") or None) for name, c in contexts.items()}, current
 
 
-def server_of(name: str | None) -> str | None:
-    """The servers of a context, or of the one in use; None: none is in use. Raises LookupError, ValueError."""
+def context_of(name: str | None) -> Context | None:
+    """A context, or the one in use; None: none is in use. Raises LookupError, ValueError."""
     if name is None and not contexts_file().is_file():
         return None
     contexts, current = read_contexts()
@@ -52,8 +58,9 @@ def server_of(name: str | None) -> str | None:
     return contexts[wanted]
 
 
-def usual_servers() -> str:
-    """Raises LookupError, ValueError: what is set is not there, or not to be read."""
-    return (
-        os.environ.get("RAFTSCHED_SERVER") or server_of(os.environ.get("RAFTSCHED_CONTEXT") or None) or DEFAULT_SERVERS
-    )
+def usual() -> Context:
+    """Raises LookupError, ValueError: what is set is not there, or not to be read. A token is that of its context."""
+    server = os.environ.get("RAFTSCHED_SERVER")
+    if server:
+        return Context(server)
+    return context_of(os.environ.get("RAFTSCHED_CONTEXT") or None) or Context(DEFAULT_SERVERS)

@@ -58,6 +58,10 @@ class InvalidError(ClientError):
     """The request is wrong, and would be wrong again: 400, 413, 415, 422. `errors` names the places."""
 
 
+class AuthError(ClientError):
+    """A token is needed, or this one does not do: 401, 403."""
+
+
 class NotFoundError(ClientError):
     """There is no such thing, or not any more: 404, 410."""
 
@@ -76,6 +80,7 @@ class UnknownOutcomeError(ClientError):
 
 _KIND_OF_STATUS: dict[int, type[ClientError]] = {
     **dict.fromkeys((400, 413, 415, 422), InvalidError),
+    **dict.fromkeys((401, 403), AuthError),
     **dict.fromkeys((404, 410), NotFoundError),
     **dict.fromkeys((409, 412), ConflictError),
     **dict.fromkeys((429, 502, 503, 507), UnavailableError),

@@ -55,9 +55,10 @@ class Client:
     """Not thread-safe. Each request has a connection of its own: a kept one that died meanwhile could not be told from
     a request that was done."""
 
-    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S) -> None:
-        """`timeout`: seconds to wait for an answer (and between two pieces of it)."""
+    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S, token: str | None = None) -> None:
+        """`timeout`: seconds to wait for an answer (and between two pieces of it). `token`: sent with each request."""
         self.servers = list(servers)
+        self.token = token
         self.timeout = timeout
         self._wrote: tuple[Server, int] | None = None  # who did the last change, and the log's index by then
 
@@ -142,6 +143,8 @@ class Client:
             "Accept": "application/json, */*",
             "User-Agent": f"raftsched-cli/{__version__}",
         }
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
         data: bytes | None = None
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -79,8 +79,19 @@ class _Shared:
 class Transport:
     """For one event loop."""
 
-    def __init__(self, nodes: Nodes, *, timeout: float = TIMEOUT_S, connector: Connector | None = None) -> None:
-        """`timeout`: seconds for a request, with all its repeats. `connector`: how nodes are reached; None: by TCP."""
+    def __init__(
+        self,
+        nodes: Nodes,
+        *,
+        timeout: float = TIMEOUT_S,
+        connector: Connector | None = None,
+        token: str | None = None,
+    ) -> None:
+        """`timeout`: seconds for a request, with all its repeats. `connector`: how nodes are reached; None: by TCP.
+        `token`: sent with each request."""
+        self._headers = {"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self.nodes = nodes
         self._connector = connector
         self.timeout = timeout
@@ -272,7 +283,7 @@ class Transport:
         if shared.session is None:
             shared.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX) if self._connector is None else self._connector(),
-                headers={"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"},
+                headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
             # It would send a DELETE or PUT again by itself, and not say so; that has to be known here.

@@ -318,6 +318,7 @@ class Node:
         return AsyncClient(
             f"http://localhost:{self._config.advertise_http.port}",
             discover=False,
+            token=member.local_token.secret,  # it is this program that asks
             connector=lambda: Connector(member.accept, limit=CONNECTIONS_MAX),
         )
 

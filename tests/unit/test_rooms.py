@@ -27,12 +27,12 @@ ROOMS: dict[str, set[str]] = {
     "embedded": {"client"},
     "testing": {"client", "embedded"},
 }
-LEAVES = {"clock", "errors", "config", "metrics", "quantities", "samples", "handlers"}
+LEAVES = {"clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token"}
 LEAVES_OF = {
     "core": set(),
     "schedule": {"errors"},
     "client": {"errors"},
-    "cli": {"errors", "config", "samples", "clock", "quantities"},
+    "cli": {"errors", "config", "samples", "clock", "quantities", "local_token"},
 }
 # Who starts a node imports it when it is started, not before.
 NODE_STARTERS = {

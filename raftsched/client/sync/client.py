@@ -39,11 +39,16 @@ class Client(Calls):
     """
 
     def __init__(
-        self, servers: str | Iterable[str] | None = None, *, timeout: float = TIMEOUT_S, discover: bool = True
+        self,
+        servers: str | Iterable[str] | None = None,
+        *,
+        timeout: float = TIMEOUT_S,
+        discover: bool = True,
+        token: str | None = None,
     ) -> None:
         """As AsyncClient."""
         given = servers if servers is None or isinstance(servers, str) else tuple(servers)
-        self._threaded = Threaded(lambda: AsyncClient(given, timeout=timeout, discover=discover))
+        self._threaded = Threaded(lambda: AsyncClient(given, timeout=timeout, discover=discover, token=token))
         super().__init__(self._threaded)
 
     def __enter__(self) -> Client:

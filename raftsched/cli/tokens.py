@@ -1,0 +1,206 @@
+"""`raftsched tokens`: who may do what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.output import Column, print_json, print_rows
+from raftsched.cli.remote import check_namespace, each, format_option, remote
+from raftsched.cli.resource import Resource, listing, named, print_one, rows, viewing
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_TOKENS = Resource("/v1/tokens", "a token", "web-ci", 64)
+_ACCESS = "/v1/cluster/access"
+_ROLES = ("viewer", "editor", "operator", "admin")
+_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
+_ONCE = "this is shown once: keep it where only who is to use it can read it"
+
+
+def _namespaces(token: Mapping[str, Any]) -> str:
+    return "all" if token["namespaces"] is None else ", ".join(token["namespaces"])
+
+
+_COLUMNS: list[Column] = [
+    ("NAME", lambda t: t["name"]),
+    ("ROLE", lambda t: t["role"]),
+    ("NAMESPACES", _namespaces),
+    ("STATE", lambda t: t["state"]),
+    ("EXPIRES", lambda t: t["expires_at"]),
+    ("CREATED", lambda t: t["created_at"]),
+    ("BY", lambda t: t["created_by"]),
+]
+
+
+@click.group()
+def tokens() -> None:
+    """Tokens: who may do what, once requests need one.
+
+    A new cluster is open. 'bootstrap' makes the token of an admin, and from then on every request needs a token:
+    --token, else RAFTSCHED_TOKEN, else that of the context (see 'raftsched contexts set --help').
+    """
+
+
+@tokens.command("list")
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
+    """List tokens, the oldest first; without their secrets, which nobody has but who was shown them.
+
+    \b
+      raftsched tokens list
+    """
+    print_rows(fmt, rows(client, _TOKENS.path, given), _COLUMNS, named, "no tokens; make one: raftsched tokens create")
+
+
+@tokens.command()
+@click.argument("token", metavar="TOKEN")
+@viewing
+def get(client: Client, token: str, fmt: str) -> None:
+    """Show a token, by its name or id.
+
+    \b
+      raftsched tokens get web-ci
+    """
+    found = _find(client, token)
+    print_one(fmt, found, fields={**found, "namespaces": _namespaces(found)})
+
+
+@tokens.command()
+@click.argument("name", metavar="NAME")
+@click.option("--role", type=click.Choice(_ROLES), required=True, help="What it is good for; each has all before it.")
+@click.option("--namespace", "-N", "namespaces", metavar="NS", multiple=True, help="Only for this; may be repeated.")
+@click.option("--expires-at", metavar="TIME", help="Until then, such as 2030-01-31T00:00:00Z.  [default: for ever]")
+@format_option
+@remote
+def create(client: Client, name: str, role: str, namespaces: tuple[str, ...], expires_at: str | None, fmt: str) -> None:
+    """Make a token, and print its secret.
+
+    \b
+      raftsched tokens create web-ci --role editor --namespace web
+      raftsched tokens create dashboard --role viewer -o name > secret
+    """
+    body: dict[str, Any] = {"name": name, "role": role}
+    if namespaces:
+        body["namespaces"] = [check_namespace(namespace) for namespace in namespaces]
+    if expires_at:
+        body["expires_at"] = expires_at
+    _show_secret(fmt, client.post_once(_TOKENS.path, body))
+
+
+@tokens.command()
+@click.argument("names", metavar="TOKEN...", nargs=-1, required=True)
+@remote
+def revoke(client: Client, names: tuple[str, ...]) -> None:
+    """Take tokens back, by their names or ids. Each node refuses them as soon as it knows.
+
+    \b
+      raftsched tokens revoke web-ci
+    """
+
+    def act(name: str) -> None:
+        client.request("DELETE", f"{_TOKENS.path}/{_find(client, name)['id']}")
+        click.echo(f"revoked: {name}")
+
+    each(names, act)
+
+
+@tokens.command()
+@click.option("--name", default="root", show_default=True, help="Of the token that is made.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Data directory of a node on this machine: the way back in when tokens are needed and none is at hand.",
+)
+@format_option
+@remote
+def bootstrap(client: Client, name: str, data: Path | None, fmt: str) -> None:
+    """Make the token of an admin; from then on every request needs a token. Prints its secret.
+
+    With --data it also works when requests need a token already and the last one is lost: who may read the data
+    directory of a node is an admin to it.
+
+    \b
+      raftsched tokens bootstrap
+      raftsched tokens bootstrap --data /var/lib/raftsched --name root-2
+    """
+    if data is not None:
+        client = _local(client, data)
+    made = client.post_once(_TOKENS.path, {"name": name, "role": "admin"})
+    _show_secret(fmt, made)
+    client.token = made["secret"]
+    client.request("PUT", _ACCESS, body={"required": True})
+    click.echo("from now on every request needs a token", err=True)
+
+
+@tokens.command("open")
+@click.confirmation_option("--yes", prompt="Let everybody who reaches a node do everything?", help="Do not ask.")
+@remote
+def open_(client: Client) -> None:
+    """Open the cluster: requests need no token any more. Tokens stay, and can be needed again (bootstrap).
+
+    \b
+      raftsched tokens open --yes
+    """
+    client.request("PUT", _ACCESS, body={"required": False})
+    click.echo("open: requests need no token")
+
+
+def _show_secret(fmt: str, made: Mapping[str, Any]) -> None:
+    if fmt == "json":
+        print_json(made)
+    else:
+        click.echo(made["secret"])
+        click.echo(f"{made['name']} ({made['role']}): {_ONCE}", err=True)
+
+
+def _find(client: Client, ref: str) -> dict[str, Any]:
+    """By id or name. Raises ClientError."""
+    from raftsched.client.errors import ClientError
+
+    if _ID.fullmatch(ref):
+        try:
+            return dict(client.get(f"{_TOKENS.path}/{ref}"))
+        except ClientError as error:
+            if error.status != 404:
+                raise
+    for token in client.items(_TOKENS.path, {}, None):
+        if token["name"] == ref:
+            return token
+    raise ClientError("not-found", f"there is no token {ref!r}; see 'raftsched tokens list'", status=404)
+
+
+def _local(client: Client, data: Path) -> Client:
+    """A client of the node whose data directory this is, with that node's own secret. Raises Failure, ClientError."""
+    from raftsched.client.errors import ClientError
+    from raftsched.client.http import Client as HttpClient
+    from raftsched.local_token import FILE, read_local_token
+
+    try:
+        secret = read_local_token(data)
+    except OSError as error:
+        raise Failure(
+            f"cannot read {data / FILE}: {(error.strerror or str(error)).lower()}; does its node run?"
+        ) from None
+    refused = None
+    for server in client.servers:
+        found = HttpClient([server], timeout=client.timeout, token=secret)
+        try:
+            found.get(_TOKENS.path, {"limit": 1})
+        except ClientError as error:
+            refused = refused or error
+        else:
+            return found
+    if refused is not None and refused.status != 401:
+        raise refused
+    raise Failure(
+        f"no node that was asked takes what is in {data / FILE}; say --server URL of the node whose data that is",
+        Exit.AUTH,
+    )
