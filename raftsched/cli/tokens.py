@@ -92,7 +92,7 @@ def create(client: Client, name: str, role: str, namespaces: tuple[str, ...], ex
         body["namespaces"] = [check_namespace(namespace) for namespace in namespaces]
     if expires_at:
         body["expires_at"] = expires_at
-    _show_secret(fmt, client.post_once(_TOKENS.path, body))
+    _show_secret(fmt, client.post(_TOKENS.path, body))
 
 
 @tokens.command()
@@ -133,7 +133,7 @@ def bootstrap(client: Client, name: str, data: Path | None, fmt: str) -> None:
     """
     if data is not None:
         client = _local(client, data)
-    made = client.post_once(_TOKENS.path, {"name": name, "role": "admin"})
+    made = client.post(_TOKENS.path, {"name": name, "role": "admin"})
     _show_secret(fmt, made)
     client.token = made["secret"]
     client.request("PUT", _ACCESS, body={"required": True})

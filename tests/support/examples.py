@@ -34,6 +34,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched --server http://10.0.0.1:7401 cluster transfer": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
     "curl -sN": "tests/integration/api/test_events.py",  # goes on without end
+    "raftsched tokens bootstrap": "tests/e2e/test_tokens.py",  # the other examples have none
     "raftsched jobs edit": "tests/unit/cli/test_files.py",  # wants somebody at a terminal
 }
 
