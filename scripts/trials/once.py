@@ -17,20 +17,23 @@ from tests.support.documented import check
 
 SENDERS = 50
 ANSWER_S = 40.0  # more than a node takes to give up
-KINDS = ("key", "name", "run")
+KINDS = ("key", "name", "run", "batch", "skip")
 NOT_DONE = ("no-leader", "overloaded", "stopping", "unknown-outcome")
+BATCH = 20  # jobs
+FIRST = "2040-01-01T00:00:00Z"
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """`found`: where what it makes is listed, and nothing else."""
+    """`told`: what a good answer names, the same in each; `there`: the same as it is found on a node."""
 
     path: str
-    body: Mapping[str, Any]
+    body: Any
     headers: Mapping[str, str]
     done: tuple[int, ...]  # statuses that say so
-    found: str
+    there: Callable[[NodeProcess], str]
+    told: Callable[[Any], str | None] = lambda answer: str(answer["id"])
 
 
 @dataclass
@@ -57,19 +60,54 @@ class Round:
 
 
 def request_of(kind: str, cluster: Cluster, mark: str) -> Request:
-    """By its key, by its name, or a run by its key. `mark` is in no other request."""
+    """A job by its key, by its name, a batch, a run, and the next time left out. `mark` is in no other request."""
     key = {"Idempotency-Key": mark}
-    if kind == "run":
-        made = cluster.nodes[0].request("POST", "/v1/jobs", JOB)
-        assert made.status == 201, made.body
-        job = f"/v1/jobs/{made.json['id']}"
-        for node in cluster.nodes:
-            cluster.wait(f"{job} on {node.id}", lambda node=node: node.find(job))
-        return Request(f"{job}/run", {}, key, (202,), f"{job}/instances")
     owned = {**JOB, "owner": mark}
-    if kind == "name":
-        return Request("/v1/jobs", {**owned, "name": mark}, {}, (200, 201), f"/v1/jobs?owner={mark}")
-    return Request("/v1/jobs", owned, key, (201,), f"/v1/jobs?owner={mark}")
+    match kind:
+        case "key":
+            return Request("/v1/jobs", owned, key, (201,), lambda node: _listed(node, f"/v1/jobs?owner={mark}&"))
+        case "name":
+            named = {**owned, "name": mark}
+            return Request("/v1/jobs", named, {}, (200, 201), lambda node: _listed(node, f"/v1/jobs?owner={mark}&"))
+        case "batch":
+            jobs = [owned] * BATCH
+            return Request(
+                "/v1/jobs:batch", jobs, key, (200,), lambda node: _listed(node, f"/v1/jobs?owner={mark}&"), _made
+            )
+        case "run":
+            job = _job(cluster, owned)
+            return Request(f"{job}/run", {}, key, (202,), lambda node: _listed(node, f"{job}/instances?"))
+        case "skip":
+            job = _job(cluster, {**owned, "trigger": {"every": "1h", "starts_at": FIRST}})
+            shown = f"{job}/next?count=1&consistency=leader"
+            return Request(
+                f"{job}/skip-next", {}, key, (200,), lambda node: str(node.get(shown)["next"][0]["at"]), _next
+            )
+    raise ValueError(kind)
+
+
+def _job(cluster: Cluster, job: dict[str, Any]) -> str:
+    """The address of one that every node knows."""
+    made = cluster.nodes[0].request("POST", "/v1/jobs", job)
+    assert made.status == 201, made.body
+    path = f"/v1/jobs/{made.json['id']}"
+    for node in cluster.nodes:
+        cluster.wait(f"{path} on {node.id}", lambda node=node: node.find(path))
+    return path
+
+
+def _listed(node: NodeProcess, query: str) -> str:
+    return " ".join(sorted(row["id"] for row in node.get(f"{query}consistency=leader")["items"]))
+
+
+def _made(answer: Any) -> str | None:
+    """None: not all of them."""
+    items = answer["items"]
+    return " ".join(sorted(item["id"] for item in items)) if all(item["status"] == 201 for item in items) else None
+
+
+def _next(answer: Any) -> str | None:
+    return str(answer["next_fire_at"])
 
 
 class _Volley:
@@ -130,21 +168,21 @@ def run_round(cluster: Cluster, rng: random.Random, kind: str) -> Round:
     volley = _Volley(request, result.after, leader.process.kill)
     volley.fire(nodes)
     leader.kill()  # waits for its end
-    ids = {i for node, reply in volley.answers if (i := _judge(result, request, node, reply)) is not None}
+    told = {t for node, reply in volley.answers if (t := _judge(result, request, node, reply)) is not None}
     for node in cluster.alive():
-        ids.add(_repeat(cluster, node, request))
+        told.add(_repeat(cluster, node, request))
     leader.start()
     cluster.wait_ready()
     for node in cluster.nodes:
-        ids.add(_repeat(cluster, node, request))
-        rows = node.get(f"{request.found}{'&' if '?' in request.found else '?'}consistency=leader")["items"]
-        if [row["id"] for row in rows] != list(ids):
-            result.wrong.append(f"{node.id} has {[row['id'] for row in rows]}; answered were {sorted(ids)}")
+        told.add(_repeat(cluster, node, request))
+        there = request.there(node)
+        if told != {there}:
+            result.wrong.append(f"{node.id} has {there}; answered were {sorted(told)}")
     return result
 
 
 def _judge(result: Round, request: Request, node: str, reply: Reply | None) -> str | None:
-    """The id that was answered."""
+    """What the answer names, when it is a good one."""
     if reply is None:
         result.answers["no answer"] += 1
         if node != result.killed:
@@ -157,7 +195,7 @@ def _judge(result: Round, request: Request, node: str, reply: Reply | None) -> s
     except AssertionError as error:
         result.wrong.append(str(error))
     if reply.status in request.done:
-        return str(reply.json["id"])
+        return request.told(reply.json)
     if reply.status not in (503, 504) or code.strip() not in NOT_DONE:
         result.wrong.append(f"{node} answers {reply.status}: {reply.body[:500]!r}")
     elif reply.status == 503 and "retry-after" not in reply.headers:
@@ -170,11 +208,11 @@ def _titled(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _repeat(cluster: Cluster, node: NodeProcess, request: Request) -> str:
-    """The id that this node answers when it is asked again, for as long as it says that it does not know."""
+    """What this node answers when it is asked again, for as long as it says that it does not know."""
 
     def again() -> str | None:
         reply = node.request("POST", request.path, request.body, dict(request.headers), timeout=ANSWER_S)
         assert reply.status in (*request.done, 503, 504), (reply.status, reply.body)
-        return str(reply.json["id"]) if reply.status in request.done else None
+        return request.told(reply.json) if reply.status in request.done else None
 
     return str(cluster.wait(f"an answer of {node.id} to the repeat", again))
