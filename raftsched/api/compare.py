@@ -11,6 +11,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.defaults import read_space
 from raftsched.api.jobs import identify
 from raftsched.api.jobs_in import parse_name, parse_namespace, read_job
+from raftsched.api.notify_in import refuse_unknown
 from raftsched.api.operation import JOB_BODIES, operation
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
@@ -51,6 +52,8 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     kept = None if job is None else job.policy.trigger
     content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
+    with ctx.read() as view:
+        refuse_unknown(view, content.policy)
     if job is None:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
     paused = job.state in _PAUSED

@@ -15,7 +15,7 @@ from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.commands import Answer
-from raftsched.core.model import Meta, Settings
+from raftsched.core.model import JobState, Meta, Settings
 from raftsched.core.tables import ReadView, Table
 
 if TYPE_CHECKING:
@@ -147,6 +147,13 @@ class ApiContext:
     def forget_spaces(self) -> None:
         """They were changed here, or elsewhere."""
         self._spaces.clear()
+
+
+def own_jobs(cluster: Meta) -> dict[JobState, int]:
+    """How many jobs there are in each state, but for those that the cluster made for itself: one of each webhook."""
+    counts = {state: cluster.jobs[state] for state in JobState}
+    counts[JobState.SCHEDULED] -= cluster.webhooks
+    return counts
 
 
 def meta(view: ReadView) -> Meta:

@@ -45,6 +45,7 @@ from raftsched.api.triggers_in import time_of
 from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Job
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
 from raftsched.errors import RaftschedError
 
@@ -91,6 +92,8 @@ class _Filter:
         job = self._jobs[job_id]
         if job is None or (self.namespace is not None and job.namespace != self.namespace):
             return None
+        if job.namespace == SYSTEM_NAMESPACE and self.namespace is None and self._job_id is None:
+            return None  # deliveries are shown by their namespace
         if self.prefix is not None and not (job.name or "").startswith(self.prefix):
             return None
         return job

@@ -37,6 +37,7 @@ from raftsched.core.changes import (
 )
 from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
 from raftsched.core.model import InstanceState, JobState, Meta
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 
@@ -136,6 +137,8 @@ class _Wanted:
             return False
         if isinstance(change, ClusterChange):
             return self.states is None and self.namespace is None and self.job_id is None
+        if change.namespace == SYSTEM_NAMESPACE and self.namespace is None and self.job_id is None:
+            return False  # what the cluster does for itself is shown by its namespace
         return (
             (self.job_id is None or change.job_id == self.job_id)
             and (self.namespace is None or change.namespace == self.namespace)

@@ -31,7 +31,8 @@ class MisfireShown(msgspec.Struct):
 
 
 class ThenOut(msgspec.Struct):
-    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped". `trigger`
+    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "event" (it
+    tells a webhook). `trigger`
     and `misfire` are null when the job was edited since and nothing of it runs any more."""
 
     text: str
@@ -165,7 +166,7 @@ def explain(
 
 
 def made_by(row: Instance) -> str:
-    """ "schedule", "missed", "manual", "backfill" or "skipped"."""
+    """ "schedule", "missed", "manual", "backfill", "event" or "skipped"."""
     first = row.steps[0]
     if first.kind is not StepKind.CREATED:
         return "skipped"

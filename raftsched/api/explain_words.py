@@ -52,6 +52,7 @@ _REASONS = {
     "suspended": "its job was suspended before it could be fired",
     "edited": "the trigger of its job was changed before it could be fired",
     "no_eligible_node": "no node there was could take it",
+    "receiver_gone": "its receiver answered 410, which means that it wants no more",
 }
 
 
@@ -70,6 +71,8 @@ def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy 
     nominal = format_time(row.nominal_at_ms)
     if made_by == "manual":
         return f"Somebody asked for this run at {nominal}."
+    if made_by == "event":
+        return f"It delivers an event that came about at {nominal} to a webhook."
     if made_by == "backfill":
         return f"Somebody asked that what was due at {nominal} be made up for; that was done at {_made(row)}."
     if made_by == "skipped":
@@ -154,6 +157,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
                 "missed": "it was made for what was missed",
                 "manual": "somebody asked for a run: it was made",
                 "backfill": "somebody asked to make up for that time: it was made",
+                "event": "an event came about that a webhook is to be told of: it was made",
             }.get(step.detail, f"it was made ({step.detail})")
         case StepKind.HELD:
             return "it waits for another run of its job to end"

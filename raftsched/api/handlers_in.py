@@ -81,16 +81,20 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
     if wrong is not None:
         errors.append(FieldError(f"{at}/url", wrong))
     for name, value in given.headers.items():
-        if not _HEADER.fullmatch(name):
-            errors.append(
-                FieldError(f"{at}/headers{pointer(name[:128])}", "is not a header name; use letters, digits, '-'")
-            )
-        elif name.lower() in _RESERVED or name.lower().startswith(_OURS):
-            errors.append(FieldError(f"{at}/headers{pointer(name)}", "is set by the node itself; leave it out"))
-        if any((c < " " and c != "\t") or c == "\x7f" for c in value):
-            errors.append(
-                FieldError(f"{at}/headers{pointer(name[:128])}", "has control characters; a header is one line")
-            )
+        wrong = wrong_in_header(name, value)
+        if wrong is not None:
+            errors.append(FieldError(f"{at}/headers{pointer(name[:128])}", wrong))
+
+
+def wrong_in_header(name: str, value: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if not _HEADER.fullmatch(name):
+        return "is not a header name; use letters, digits, '-'"
+    if name.lower() in _RESERVED or name.lower().startswith(_OURS):
+        return "is set by the node itself; leave it out"
+    if any((c < " " and c != "\t") or c == "\x7f" for c in value):
+        return "has control characters; a header is one line"
+    return None
 
 
 def wrong_in_url(text: str) -> str | None:

@@ -100,6 +100,7 @@ class _Filter:
         self._dead = query.choice("dead_letter", "true", "false")
         self._namespace = query.text("namespace") if job is None else None
         self._namespaces: dict[int, str | None] = {}
+        self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
         self._states = None
         states = query.text("state")
         if states is not None:
@@ -109,6 +110,8 @@ class _Filter:
 
     def __call__(self, raw: bytes) -> Instance | None:
         row = decode_instance(raw)
+        if row.notice is not None and self._hides:
+            return None
         if self._states is not None and row.state.name not in self._states:
             return None
         if self._node is not None and (not row.attempts or row.attempts[-1].node != self._node):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.notify_schema import EventShown
 from raftsched.api.schema import AttemptOut, InstanceOut, OutputOut
+from raftsched.cloudevents import event_id, event_type
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import ASKED_FOR, Attempt, Instance
+from raftsched.core.notices import decode_notice
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,6 +49,12 @@ def _attempt(attempt: Attempt, name: str) -> AttemptOut:
     )
 
 
+def _event(raw: bytes) -> EventShown:
+    notice = decode_notice(raw)
+    about = instance_text(notice.instance) if notice.instance else None
+    return EventShown(event_id(notice), event_type(notice.ending), about)
+
+
 def instance_json(row: Instance) -> bytes:
     """The fields of the newest attempt stand beside those of the instance."""
     name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
@@ -57,7 +66,7 @@ def instance_json(row: Instance) -> bytes:
             job_id=job_text(row.job_id),
             state=row.state.name,
             scheduled_at=format_time(row.nominal_at_ms),
-            manual=row.steps[0].detail in ASKED_FOR,
+            manual=row.notice is None and row.steps[0].detail in ASKED_FOR,
             priority=row.priority,
             node=last.node if last else None,
             token=last.token if last else None,
@@ -75,6 +84,7 @@ def instance_json(row: Instance) -> bytes:
             skipped=row.gap_count,
             skipped_until=format_time_or_none(row.gap_until_ms),
             params=_raw(row.params),
+            event=None if row.notice is None else _event(row.notice),
             result=last.result if last else None,
             output=last.output if last else None,
             attempts=attempts,

@@ -21,6 +21,7 @@ from raftsched.api.jobs_in import (
 from raftsched.api.jobs_out import etag
 from raftsched.api.keys import done_before, named
 from raftsched.api.merging import merge
+from raftsched.api.notify_schema import NotifyIn
 from raftsched.api.openapi_types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
@@ -51,6 +52,7 @@ PATCH_TRIES = 5  # when nobody said which revision to change
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
 _FIELDS = frozenset(JobIn.__struct_encode_fields__)
 _NESTED = {
+    "notify": frozenset(NotifyIn.__struct_encode_fields__),
     "retry": frozenset(RetryIn.__struct_encode_fields__),
     "misfire": frozenset(MisfireIn.__struct_encode_fields__),
     "placement": frozenset(PlacementIn.__struct_encode_fields__),
@@ -258,7 +260,7 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     "Delete a job",
     {204: None},
     headers=("If-Match", "If-None-Match"),
-    codes=(*WRITES, "exists", "stale-revision"),
+    codes=(*WRITES, "exists", "stale-revision", "illegal-transition"),
     role="editor",
     scope="checked",
 )

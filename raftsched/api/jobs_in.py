@@ -19,6 +19,7 @@ from raftsched.api.conditions_in import conditions_of
 from raftsched.api.defaults import NOWHERE, Space, fill
 from raftsched.api.durations import format_duration
 from raftsched.api.handlers_in import need_of
+from raftsched.api.notify_in import normal, notify_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 from raftsched.api.retry_in import retry_of
 from raftsched.api.schema import OWNER_MAX, READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
@@ -38,6 +39,7 @@ from raftsched.core.model import (
     Settings,
     Trigger,
 )
+from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
 DEFAULT_QUEUE = "default"
@@ -228,6 +230,8 @@ def content_of(
     name, namespace = given.name, given.namespace
     if namespace is not None and not _namespace(namespace):
         errors.append(FieldError("/namespace", f"breaks the rule for namespaces; {_NAMESPACE_RULE}"))
+    elif namespace == SYSTEM_NAMESPACE:
+        errors.append(FieldError("/namespace", "is the cluster's own; take another"))
     if name is not None and not _name(name):
         errors.append(FieldError("/name", f"breaks the rule for names; {_NAME_RULE}"))
     policy = _policy(given, settings, now_ms, errors, kept)
@@ -235,8 +239,6 @@ def content_of(
         _labels(given.labels, "/labels", errors)
     if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
         errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
-    if given.notify is not None:
-        errors.append(FieldError("/notify", "is not supported yet; leave it out"))
     if given.params:
         encode_params(given.params, settings, errors)
     suspended = given.suspended
@@ -275,6 +277,8 @@ def _leave_out_defaults(given: JobIn) -> None:
         given.retention = None
     if given.conditions_timeout == _CONDITIONS_TIMEOUT_TEXT:
         given.conditions_timeout = None
+    if given.notify is not None:
+        given.notify = normal(given.notify)
     if given.placement is not None:
         if given.placement.on == "one":
             given.placement.on = None
@@ -293,6 +297,8 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         given.queue, queue = None, DEFAULT_QUEUE
     elif not _name(queue):
         errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
+    elif queue.startswith(SYSTEM_QUEUE):
+        errors.append(FieldError("/queue", "is that of a webhook; take another"))
     overlap = Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap]
     return Policy(
         trigger=trigger,
@@ -310,6 +316,7 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         node_labels=() if given.placement is None else _placement(given.placement, errors),
         conditions=conditions_of(given.conditions, errors) if given.conditions else (),
         conditions_timeout_ms=_conditions_timeout(given.conditions_timeout, errors),
+        notify=() if given.notify is None else notify_of(given.notify, errors),
         retention=_RETENTION if given.retention is None else _retention(given.retention, errors),
     )
 

@@ -43,6 +43,7 @@ from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
 from raftsched.core.commands import Accepted, DeleteNamespace, PutNamespace, encode
 from raftsched.core.model import Settings
 from raftsched.core.namespaces import CONTENT_MAX, Namespace, decode_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import Table
 
 PATCH_TRIES = 5
@@ -207,7 +208,8 @@ def _reply(ctx: ApiContext, request: web.Request, *, created: bool = False) -> w
 
 
 def _take(key: bytes, raw: bytes) -> NamespaceOut | None:
-    return _shown(decode_namespace(raw)) if permits(key.decode()) else None
+    name = key.decode()
+    return _shown(decode_namespace(raw)) if permits(name) and name != SYSTEM_NAMESPACE else None
 
 
 def _shown(namespace: Namespace) -> NamespaceOut:

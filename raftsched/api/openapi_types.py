@@ -180,7 +180,6 @@ def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
 
 def _job_in(schema: dict[str, Any]) -> None:
     _needs("trigger", "handler")(schema)
-    schema["properties"]["notify"] = dict(_NULL)  # not supported yet
 
 
 def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
@@ -234,4 +233,5 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "StateIn": _needs("state"),
     "MemberIn": _needs("id"),
     "RateIn": _needs("count", "per"),
+    "NotifyIn": _needs("on", "webhook"),
 }

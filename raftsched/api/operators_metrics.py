@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched.api.context import ApiContext, meta
+from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import node_rule
 from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import JobState
@@ -33,10 +33,11 @@ class OperatorsMetrics(Collector):
         yield GaugeMetricFamily("raftsched_cluster_paused", "1 while nothing is started on any node.", cluster.paused)
         words = "Waiting instances that no node there is could take, busy or not."
         yield GaugeMetricFamily("raftsched_instances_unplaceable", words, cluster.unplaceable)
+        counts = own_jobs(cluster)
         jobs = GaugeMetricFamily("raftsched_jobs", "Jobs there are, by state.", labels=["state"])
         for state in JobState:
             if state is not JobState.DELETED:
-                jobs.add_metric([state.name], cluster.jobs[state])
+                jobs.add_metric([state.name], counts[state])
         yield jobs
         words = "Operations on many jobs that are under way."
         yield GaugeMetricFamily("raftsched_operations_running", words, cluster.operations_running)

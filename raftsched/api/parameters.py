@@ -102,6 +102,7 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {
     "members": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
     "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
+    "webhooks": ({"type": "string", "pattern": NAMESPACE}, "A webhook's name."),
     "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
     "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
     "name": ({"type": "string", "pattern": NAME}, "A job's name."),

@@ -25,6 +25,10 @@ OWN_HEADER = (
     "^([Cc][Oo][Nn][Nn][Ee][Cc][Tt][Ii][Oo][Nn]|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]|[Hh][Oo][Ss][Tt]"
     "|[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]|[Rr][Aa][Ff][Tt][Ss][Cc][Hh][Ee][Dd]-.*)$"
 )
+WEBHOOK_HEADER = (
+    "^([Ww][Ee][Bb][Hh][Oo][Oo][Kk]-.*|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Tt][Yy][Pp][Ee]"
+    "|[Uu][Ss][Ee][Rr]-[Aa][Gg][Ee][Nn][Tt])$"
+)
 A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
 JOB_OF_NAMESPACE = f"{_name(64)[:-1]}/{_name(128)[1:]}"

@@ -111,7 +111,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("If-Match",),
     body=QueueIn,
     media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "stale", "stale-revision"),
+    codes=(*BODIES, *WRITES, "stale", "stale-revision", "not-possible"),
     role="operator",
     scope="shared",
 )
@@ -145,7 +145,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     "Take the limits of a queue away",
     {204: None},
     headers=("If-Match",),
-    codes=(*WRITES, "stale-revision"),
+    codes=(*WRITES, "stale-revision", "not-possible"),
     role="operator",
     scope="shared",
 )

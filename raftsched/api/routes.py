@@ -34,6 +34,7 @@ from raftsched.api import (
     snapshot,
     stats,
     tokens,
+    webhooks,
 )
 from raftsched.api.context import ApiContext
 
@@ -129,6 +130,14 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/cluster/access", tokens.get_access),
     Route("PUT", "/v1/cluster/access", tokens.put_access),
     Route("GET", "/v1/audit", audit.list_all),
+    Route("GET", "/v1/webhooks", webhooks.list_all),
+    Route("POST", "/v1/webhooks", webhooks.create),
+    Route("GET", "/v1/webhooks/{name}", webhooks.get),
+    Route("PUT", "/v1/webhooks/{name}", webhooks.put),
+    Route("PATCH", "/v1/webhooks/{name}", webhooks.patch),
+    Route("DELETE", "/v1/webhooks/{name}", webhooks.delete),
+    Route("POST", "/v1/webhooks/{name}/test", webhooks.test),
+    Route("POST", "/v1/webhooks/{name}/rotate", webhooks.rotate),
     Route("GET", "/openapi.json", documents.openapi),
     Route("GET", "/docs", documents.page),
     Route("GET", "/livez", health.livez),

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, field
 
 from raftsched.api import patterns
+from raftsched.api.notify_schema import EventShown, Notify
 from raftsched.core.limits import CONDITION_MAX, CONDITIONS_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 
 OWNER_MAX = 128  # characters
@@ -271,7 +272,7 @@ class _Job(msgspec.Struct, gc=False):
     conditions_timeout: Duration | None = None
     labels: Labels | None = None
     placement: PlacementIn | None = None
-    notify: dict[str, Any] | None = None
+    notify: Notify | None = None
     retention: RetentionIn | None = None
 
 
@@ -456,6 +457,7 @@ class InstanceOut(msgspec.Struct):
     skipped: int
     skipped_until: str | None
     params: Raw | None
+    event: EventShown | None
     result: Raw | None
     output: OutputOut | None
     attempts: list[AttemptOut]

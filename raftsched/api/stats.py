@@ -13,7 +13,7 @@ from itertools import islice
 
 from aiohttp import web
 
-from raftsched.api.context import ApiContext, meta
+from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.durations import format_time
 from raftsched.api.operation import operation
 from raftsched.api.operations_schema import DistributionOut, StatsOut
@@ -93,7 +93,13 @@ async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
         return view.scan(Table.INSTANCES, u64(low_ms), max(u64(low_ms), high), reverse=True)
 
     return await _answer(
-        ctx, rows, low_ms, high_ms, None if wanted.is_empty else wanted, await _count_jobs(ctx, wanted)
+        ctx,
+        rows,
+        low_ms,
+        high_ms,
+        None if wanted.is_empty else wanted,
+        await _count_jobs(ctx, wanted),
+        hides=wanted.namespace is None,
     )
 
 
@@ -117,7 +123,10 @@ async def _answer(
     high_ms: int,
     wanted: JobFilter | None,
     jobs: dict[str, int] | None,
+    *,
+    hides: bool = False,
 ) -> web.Response:
+    """`hides`: what the cluster runs for itself does not count."""
     tally = _Tally()
     chosen: dict[int, bool] = {}  # of the jobs met so far
     seen, before, counted_from_ms = 0, None, low_ms
@@ -126,6 +135,8 @@ async def _answer(
             found = list(islice(rows(view, before), LOOK_ROWS))
             for _, raw in found:
                 row = decode_instance(raw)
+                if hides and row.notice is not None:
+                    continue
                 if wanted is None or _is_of(view, wanted, row.job_id, chosen):
                     tally.add(row)
         seen += len(found)
@@ -164,8 +175,9 @@ def _is_of(view: ReadView, wanted: JobFilter, job_id: int, chosen: dict[int, boo
 async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | None:
     """By their states; None: they are too many to be counted for one answer."""
     with ctx.read() as view:
-        counts = meta(view).jobs
+        cluster = meta(view)
     if wanted.is_empty:
+        counts = own_jobs(cluster)
         return {state.name: counts[state] for state in _SHOWN}
     way = walk(wanted)
     found: Counter[JobState] = Counter()

@@ -187,6 +187,8 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
             if value is None and any(isinstance(t, inspect.NoneType) for t in types):
                 return None
             rest = [t for t in types if not isinstance(t, inspect.NoneType)]
+            if isinstance(value, list) and len(rest) > 1:  # one of them, or a list of them
+                rest = [t for t in rest if isinstance(_plain(t), inspect.ListType)] or rest
             return _walk(value, rest[0], at, errors, says)
         case inspect.StructType():
             return _struct(value, info, at, errors, frozenset())
@@ -216,6 +218,10 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
                 return value
             return _bad(value, says or "a number", at, errors)
     raise AssertionError(f"no rule for {info}")
+
+
+def _plain(info: inspect.Type) -> inspect.Type:
+    return _plain(info.type) if isinstance(info, inspect.Metadata) else info
 
 
 def _struct(value: Any, info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]) -> Any:

@@ -90,6 +90,9 @@ class _WithCommand(click.Command):
 )
 @click.option("--owner")
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
+@click.option(
+    "--notify", metavar="WEBHOOK:END,END", multiple=True, help="Whom to tell of which ends, such as ops:dead_letter."
+)
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
 @format_option
 @click.pass_obj
@@ -146,6 +149,11 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
         job["retry"] = {"delays": [d.strip() for d in o["retry"].split(",")]}
     if o["label"]:
         job["labels"] = pairs("label", o["label"])
+    if o["notify"]:
+        from raftsched.cli.webhooks import notify_of
+
+        told = notify_of(o["notify"])
+        job["notify"] = told[0] if len(told) == 1 else told
     conditions = _conditions(o)
     if conditions:
         job["conditions"] = conditions

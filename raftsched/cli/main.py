@@ -29,6 +29,7 @@ _WORK = {
     "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
     "namespaces": ("raftsched.cli.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
     "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
+    "webhooks": ("raftsched.cli.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),
     "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
     "tokens": ("raftsched.cli.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),

@@ -62,7 +62,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     conditions_timeout: str | None = None
     labels: dict[str, str] = {}
     placement: dict[str, Any] | None = None
-    notify: dict[str, Any] | None = None
+    notify: dict[str, Any] | list[dict[str, Any]] | None = None
     retention: dict[str, Any] | None = None
 
 
@@ -117,6 +117,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     output: Output | None
     attempts: list[Attempt]
+    event: dict[str, Any] | None = None  # what it delivers to a webhook
 
     @property
     def final(self) -> bool:

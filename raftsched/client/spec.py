@@ -88,6 +88,11 @@ class Condition(TypedDict, total=False):
     within: Duration
 
 
+class Notify(TypedDict, total=False):
+    on: Sequence[Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]]
+    webhook: str
+
+
 class Placement(TypedDict, total=False):
     labels: Mapping[str, str]
     on: Literal["one", "all"]
@@ -121,7 +126,7 @@ class JobSpec(TypedDict, total=False):
     conditions_timeout: Duration
     labels: Mapping[str, str]
     placement: Placement
-    notify: Mapping[str, Any]
+    notify: Notify | Sequence[Notify]
     retention: Retention
 
 

@@ -48,6 +48,7 @@ class ClusterEvent(IntEnum):
     CLUSTER_RESUMED = 9
     OPERATION_STARTED = 10  # subject: its id
     OPERATION_ENDED = 11
+    WEBHOOK_CHANGED = 30  # subject: its name; also that it is there no more
 
 
 class JobChange(msgspec.Struct, array_like=True, frozen=True, tag=1, gc=False):

@@ -51,6 +51,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
+from raftsched.core.webhooks import WebhookCommand
 
 __all__ = [  # beside what is defined here
     "Action",
@@ -436,6 +437,7 @@ Command = (
     | SeedTokens
     | PutNamespace
     | DeleteNamespace
+    | WebhookCommand
 )
 
 _encoder = msgspec.msgpack.Encoder()

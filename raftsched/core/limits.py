@@ -18,6 +18,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUE
 
 if TYPE_CHECKING:
     from raftsched.core.commands import PutQueue
@@ -103,6 +104,10 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return "max_lost must be 0 or more, max_concurrency 1 or more (0: as overlap has it)."
     if len(policy.queue.encode()) > QUEUE_NAME_MAX:
         return f"queue takes {len(policy.queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
+    if policy.queue.startswith(SYSTEM_QUEUE):
+        return f"queues named {SYSTEM_QUEUE}... are those of webhooks; take another."
+    if len(policy.notify) > NOTIFY_MAX or len({one.webhook for one in policy.notify}) < len(policy.notify):
+        return f"notify names at most {NOTIFY_MAX} webhooks, each once."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
     if len(retry.delays_ms) > RETRY_LEVELS_MAX:

@@ -11,6 +11,7 @@ from enum import IntEnum
 import msgspec
 
 from raftsched.core.ids import instance_key
+from raftsched.core.notices import Notify
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -112,7 +113,7 @@ class StepKind(IntEnum):
     FINAL = 15
 
 
-ASKED_FOR = frozenset({"manual", "backfill"})  # details of CREATED; else its time came (None, or "missed")
+ASKED_FOR = frozenset({"manual", "backfill", "event"})  # details of CREATED; else its time came (None, or "missed")
 
 
 class Delivery(IntEnum):
@@ -193,6 +194,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     retention: Retention = Retention()
     conditions: tuple[Condition, ...] = ()
     conditions_timeout_ms: int = HOUR_MS  # from when they are first looked at
+    notify: tuple[Notify, ...] = ()
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -324,6 +326,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     steps: list[Step] = msgspec.field(default_factory=list)
     jitter_ms: int = 0  # by which its fire was put off after the nominal time
     handed_back: int = 0  # by nodes that stopped
+    notice: bytes | None = None  # it delivers this to a webhook (core.notices)
 
     @property
     def key(self) -> bytes:
@@ -480,3 +483,4 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     last_revision: int = 0  # of a queue, a rule of a node, a namespace, or the settings
     settings_revision: int = 0
     namespaces: int = 0  # declared ones
+    webhooks: int = 0  # rows of WEBHOOKS

@@ -15,6 +15,7 @@ import msgspec
 
 from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
 from raftsched.core.model import Job, JobState
+from raftsched.core.notices import SYSTEM_NAMESPACE, Notify
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
 
 FILTER_MAX = 4_096  # bytes of all texts of a filter
@@ -129,9 +130,9 @@ def state_tag(state: JobState) -> bytes:
     return _STATE_TAGS[state]
 
 
-def tags_of(namespace: str, body: bytes) -> bytes:
+def tags_of(namespace: str, body: bytes, notify: tuple[Notify, ...] = ()) -> bytes:
     """The tags of a job's content, one after the other, each once."""
-    if namespace == DEFAULT_NAMESPACE and b'"owner"' not in body and b'"labels"' not in body:
+    if namespace == DEFAULT_NAMESPACE and not notify and b'"owner"' not in body and b'"labels"' not in body:
         return b""
     found: list[bytes] = []
     if namespace != DEFAULT_NAMESPACE:
@@ -141,7 +142,13 @@ def tags_of(namespace: str, body: bytes) -> bytes:
         found.append(tag("owner", content.owner))
     for key in sorted(content.labels)[:LABELS_MAX]:
         found.append(tag("label", key, content.labels[key]))
+    found += [webhook_tag(one.webhook) for one in notify]
     return b"".join(dict.fromkeys(found))
+
+
+def webhook_tag(name: str) -> bytes:
+    """Of the jobs that name this webhook."""
+    return tag("webhook", name)
 
 
 def split_tags(tags: bytes) -> list[bytes]:
@@ -155,6 +162,12 @@ def _content(body: bytes) -> _Tagged:
         return _tagged(body)
     except (ValueError, RecursionError):  # not what the API writes
         return _UNTAGGED
+
+
+def content_of_body(body: bytes) -> tuple[str | None, dict[str, str]]:
+    """(owner, labels) of a job's content."""
+    content = _content(body)
+    return content.owner, content.labels
 
 
 # ---------------------------------------------------------------- walk and match
@@ -218,11 +231,11 @@ def created_at_ms(job_id: int) -> int:
 
 
 def match(wanted: JobFilter, raw: bytes) -> Job | None:
-    """The job of an encoded row when it matches; deleted ones never do."""
+    """The job of an encoded row when it matches. Deleted ones never do, the cluster's own only by their namespace."""
     head = _head(raw)
     if head.state is JobState.DELETED or (wanted.states and head.state not in wanted.states):
         return None
-    if wanted.namespace is not None and head.namespace != wanted.namespace:
+    if head.namespace != wanted.namespace and (wanted.namespace is not None or head.namespace == SYSTEM_NAMESPACE):
         return None
     if not _name_matches(wanted, head.name) or not _within(
         created_at_ms(head.id), wanted.created_from_ms, wanted.created_to_ms

@@ -48,6 +48,8 @@ class Table(IntEnum):
     TOKEN_IDS = 36  # token (8) -> the same hash (32)
     AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.access)
     ACCESS = 38  # b"access" -> Access
+    WEBHOOKS = 31  # name -> Webhook
+    WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
 
 
 class ReadView(Protocol):

@@ -53,6 +53,7 @@ class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
     headers: dict[str, str]
     body: bytes
     expect: tuple[int, ...]  # statuses; empty: any 2xx
+    keep: int = 0  # bytes of the response that are read; 0: as many as of any output
 
 
 Task = Exec | Python | Http

@@ -23,6 +23,7 @@ from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance, Job, Outcome, Session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.worker.deliveries import delivery_of
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports
 from raftsched.worker.runner import RunEnd
@@ -377,7 +378,10 @@ class Worker:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
         try:
-            spec = spec_of(job, instance, attempt, self._calls)
+            if instance.notice is not None:
+                spec = delivery_of(view, job, instance, attempt, self._clock.wall_ms())
+            else:
+                spec = spec_of(job, instance, attempt, self._calls)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

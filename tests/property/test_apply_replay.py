@@ -40,15 +40,18 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.namespaces import decode_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notify
 from raftsched.core.operations import BulkAction, decode_operation
 from raftsched.core.selection import JobFilter
 from raftsched.core.tables import ReadView, Table, from_u64
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
 from raftsched.store import LogEntry, Store, Turn
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
 
 SEEDS = st.integers(0, 2**32)
 QUEUES = ("q", "r", "s")
+HOOKS = ("h", "i", "j")
 
 
 class Author:
@@ -159,6 +162,7 @@ class Author:
             misfire=Misfire(r.choice(list(MisfirePolicy)), r.choice([0, 1_000, 900_000])),
             conditions=r.choice([(), (), (), self._conditions()]),
             conditions_timeout_ms=r.choice([1, 5_000, DAY_MS]),
+            notify=r.choice([(), (), (), self._notify()]),
             retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
         )
 
@@ -171,6 +175,13 @@ class Author:
             Condition(ConditionKind.JOB, "d/b", within_ms=60_000),
         )
         return tuple(r.sample(known, r.randint(1, 3)))
+
+    def _notify(self) -> tuple[Notify, ...]:
+        r = self.random
+        return tuple(Notify(r.choice([*HOOKS, *HOOKS, "none"]), self._endings()) for _ in range(r.choice([1, 1, 2])))
+
+    def _endings(self) -> tuple[Ending, ...]:
+        return tuple(sorted(self.random.sample(list(Ending), self.random.choice([0, 2, 4, 7]))))
 
     def _command(self) -> Command:
         r = self.random
@@ -203,6 +214,7 @@ class Author:
             self._bulk: 2,
             self._step: 4,
             self._token: 3,
+            self._webhook: 6,
             self._other: 1,
         }
         command = r.choices(list(weights), list(weights.values()))[0]()
@@ -215,7 +227,7 @@ class Author:
         r = self.random
         name = r.choice([None, "a", "b", "c", "x" * 600])
         return c.CreateJob(
-            r.choice(["d", "d", "default"]),
+            r.choice(["d", "d", "d", "default", "default", SYSTEM_NAMESPACE]),
             name,
             self._policy(),
             self._body(),
@@ -324,7 +336,10 @@ class Author:
         r = self.random
         session, token = self._live()
         outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
-        return c.Ended(session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e")
+        result = r.choice([None, None, b'{"status":200}', b'{"status":410}'])
+        return c.Ended(
+            session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e", result
+        )
 
     def _live(self) -> tuple[int, int]:
         r = self.random
@@ -468,6 +483,32 @@ class Author:
             namespaces,
             expires,
         )
+
+    def _webhook(self) -> Command:
+        r = self.random
+        name = r.choice([*HOOKS, *HOOKS, *HOOKS, *HOOKS, "", "x" * 600])
+        revision = r.choice([None, None, None, None, None, 1])
+        spec = WebhookSpec(
+            url=r.choice([*["http://h/", "https://h/a?b=c", "http://h/2"] * 4, "ftp://h", ""]),
+            on=self._endings(),
+            namespace=r.choice([None, None, None, None, "d", "default", SYSTEM_NAMESPACE]),
+            owner=r.choice([None, None, None, "ana"]),
+            labels=r.choice([(), (), (("a", "1"),)]),
+            queue=r.choice([None, None, None, "q"]),
+            active=r.random() < 0.9,
+            delays_ms=r.choice([(), (0,), (1_000, 5_000, 60_000)]),
+            max_running=r.choice([1, 2, 4, 4, 4, 4, 4, 0]),
+        )
+        secret = r.choice([*[b"s" * 24] * 6, b"t" * 32, b"", b"u"])
+        flags = (r.random() < 0.8, r.random() < 0.2, r.random() < 0.2)
+        rotation = r.choice([b"s" * 24, b"v" * 64]), r.choice([0, 1_000, -1])
+        chosen: list[Command] = [
+            PutWebhook(name, spec, secret, *flags, revision),
+            RotateSecret(name, *rotation, revision),
+            TestWebhook(name),
+            DeleteWebhook(name, revision),
+        ]
+        return r.choices(chosen, [6, 1, 1, 1])[0]
 
     def _other(self) -> Command:
         return self.random.choice(

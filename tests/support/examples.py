@@ -21,6 +21,7 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     "starting 3 nodes in",
     "node            decides",
     "id: ",  # server-sent events
+    "POST /hook HTTP/1.1",  # what a webhook is sent
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
     "./scripts/dev": "tests/unit/cli/test_dev.py",

@@ -33,6 +33,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.model import InstanceState as I
 from raftsched.core.namespaces import decode_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
 from raftsched.core.operations import OperationState, decode_operation
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
@@ -53,6 +54,7 @@ from raftsched.core.tables import (
     timer_key,
     u64,
 )
+from raftsched.core.webhooks import decode_webhook, queue_of
 
 
 def violations(view: ReadView) -> list[str]:
@@ -76,6 +78,7 @@ def violations(view: ReadView) -> list[str]:
     _operations(view, found)
     _changes(view, found)
     _access(view, found)
+    _webhooks(view, jobs, rows, found)
     return found
 
 
@@ -289,8 +292,9 @@ def _chances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], 
         if policy is None:
             found.append(f"{what} is of revision {row.job_revision}, which is gone")
             continue
-        if row.tried > len(policy.retry.delays_ms) or (row.state is I.RETRYING) > row.tried:
-            found.append(f"{what} was tried {row.tried} times; {len(policy.retry.delays_ms)} retries are allowed")
+        retries = len(policy.retry.delays_ms)  # those of a webhook may be made fewer while deliveries wait
+        if (row.notice is None and row.tried > retries) or (row.state is I.RETRYING) > row.tried:
+            found.append(f"{what} was tried {row.tried} times; {retries} retries are allowed")
         if row.lost > policy.max_lost:
             found.append(f"{what} was lost {row.lost} times; {policy.max_lost} are allowed")
         if policy.delivery is Delivery.AT_MOST_ONCE and row.lost:
@@ -384,7 +388,7 @@ def _tags(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     for job_id, job in jobs.items():
         counts[job.state] += 1
         if job.state is not JobState.DELETED:
-            tags = split_tags(tags_of(job.namespace, job.body))
+            tags = split_tags(tags_of(job.namespace, job.body, job.policy.notify))
             if job.state in TAGGED_STATES:
                 tags.append(state_tag(job.state))
             wanted.update({tag + u64(job_id): b"" for tag in tags})
@@ -474,3 +478,44 @@ def _access(view: ReadView, found: list[str]) -> None:
     places = [key[1:] for key, _ in view.scan(Table.AUDIT)]
     if len(set(places)) != len(places):
         found.append("two notes have one place")
+
+
+def _webhooks(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
+    """Each has its job, its queue and its secret; what is in their namespace is theirs; a delivery is of one of them,
+    and all that are told of one end tell the same, each once."""
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    hooks = {key.decode(): decode_webhook(raw) for key, raw in view.scan(Table.WEBHOOKS)}
+    if meta.webhooks != len(hooks):
+        found.append(f"meta counts {meta.webhooks} webhooks; there are {len(hooks)}")
+    if [key.decode() for key, _ in view.scan(Table.WEBHOOK_SECRETS)] != sorted(hooks):
+        found.append(f"there are not the secrets of {sorted(hooks)}")
+    queues = {k.decode(): decode_queue(v) for k, v in view.scan(Table.QUEUES)}
+    if {name for name in queues if name.startswith(SYSTEM_QUEUE)} != {queue_of(name) for name in hooks}:
+        found.append(f"the queues {sorted(queues)} are not those of {sorted(hooks)}")
+    for name, hook in hooks.items():
+        job = jobs.get(hook.job_id)
+        if hook.name != name or job is None or (job.namespace, job.name) != (SYSTEM_NAMESPACE, name):
+            found.append(f"webhook {name} is named {hook.name} and has the job {job}")
+        elif job.state is not JobState.SCHEDULED or job.policy.retry.delays_ms != hook.spec.delays_ms:
+            found.append(f"webhook {name} has a job that is {job.state.name}, with {job.policy}")
+        queue = queues.get(queue_of(name))
+        if queue is None or (queue.max_running, queue.paused) != (hook.spec.max_running, not hook.spec.active):
+            found.append(f"webhook {name}, {hook.spec}, has the queue {queue}")
+    for job_id, job in jobs.items():
+        own = job.name in hooks and hooks[job.name].job_id == job_id
+        if (job.namespace == SYSTEM_NAMESPACE) != own and job.state is not JobState.DELETED:
+            found.append(f"job {job_id} of {job.namespace} is that of a webhook: {own}")
+    told: dict[int, set[bytes]] = defaultdict(set)
+    for key, row in rows.items():
+        job = jobs.get(row.job_id)
+        if job is not None and (row.notice is not None) != (job.namespace == SYSTEM_NAMESPACE):
+            found.append(f"instance {key.hex()} has the notice {row.notice!r}")
+        if row.notice is None:
+            continue
+        notice = decode_notice(row.notice)
+        if notice.id != row.request or notice.id > meta.last_id:
+            found.append(f"instance {key.hex()} delivers the event {notice.id}")
+        told[notice.id].add(encode_notice(msgspec.structs.replace(notice, ending=None)))
+    for number, events in told.items():
+        if len(events) > 1:
+            found.append(f"the event {number} says {events}")

@@ -133,6 +133,20 @@ async def token(call: Client) -> Post:
     return Post("/v1/tokens", made, ("/v1/tokens", {**made, "name": "other"}))
 
 
+async def webhook(call: Client) -> Post:
+    made = {"name": "ops", "url": "http://h/"}
+    return Post("/v1/webhooks", made, ("/v1/webhooks", {**made, "name": "other"}))
+
+
+def of_webhook(action: str, body: Any) -> Prepare:
+    async def prepare(call: Client) -> Post:
+        for name in ("ops", "other"):
+            assert (await call("POST", "/v1/webhooks", {"name": name, "url": "http://h/"}))[0] == 201
+        return Post(f"/v1/webhooks/ops/{action}", body, (f"/v1/webhooks/other/{action}", body))
+
+    return prepare
+
+
 def plain(path: str, other: tuple[str, Any] | None = None) -> Prepare:
     async def prepare(call: Client) -> Post:
         return Post(path, None, other or (path, {"x": 1}))
@@ -164,6 +178,9 @@ PREPARED: dict[str, Prepare] = {
     "/v1/cluster/members": let_in,
     "/v1/cluster/leader": transfer,
     "/v1/tokens": token,
+    "/v1/webhooks": webhook,
+    "/v1/webhooks/{name}/test": of_webhook("test", {}),
+    "/v1/webhooks/{name}/rotate": of_webhook("rotate", {"overlap": "1h"}),
     "/v1/cluster/pause": plain("/v1/cluster/pause"),
     "/v1/cluster/resume": plain("/v1/cluster/resume"),
     "/v1/nodes/{id}/drain": plain("/v1/nodes/n2/drain", ("/v1/nodes/n3/drain", None)),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from raftsched.core import commands as c
+from raftsched.core import webhooks as w
 from raftsched.core.actions import Action
 from raftsched.core.apply import (
     access,
@@ -27,6 +28,7 @@ from raftsched.core.apply import (
     operations,
     queues,
     retention,
+    webhooks,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.commands import Accepted, Answer, By, Keyed, Note, Rejected, asked, decode
@@ -99,6 +101,10 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.SeedTokens: access.seed_tokens,
     c.PutNamespace: namespaces.put_namespace,
     c.DeleteNamespace: namespaces.delete_namespace,
+    w.PutWebhook: webhooks.put_webhook,
+    w.DeleteWebhook: webhooks.delete_webhook,
+    w.RotateSecret: webhooks.rotate_secret,
+    w.TestWebhook: webhooks.send_test,
 }
 
 

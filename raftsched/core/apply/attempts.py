@@ -6,6 +6,7 @@ from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarte
 from raftsched.core.admission import shut
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
+from raftsched.core.apply.notices import GONE, stop_if_gone
 from raftsched.core.apply.queues import UNPLACEABLE, enter, leave, placeable, waits_in_ready
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, Rejected, Started, Wake
@@ -219,6 +220,10 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
 def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
     retry = tx.policy_of(job, instance).retry
     instance.tried += 1
+    if instance.notice is not None and stop_if_gone(tx, job, instance.attempts[-1]):
+        instance.reason = GONE
+        finish(tx, job, instance, "fail")
+        return
     if outcome in retry.on and instance.tried <= len(retry.delays_ms):
         instance.state = instance_after(instance.state, "retry")
         instance.reason = "retry"

@@ -98,6 +98,9 @@ class Events:
     def operation_ended(self, operation: int) -> None:
         self._changes.append(ClusterChange(ClusterEvent.OPERATION_ENDED, job_text(operation)))
 
+    def cluster(self, change: ClusterChange) -> None:
+        self._changes.append(change)
+
     def _namespace(self, job_id: int) -> str:
         known = self._namespaces.get(job_id)
         if known is None:

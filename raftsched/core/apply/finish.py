@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from raftsched.core.apply.conditions import become_ready, stop, succeeded
+from raftsched.core.apply.notices import announce
 from raftsched.core.apply.tx import Tx, listed_by_job
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import has_room
@@ -47,6 +48,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         job.failures_in_a_row = 0
         job.last_success_at_ms = tx.now
         succeeded(tx, job)
+    if tx.meta.webhooks:
+        announce(tx, job, instance)
     keep(tx, job, instance)
     release(tx, job)
 
@@ -163,6 +166,8 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
     tx.step(record, StepKind.FINAL, reason)
     job.gap = record.key
     count(job, record, 1)
+    if tx.meta.webhooks:
+        announce(tx, job, record)
     keep(tx, job, record)
     tx.put_instance(record)
 

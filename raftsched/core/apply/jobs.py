@@ -9,7 +9,8 @@ from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release,
 from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import admit, resolved
-from raftsched.core.apply.tx import Tx, no_job, scheduled_instance
+from raftsched.core.apply.notices import unknown_webhook
+from raftsched.core.apply.tx import Tx, kept, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -22,6 +23,7 @@ from raftsched.core.commands import (
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, wrong_in_policy
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, u64
 from raftsched.core.transitions import job_after, job_next
 
@@ -40,6 +42,8 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
     if refused is not None:
         return refused
+    if c.namespace == SYSTEM_NAMESPACE:
+        return Rejected("invalid-job", f"The namespace {SYSTEM_NAMESPACE} is the cluster's own; take another.")
     key = b""
     if c.name is not None:
         wrong = _wrong_name(c.namespace, c.name)
@@ -117,7 +121,9 @@ def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
     if policy.timeout_ms > settings.timeout_ceiling_ms:
         return Rejected("invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms.")
     wrong = wrong_in_policy(policy)
-    return None if wrong is None else Rejected("invalid-job", wrong)
+    if wrong is not None:
+        return Rejected("invalid-job", wrong)
+    return unknown_webhook(tx, policy) if policy.notify else None
 
 
 def _anchor(tx: Tx, policy: Policy) -> int:
@@ -158,7 +164,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
-    refused = _check(tx, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+    refused = kept(job) or _check(tx, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
@@ -285,6 +291,9 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
+    refused = kept(job)
+    if refused is not None:
+        return refused
     event = _EVENTS.get(c.state)
     state = None if event is None else job_next(job.state, event)
     if state is None:
@@ -313,6 +322,15 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
+    refused = kept(job)
+    if refused is not None:
+        return refused
+    remove(tx, job)
+    return Accepted(job=job)
+
+
+def remove(tx: Tx, job: Job) -> None:
+    """Its name is free, what runs of it is asked to end; the row goes after the last of that."""
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
     stop_schedule(tx, job, None)
@@ -322,7 +340,6 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
     kill_active(tx, job, "deleted")
     settle(tx, job)
     tx.put_job(job)
-    return Accepted(job=job)
 
 
 def _stale(job: Job) -> Rejected:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from raftsched.core.apply.finish import exhaust, note_gap, settle
 from raftsched.core.apply.firing import add_instance, crowded, overlapping, replace_active
 from raftsched.core.apply.keys import once
-from raftsched.core.apply.tx import Tx, decode_instance, no_job
+from raftsched.core.apply.tx import Tx, decode_instance, kept, no_job
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import next_every
@@ -24,7 +24,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
-    refused = _wrong_request(tx, c)
+    refused = kept(job) or _wrong_request(tx, c)
     if refused is not None:
         return refused
     key = instance_key(tx.now, job.id, c.request)
@@ -98,6 +98,9 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
+    refused = kept(job)
+    if refused is not None:
+        return refused
     if job.state is JobState.EXPIRED:
         return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
     if job.revision != c.revision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, DeleteNamespace, PutNamespace, Rejected
 from raftsched.core.namespaces import CONTENT_MAX, DEFAULTS_STALE, JOBS_MAX, Namespace, wrong_in_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
 
@@ -14,6 +15,8 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
         wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
     if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= JOBS_MAX:
         wrong = f"max_jobs is {c.max_jobs}; use 0 to {JOBS_MAX}."
+    if wrong is None and c.name == SYSTEM_NAMESPACE:
+        wrong = f"the namespace {SYSTEM_NAMESPACE} is the cluster's own."
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     there = tx.namespace(c.name)

@@ -9,7 +9,9 @@ from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceab
 from raftsched.core.eligibility import offer
 from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
 from raftsched.core.model import Instance, InstanceState, NodeRule, Policy, Queue, QueueLimits, StepKind
+from raftsched.core.notices import SYSTEM_QUEUE
 from raftsched.core.tables import LANE_NOBODY, Table
+from raftsched.core.webhooks import NAME_MAX
 
 STALE = Rejected("stale")
 UNPLACEABLE = "no_eligible_node"
@@ -19,6 +21,8 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
     wrong = wrong_in_queue(c)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
+    if c.name.startswith(SYSTEM_QUEUE):
+        return _of_webhook(c.name)
     queue = tx.queue(c.name)
     created = queue is None
     if c.if_none and queue is not None:
@@ -29,9 +33,10 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         return stale_revision(f"The queue {c.name}", queue)
     if queue is None:
         most = tx.meta.settings.queues_max
-        if tx.meta.queues >= most:
-            return Rejected("not-possible", f"There are {tx.meta.queues} queues with limits; {most} is the limit.")
-        queue = _create(tx, c.name)
+        own = tx.meta.queues - tx.meta.webhooks  # each webhook has one
+        if own >= most:
+            return Rejected("not-possible", f"There are {own} queues with limits; {most} is the limit.")
+        queue = make_queue(tx, c.name)
     period = 0 if c.rate_count is None else c.rate_period_ms
     if (c.rate_count, period) != (queue.rate_count, queue.rate_period_ms):
         queue.arrival_ns = 0
@@ -56,7 +61,7 @@ def limits_of(queue: Queue) -> QueueLimits:
     return QueueLimits(queue.max_running, queue.rate_count, queue.rate_period_ms, queue.paused)
 
 
-def _create(tx: Tx, name: str) -> Queue:
+def make_queue(tx: Tx, name: str) -> Queue:
     """A lane of its own; what runs already counts. What waits in another lane is sorted into this one by the leader,
     some at a time: it may be a million."""
     tx.meta.last_lane += 1
@@ -75,15 +80,26 @@ def _create(tx: Tx, name: str) -> Queue:
 
 
 def delete_queue(tx: Tx, c: DeleteQueue) -> Answer:
+    if c.name.startswith(SYSTEM_QUEUE):
+        return _of_webhook(c.name)
     queue = tx.queue(c.name)
     if queue is None:
         return Rejected("not-found", f"The queue {c.name[:100]} has no limits.")
     if c.if_revision is not None and queue.revision != c.if_revision:
         return stale_revision(f"The queue {c.name}", queue)
-    tx.meta.queues -= 1
-    tx.delete_queue(c.name)
-    tx.actions.append(QueueChanged(c.name))
+    drop_queue(tx, c.name)
     return Accepted()
+
+
+def drop_queue(tx: Tx, name: str) -> None:
+    tx.meta.queues -= 1
+    tx.delete_queue(name)
+    tx.actions.append(QueueChanged(name))
+
+
+def _of_webhook(queue: str) -> Rejected:
+    name = queue.removeprefix(SYSTEM_QUEUE)[:NAME_MAX]
+    return Rejected("not-possible", f"The queue is that of a webhook; change /v1/webhooks/{name} instead.")
 
 
 def enter(tx: Tx, job_raw: bytes, instance: Instance) -> str | Rejected:

@@ -29,6 +29,7 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.namespaces import Namespace, decode_namespace, encode_namespace, wrong_in_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     LANE_FREE,
@@ -44,6 +45,7 @@ from raftsched.core.tables import (
     timer_key,
     u64,
 )
+from raftsched.core.webhooks import Webhook
 
 META_KEY = b"meta"
 NOBODY = By(msgspec.Raw(b""))
@@ -109,6 +111,7 @@ class Tx:
         self._namespaces_changed: set[str] = set()
         self._node_rules: dict[str, NodeRule | None] = {}
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
+        self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
 
     @property
     def now(self) -> int:
@@ -198,7 +201,7 @@ class Tx:
 
     def tag_job(self, job: Job) -> None:
         """Its content is new: its TAGS rows follow. The caller stores it."""
-        tags = tags_of(job.namespace, job.body)
+        tags = tags_of(job.namespace, job.body, job.policy.notify)
         if tags != job.tags:
             self._put_tags(job, tags)
 
@@ -440,6 +443,15 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 
 def no_job(job_id: int) -> Rejected:
     return Rejected("not-found", f"There is no job {job_text(job_id & U64_MAX)}.")
+
+
+def kept(job: Job) -> Rejected | None:
+    """Refused to everybody: the cluster made it for itself."""
+    if job.namespace != SYSTEM_NAMESPACE:
+        return None
+    return Rejected(
+        "illegal-transition", f"The job belongs to the webhook {job.name}; change it at /v1/webhooks/{job.name}."
+    )
 
 
 def no_instance(key: bytes) -> Rejected:

@@ -80,7 +80,7 @@ class HttpService:
 
     async def _run(self, token: int, task: wire.Http) -> None:
         started = self._clock.wall_ms()
-        capture = Capture(self._live_directory, self._output_max)
+        capture = Capture(self._live_directory, self._most(task))
         outcome, error, result = wire.SUCCEEDED, None, None
         try:
             status, reason, location = await self._request(task, capture)
@@ -144,11 +144,15 @@ class HttpService:
         status = int(code)
         if task.method == "HEAD" or status in (204, 304):
             return status, reason, headers.get("location")
-        await self._body(reader, headers, capture)
+        await self._body(reader, headers, capture, self._most(task))
         return status, reason, headers.get("location")
 
-    async def _body(self, reader: asyncio.StreamReader, headers: dict[str, str], capture: Capture) -> None:
-        room = self._output_max
+    def _most(self, task: wire.Http) -> int:
+        """Bytes of the response that are read."""
+        return min(task.keep or self._output_max, self._output_max)
+
+    async def _body(self, reader: asyncio.StreamReader, headers: dict[str, str], capture: Capture, most: int) -> None:
+        room = most
         if headers.get("transfer-encoding", "").lower().endswith("chunked"):
             while True:
                 line = (await reader.readuntil(b"\n")).split(b";")[0]
@@ -163,7 +167,7 @@ class HttpService:
             length = headers.get("content-length")
             room = await self._copy(reader, int(length) if length is not None else None, room, capture)
         if room < 0:
-            note = f"\nraftsched: only the first {self._output_max} bytes of the response were read\n"
+            note = f"\nraftsched: only the first {most} bytes of the response were read\n"
             capture.write(STDERR, note.encode(), self._clock.boot_ms())
 
     async def _copy(self, reader: asyncio.StreamReader, size: int | None, room: int, capture: Capture) -> int:

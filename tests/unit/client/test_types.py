@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api import answers, cluster, events, explain, job_filters, operations_schema, operators_schema, schema
+from raftsched.api import (
+    answers,
+    cluster,
+    events,
+    explain,
+    job_filters,
+    notify_schema,
+    operations_schema,
+    operators_schema,
+    schema,
+)
 from raftsched.client import models, models_bulk, models_cluster, spec
 
 
@@ -32,6 +42,7 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.BulkFilter, operations_schema.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
         (spec.Rate, operators_schema.RateIn),
+        (spec.Notify, notify_schema.NotifyIn),
     ],
 )
 def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:

@@ -1,0 +1,76 @@
+"""A notice as a CloudEvent (cloudevents.io, version 1.0, structured mode in JSON)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from raftsched.core.ids import instance_text, job_text, split_instance
+from raftsched.core.model import InstanceState
+from raftsched.core.notices import Ending, Notice
+
+MEDIA_TYPE = "application/cloudevents+json"
+TEST = "io.raftsched.webhook.test"
+
+_encode = msgspec.json.Encoder().encode
+
+
+def event_id(notice: Notice) -> str:
+    """The same at each attempt, and to each webhook: a receiver tells by it what it has seen."""
+    return f"evt_{job_text(notice.id)}"
+
+
+def event_type(ending: Ending | None) -> str:
+    return TEST if ending is None else f"io.raftsched.instance.{ending.name.lower()}"
+
+
+def cloud_event(notice: Notice, webhook: str, cluster_id: bytes) -> bytes:
+    """JSON, the same bytes at each attempt."""
+    about: dict[str, Any] = {"webhook": webhook} if notice.ending is None else _data(notice)
+    return _encode(
+        {
+            "specversion": "1.0",
+            "id": event_id(notice),
+            "source": f"urn:raftsched:cluster:{cluster_id.hex()}",
+            "type": event_type(notice.ending),
+            "subject": instance_text(notice.instance) if notice.instance else webhook,
+            "time": _time(notice.at_ms),
+            "datacontenttype": "application/json",
+            "data": about,
+        }
+    )
+
+
+def _data(notice: Notice) -> dict[str, Any]:
+    name = instance_text(notice.instance)
+    nominal_at_ms, job_id, _ = split_instance(notice.instance)
+    output = f"/v1/instances/{name}/output?attempt={notice.attempt}" if notice.has_output else None
+    return {
+        "job_id": job_text(job_id),
+        "job_name": notice.job_name,
+        "namespace": notice.namespace,
+        "owner": notice.owner,
+        "labels": dict(notice.labels),
+        "queue": notice.queue,
+        "instance": name,
+        "state": InstanceState(notice.state).name,
+        "dead_letter": notice.dead_letter,
+        "attempt": notice.attempt,
+        "exit_code": notice.exit_code,
+        "error": notice.error,
+        "reason": notice.reason,
+        "skipped": notice.skipped,
+        "scheduled_at": _time(nominal_at_ms),
+        "started_at": None if notice.started_at_ms is None else _time(notice.started_at_ms),
+        "ended_at": _time(notice.at_ms),
+        "node": notice.node or None,
+        "output": output,
+    }
+
+
+def _time(at_ms: int) -> str:
+    """RFC 3339."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

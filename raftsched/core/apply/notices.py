@@ -1,0 +1,188 @@
+"""An instance has come to an end: who is told. In the same entry each webhook that asked for it gets a hidden instance
+which delivers the event, so that none can be lost. Where there is no webhook nobody comes here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.core.actions import QueueChanged
+from raftsched.core.apply.tx import Tx
+from raftsched.core.changes import ClusterChange, ClusterEvent
+from raftsched.core.commands import Rejected
+from raftsched.core.model import Attempt, Instance, InstanceState, Job, Policy, StepKind
+from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notice, encode_notice
+from raftsched.core.selection import content_of_body
+from raftsched.core.tables import Table, by_job_key
+from raftsched.core.webhooks import Webhook, covers, decode_webhook, queue_of
+
+GONE = "receiver_gone"  # the reason of a delivery whose receiver wants no more
+TEXT_MAX = 1_024  # characters of an error that is told
+_GONE_RESULT = b'{"status":410}'  # what the worker reports of such an answer
+_LOST = frozenset({"lost", "max_lost"})
+_BY_STATE = {
+    InstanceState.SUCCEEDED: Ending.SUCCEEDED,
+    InstanceState.FAILED: Ending.FAILED,
+    InstanceState.TIMED_OUT: Ending.TIMED_OUT,
+    InstanceState.KILLED: Ending.KILLED,
+    InstanceState.SKIPPED: Ending.SKIPPED,
+}
+_MOST_TELLING = (Ending.LOST, Ending.DEAD_LETTER, *_BY_STATE.values())  # of what was asked for the first is told
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def webhooks(tx: Tx) -> dict[str, Webhook]:
+    """All of them, by name. What is changed in one has to be put."""
+    if tx.webhooks is None:
+        rows = [decode_webhook(raw) for _, raw in tx.view.scan(Table.WEBHOOKS)] if tx.meta.webhooks else []
+        tx.webhooks = {row.name: row for row in rows}
+    return tx.webhooks
+
+
+def put_webhook_row(tx: Tx, webhook: Webhook) -> None:
+    webhooks(tx)[webhook.name] = webhook
+    tx.view.put(Table.WEBHOOKS, webhook.name.encode(), _encode(webhook))
+
+
+def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
+    """Of a job that names one that is not there."""
+    known = webhooks(tx)
+    for i, one in enumerate(policy.notify):
+        if one.webhook not in known:
+            at = f"/notify/{i}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
+            text = f'names the webhook "{one.webhook[:64]}", which is not there; create it first'
+            return Rejected("invalid-job", text, at)
+    return None
+
+
+def endings_of(instance: Instance) -> tuple[Ending, ...]:
+    """What a final instance has come to, the most telling first."""
+    found = {_BY_STATE[instance.state]: True}
+    if instance.dead_letter:
+        found[Ending.DEAD_LETTER] = True
+    if instance.state is InstanceState.FAILED and instance.reason in _LOST:
+        found[Ending.LOST] = True
+    return tuple(ending for ending in _MOST_TELLING if ending in found)
+
+
+def announce(tx: Tx, job: Job, instance: Instance) -> None:
+    """The instance is final now, and says all of it. Deliveries are not told about: that would never end."""
+    if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
+        return
+    told = _told(tx, job, endings_of(instance))
+    if not told:
+        return
+    notice = _notice(tx, job, instance)
+    for name, ending in told.items():
+        deliver(tx, webhooks(tx)[name], msgspec.structs.replace(notice, ending=ending))
+
+
+def _told(tx: Tx, job: Job, endings: tuple[Ending, ...]) -> dict[str, Ending]:
+    """Webhooks, each with what it is told: once, also when it is asked for in several ways."""
+    known = webhooks(tx)
+    asked: dict[str, set[Ending]] = {}
+    for one in job.policy.notify:
+        if one.webhook in known:
+            asked.setdefault(one.webhook, set()).update(one.on)
+    for webhook in known.values():
+        if webhook.spec.on and covers(webhook.spec, job):
+            asked.setdefault(webhook.name, set()).update(webhook.spec.on)
+    told: dict[str, Ending] = {}
+    for name, wanted in asked.items():
+        ending = next((ending for ending in endings if ending in wanted), None)
+        if ending is not None and known[name].spec.active:
+            told[name] = ending
+    return told
+
+
+def _notice(tx: Tx, job: Job, instance: Instance) -> Notice:
+    owner, labels = content_of_body(job.body)
+    last = instance.attempts[-1] if instance.attempts else None
+    error = instance.error or (None if last is None else last.error)
+    return Notice(
+        id=tx.new_id(),
+        at_ms=tx.now,
+        instance=instance.key,
+        namespace=job.namespace,
+        job_name=job.name,
+        owner=owner,
+        labels=tuple(sorted(labels.items())),
+        queue=job.policy.queue,
+        state=instance.state,
+        dead_letter=instance.dead_letter,
+        reason=instance.reason,
+        error=None if error is None else error[:TEXT_MAX],
+        attempt=0 if last is None else last.number,
+        node="" if last is None else last.node,
+        started_at_ms=None if last is None else last.started_at_ms,
+        exit_code=None if last is None else last.exit_code,
+        has_output=last is not None and last.output is not None,
+        skipped=instance.gap_count,
+    )
+
+
+def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
+    """An instance of the webhook's job, ready for any worker. None: too many wait already, as many as a job may have;
+    that is counted."""
+    job = tx.job(webhook.job_id)
+    if job is None or full(tx, job):
+        webhook.dropped += 1
+        webhook.dropped_at_ms = tx.now
+        put_webhook_row(tx, webhook)
+        return None
+    instance = Instance(
+        job_id=job.id,
+        nominal_at_ms=tx.now,
+        request=notice.id,
+        state=InstanceState.WAITING,
+        job_revision=job.revision,
+        priority=job.policy.priority,
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        ready_at_ms=tx.now,
+        notice=encode_notice(notice),
+    )
+    tx.step(instance, StepKind.CREATED, "event")
+    job.active += 1
+    job.last_instance = instance.key
+    tx.set_ready(job, instance)
+    tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
+    tx.put_instance(instance)
+    tx.put_job(job)
+    return instance
+
+
+def full(tx: Tx, job: Job) -> bool:
+    """Whether as many wait as may."""
+    return job.active >= tx.meta.settings.active_max
+
+
+def stop_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
+    """A receiver that answers 410 wants no more: its webhook is not active until somebody says so. Whether that was
+    answered."""
+    if attempt.result != _GONE_RESULT:
+        return False
+    webhook = webhooks(tx).get(job.name or "")
+    if webhook is not None and webhook.job_id == job.id and webhook.spec.active:
+        webhook.spec = msgspec.structs.replace(webhook.spec, active=False)
+        webhook.gone = True
+        webhook.revision = tx.new_revision()
+        webhook.modified_at_ms = tx.now
+        put_webhook_row(tx, webhook)
+        tx.events.cluster(ClusterChange(ClusterEvent.WEBHOOK_CHANGED, webhook.name))
+        limit_queue(tx, webhook)
+    return True
+
+
+def limit_queue(tx: Tx, webhook: Webhook) -> None:
+    """Its queue as the webhook has it: what waits stays there while it is not active."""
+    queue = tx.queue(queue_of(webhook.name))
+    assert queue is not None, "each webhook has a queue"
+    wanted = (webhook.spec.max_running, not webhook.spec.active)
+    if (queue.max_running, queue.paused) != wanted:
+        queue.max_running, queue.paused = wanted
+        queue.modified_at_ms = tx.now
+        queue.revision = tx.new_revision()
+        tx.put_queue(queue)
+        tx.actions.append(QueueChanged(queue.name))

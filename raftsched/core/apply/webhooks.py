@@ -1,0 +1,257 @@
+"""Webhooks: create, change, rotate the secret, test, delete. Each has a hidden job, which its deliveries are instances
+of, and a queue, which bounds how many go on at one time.
+
+What is changed holds for deliveries that wait already, too: their job has one revision only.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import msgspec
+
+from raftsched.core.apply.jobs import remove
+from raftsched.core.apply.keys import HASH_SIZE
+from raftsched.core.apply.notices import deliver, full, limit_queue, put_webhook_row, webhooks
+from raftsched.core.apply.queues import drop_queue, make_queue
+from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.changes import ClusterChange, ClusterEvent
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import (
+    DAY_MS,
+    Job,
+    JobState,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
+from raftsched.core.selection import webhook_tag
+from raftsched.core.tables import Table, after, name_key, u64
+from raftsched.core.webhooks import (
+    OVERLAP_MAX_MS,
+    WEBHOOKS_MAX,
+    DeleteWebhook,
+    PutWebhook,
+    RotateSecret,
+    Secrets,
+    TestWebhook,
+    Webhook,
+    WebhookSpec,
+    decode_secrets,
+    queue_of,
+    wrong_in_secret,
+    wrong_in_webhook,
+)
+
+NAMED_MAX = 10  # jobs that a refusal names
+LOOK_MAX = 1_000  # rows looked at for them
+_RETENTION = Retention(succeeded=10_000, failed=10_000, max_age_ms=DAY_MS)  # dead letters have their own time
+_JITTER_PERCENT = 20  # so that a receiver that comes back is not sent everything in one moment
+
+_encode = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
+    wrong = wrong_in_webhook(c.name, c.spec)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    webhook = webhooks(tx).get(c.name)
+    if webhook is None:
+        return _no_webhook(c.name) if c.if_revision is not None else _create(tx, c)
+    if c.if_none:
+        return Rejected("exists", f"The webhook {c.name} exists already.")
+    if c.if_revision is not None and c.if_revision != webhook.revision:
+        return _stale(webhook)
+    if c.secret and not c.made and c.secret != _secrets(tx, c.name).current:
+        return Rejected(
+            "not-possible",
+            f"The webhook {c.name} has another secret; POST to /v1/webhooks/{c.name}/rotate to change it.",
+        )
+    if c.spec != webhook.spec:
+        if c.create:
+            return Rejected(
+                "not-possible", f"The webhook {c.name} exists already, and is another one; PATCH changes it."
+            )
+        webhook.spec = c.spec
+        webhook.gone = False
+        _changed(tx, webhook)
+        _follow(tx, webhook)
+    return Accepted(job=tx.job(webhook.job_id))
+
+
+def _create(tx: Tx, c: PutWebhook) -> Answer:
+    wrong = wrong_in_secret(c.secret)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    if len(c.asked) > HASH_SIZE:
+        return Rejected("invalid-parameter", f"A key is a hash of {HASH_SIZE} bytes.")
+    if tx.meta.webhooks >= WEBHOOKS_MAX:
+        return Rejected("not-possible", f"There are {tx.meta.webhooks} webhooks; {WEBHOOKS_MAX} is the limit.")
+    job = Job(
+        id=tx.new_id(),
+        namespace=SYSTEM_NAMESPACE,
+        name=c.name,
+        revision=1,
+        state=JobState.SCHEDULED,
+        policy=_policy(c.name, c.spec),
+        body=_body(c.spec),
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        anchor_at_ms=tx.now,
+    )
+    known = webhooks(tx)
+    tx.meta.webhooks += 1
+    webhook = known[c.name] = Webhook(
+        name=c.name, job_id=job.id, revision=0, spec=c.spec, created_at_ms=tx.now, modified_at_ms=tx.now
+    )
+    tx.view.put(Table.NAMES, name_key(job.namespace, c.name), u64(job.id))
+    tx.tag_job(job)
+    tx.put_job(job)
+    _put_secrets(tx, c.name, Secrets(c.secret, asked=c.asked))
+    tx.put_queue(make_queue(tx, queue_of(c.name)))
+    limit_queue(tx, webhook)
+    _changed(tx, webhook)
+    return Accepted(job=job, created=True)
+
+
+def _changed(tx: Tx, webhook: Webhook) -> None:
+    webhook.revision = tx.new_revision()
+    webhook.modified_at_ms = tx.now
+    put_webhook_row(tx, webhook)
+    tx.events.cluster(ClusterChange(ClusterEvent.WEBHOOK_CHANGED, webhook.name))
+
+
+def _follow(tx: Tx, webhook: Webhook) -> None:
+    """Job and queue as the webhook has it now."""
+    job = tx.job(webhook.job_id)
+    if job is not None:
+        job.policy = _policy(webhook.name, webhook.spec)
+        job.body = _body(webhook.spec)
+        job.modified_at_ms = tx.now
+        tx.put_job(job)
+    limit_queue(tx, webhook)
+
+
+def _policy(name: str, spec: WebhookSpec) -> Policy:
+    return Policy(
+        trigger=Trigger(kind=TriggerKind.MANUAL),
+        queue=queue_of(name),
+        timeout_ms=spec.timeout_ms,
+        retry=Retry(spec.delays_ms, (Outcome.FAILED, Outcome.TIMED_OUT), _JITTER_PERCENT),
+        overlap=Overlap.ALLOW,
+        handler_need="http",
+        retention=_RETENTION,
+    )
+
+
+def _body(spec: WebhookSpec) -> bytes:
+    """As the content of a job: what people see of it. It is not what is run."""
+    return _json({"trigger": {"manual": True}, "handler": {"http": {"url": spec.url, "method": "POST"}}})
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
+    webhook = webhooks(tx).get(c.name)
+    if webhook is None:
+        return _no_webhook(c.name)
+    if c.if_revision is not None and c.if_revision != webhook.revision:
+        return _stale(webhook)
+    wrong = wrong_in_secret(c.secret)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    if len(c.asked) > HASH_SIZE:
+        return Rejected("invalid-parameter", f"A key is a hash of {HASH_SIZE} bytes.")
+    if not 0 <= c.overlap_ms <= OVERLAP_MAX_MS:
+        return Rejected("invalid-parameter", f"overlap is {c.overlap_ms} ms; use 0 to {OVERLAP_MAX_MS}.")
+    secrets = _secrets(tx, c.name)
+    if c.secret != secrets.current:
+        previous = secrets.current if c.overlap_ms else b""
+        _put_secrets(tx, c.name, Secrets(c.secret, previous, tx.now + c.overlap_ms if previous else 0, c.asked))
+        _changed(tx, webhook)
+    return Accepted(job=tx.job(webhook.job_id), created=True)
+
+
+def _secrets(tx: Tx, name: str) -> Secrets:
+    raw = tx.view.get(Table.WEBHOOK_SECRETS, name.encode())
+    assert raw is not None, "each webhook has a secret"
+    return decode_secrets(raw)
+
+
+def _put_secrets(tx: Tx, name: str, secrets: Secrets) -> None:
+    tx.view.put(Table.WEBHOOK_SECRETS, name.encode(), _encode(secrets))
+
+
+# ---------------------------------------------------------------- test, delete
+
+
+def send_test(tx: Tx, c: TestWebhook) -> Answer:
+    webhook = webhooks(tx).get(c.name)
+    if webhook is None:
+        return _no_webhook(c.name)
+    if not webhook.spec.active:
+        return Rejected("illegal-transition", f"The webhook {c.name} is not active; nothing is sent to it.")
+    job = tx.job(webhook.job_id)
+    if job is None or full(tx, job):
+        return Rejected("too-many", f"Too many events wait to be sent to the webhook {c.name}.")
+    instance = deliver(tx, webhook, Notice(id=tx.new_id(), at_ms=tx.now))
+    assert instance is not None
+    return Accepted(job=job, instance=instance.key, created=True, row=instance)
+
+
+def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
+    webhook = webhooks(tx).get(c.name)
+    if webhook is None:
+        return _no_webhook(c.name)
+    if c.if_revision is not None and c.if_revision != webhook.revision:
+        return _stale(webhook)
+    named = _named_by(tx, c.name)
+    if named:
+        more = " and others" if len(named) == NAMED_MAX else ""
+        return Rejected(
+            "illegal-transition",
+            f"Jobs name the webhook {c.name}: {', '.join(named)}{more}. Take it out of their notify first, or PATCH "
+            'it to {"active": false}.',
+        )
+    job = tx.job(webhook.job_id)
+    if job is not None:
+        remove(tx, job)
+    drop_queue(tx, queue_of(c.name))
+    tx.view.delete(Table.WEBHOOKS, c.name.encode())
+    tx.view.delete(Table.WEBHOOK_SECRETS, c.name.encode())
+    del webhooks(tx)[c.name]
+    tx.meta.webhooks -= 1
+    tx.events.cluster(ClusterChange(ClusterEvent.WEBHOOK_CHANGED, c.name))
+    return Accepted()
+
+
+def _named_by(tx: Tx, name: str) -> list[str]:
+    """Some of the jobs that name it."""
+    found: list[str] = []
+    tag = webhook_tag(name)
+    for key, _ in islice(tx.view.scan(Table.TAGS, tag, after(tag)), LOOK_MAX):
+        raw = tx.view.get(Table.JOBS, key[-8:])
+        job = None if raw is None else decode_job(raw)
+        if job is not None and any(one.webhook == name for one in job.policy.notify):
+            found.append(f"{job.namespace}/{job.name}" if job.name else job_text(job.id))
+            if len(found) == NAMED_MAX:
+                break
+    return found
+
+
+def _no_webhook(name: str) -> Rejected:
+    return Rejected("not-found", f'There is no webhook "{name[:64]}".')
+
+
+def _stale(webhook: Webhook) -> Rejected:
+    return Rejected(
+        "stale-revision", f"The webhook is at revision {webhook.revision} now; read it again and repeat the change."
+    )

@@ -1,0 +1,201 @@
+"""Webhooks: addresses that are told what became of instances. Their rows, and the commands about them.
+
+A webhook has a job of its own in the namespace of the cluster, and a queue of its own; each event that is sent to it is
+an instance of that job. Its secrets lie in a table apart, which only the worker that signs reads.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from raftsched.core.limits import (
+    DURATION_MAX_MS,
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+)
+from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
+from raftsched.core.notices import SYSTEM_QUEUE, Ending
+from raftsched.core.selection import content_of_body
+
+WEBHOOKS_MAX = 100
+NAME_MAX = 64  # characters
+URL_MAX = 2_048  # characters
+HEADERS_MAX = 20
+HEADER_VALUE_MAX = 1_024  # characters
+TIMEOUT_MS = (1_000, 5 * MINUTE_MS)  # least, most
+DELAYS_MAX = 20
+RUNNING_MAX = 100
+SECRET_BYTES = (24, 64)  # least, most; as Standard Webhooks have it
+OVERLAP_MAX_MS = 7 * 24 * HOUR_MS  # of a rotation
+DELAYS_MS = (5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 10 * HOUR_MS)
+FILTER_MAX = 512  # characters of one text of a filter
+
+_name = re.compile(r"(?!\.{1,2}\Z)[a-z0-9._-]{1,64}\Z", re.ASCII).match
+_address = re.compile(r"https?://[^\x00-\x20\x7f/?#@\\]+([/?#][^\x00-\x20\x7f]*)?\Z").match
+_header = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}\Z").match
+
+
+class WebhookSpec(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """What was said about a webhook. `on`: the ends of which it is told by itself, of the jobs that the filter lets
+    through; beside them it is told what jobs ask for that name it."""
+
+    url: str
+    on: tuple[Ending, ...] = ()
+    namespace: str | None = None
+    owner: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    queue: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    active: bool = True  # False: nothing new is sent to it, and what waits goes on waiting
+    timeout_ms: int = 15_000
+    delays_ms: tuple[int, ...] = DELAYS_MS
+    max_running: int = 4  # deliveries at one time
+
+
+class Webhook(msgspec.Struct, array_like=True, kw_only=True):
+    """One row of WEBHOOKS."""
+
+    name: str
+    job_id: int
+    revision: int
+    spec: WebhookSpec
+    created_at_ms: int
+    modified_at_ms: int
+    gone: bool = False  # it is not active because its receiver answered 410
+    dropped: int = 0  # events that were not sent, because too many waited already
+    dropped_at_ms: int | None = None  # the last of them
+
+
+class Secrets(msgspec.Struct, array_like=True, frozen=True, repr_omit_defaults=True):
+    """One row of WEBHOOK_SECRETS. While both hold, both sign."""
+
+    current: bytes
+    previous: bytes = b""
+    previous_until_ms: int = 0
+    asked: bytes = b""  # hash of the Idempotency-Key under which it was made: who asks again is shown it again
+
+    def __repr__(self) -> str:
+        return "Secrets(...)"
+
+
+class PutWebhook(msgspec.Struct, array_like=True, frozen=True, tag=90):
+    """Creates the webhook or sets all that was said about it anew."""
+
+    name: str
+    spec: WebhookSpec
+    secret: bytes = b""  # of one that is created; of one that is there it has to be its own
+    made: bool = False  # the secret was made for the case that there is none: passed over when the webhook is there
+    create: bool = False  # refused when it is there, unless as said here
+    if_none: bool = False  # refused when it is there, whatever it is
+    if_revision: int | None = None  # refused unless it is there, at this revision
+    asked: bytes = b""  # of a secret that was made under an Idempotency-Key: its hash
+
+    def __repr__(self) -> str:
+        return f"PutWebhook({self.name!r})"
+
+
+class DeleteWebhook(msgspec.Struct, array_like=True, frozen=True, tag=91):
+    """Refused while jobs name it. What waits to be sent is not sent any more."""
+
+    name: str
+    if_revision: int | None = None
+
+
+class RotateSecret(msgspec.Struct, array_like=True, frozen=True, tag=92):
+    """The secret is this one from now on; the one before signs, too, for as long as is said here."""
+
+    name: str
+    secret: bytes
+    overlap_ms: int
+    if_revision: int | None = None
+    asked: bytes = b""  # as in PutWebhook
+
+    def __repr__(self) -> str:
+        return f"RotateSecret({self.name!r})"
+
+
+class TestWebhook(msgspec.Struct, array_like=True, frozen=True, tag=93):
+    """Sends an event that is about nothing."""
+
+    __test__ = False  # of no use to pytest
+
+    name: str
+
+
+WebhookCommand = PutWebhook | DeleteWebhook | RotateSecret | TestWebhook
+
+_webhook: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Webhook)
+_secrets: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Secrets)
+
+
+def decode_webhook(raw: bytes) -> Webhook:
+    webhook: Webhook = _webhook.decode(raw)
+    return webhook
+
+
+def decode_secrets(raw: bytes) -> Secrets:
+    secrets: Secrets = _secrets.decode(raw)
+    return secrets
+
+
+def queue_of(name: str) -> str:
+    """The queue that deliveries to this webhook wait in."""
+    return SYSTEM_QUEUE + name
+
+
+def is_webhook_name(text: str) -> bool:
+    return _name(text) is not None
+
+
+def covers(spec: WebhookSpec, job: Job) -> bool:
+    """Whether its filter lets the job through. What is not said lets all through."""
+    if spec.namespace is not None and job.namespace != spec.namespace:
+        return False
+    if spec.queue is not None and job.policy.queue != spec.queue:
+        return False
+    if spec.owner is None and not spec.labels:
+        return True
+    owner, labels = content_of_body(job.body)
+    if spec.owner is not None and owner != spec.owner:
+        return False
+    return all(labels.get(key) == value for key, value in spec.labels)
+
+
+def wrong_in_webhook(name: str, spec: WebhookSpec) -> str | None:
+    """What is wrong and what would be right; None: nothing. The API says it better, and earlier."""
+    if not is_webhook_name(name):
+        return f"a webhook has a name of 1 to {NAME_MAX} characters of a-z, 0-9, '.', '_' and '-'."
+    if not 1 <= len(spec.url) <= URL_MAX or _address(spec.url) is None:
+        return f"the url is an http:// or https:// address of at most {URL_MAX} characters."
+    texts = [t for t in (spec.namespace, spec.owner, spec.queue) if t is not None]
+    if any(len(text) > FILTER_MAX for text in texts) or len(spec.labels) > LABELS_MAX:
+        return f"a filter has texts of at most {FILTER_MAX} characters and {LABELS_MAX} labels."
+    if any(not 1 <= len(k) <= LABEL_KEY_MAX or len(v) > LABEL_VALUE_MAX for k, v in spec.labels):
+        return f"a label has a key of 1 to {LABEL_KEY_MAX} characters and a value of at most {LABEL_VALUE_MAX}."
+    if len(spec.headers) > HEADERS_MAX:
+        return f"there are {len(spec.headers)} headers; at most {HEADERS_MAX} are allowed."
+    if any(_header(k) is None or len(v) > HEADER_VALUE_MAX or _broken(v) for k, v in spec.headers):
+        return f"a header is one line of at most {HEADER_VALUE_MAX} characters under a name of letters and digits."
+    least, most = TIMEOUT_MS
+    if not least <= spec.timeout_ms <= most:
+        return f"the timeout is {spec.timeout_ms} ms; use {least} to {most}."
+    if len(spec.delays_ms) > DELAYS_MAX or not all(0 <= delay <= DURATION_MAX_MS for delay in spec.delays_ms):
+        return f"there are at most {DELAYS_MAX} retries, each after at most {DURATION_MAX_MS} ms."
+    if not 1 <= spec.max_running <= RUNNING_MAX:
+        return f"max_running is {spec.max_running}; use 1 to {RUNNING_MAX}."
+    return None
+
+
+def _broken(value: str) -> bool:
+    return any((c < " " and c != "\t") or c == "\x7f" for c in value)
+
+
+def wrong_in_secret(secret: bytes) -> str | None:
+    least, most = SECRET_BYTES
+    if not least <= len(secret) <= most:
+        return f"a secret has {least} to {most} bytes; this one has {len(secret)}."
+    return None

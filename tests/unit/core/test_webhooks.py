@@ -1,0 +1,580 @@
+"""Webhooks: each end is told once to each that asked for it, in the entry that brought it about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from raftsched.core import commands as c
+from raftsched.core.actions import QueueChanged
+from raftsched.core.apply import apply_entry
+from raftsched.core.apply.retention import ROWS_MAX
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import (
+    DAY_MS,
+    HOUR_MS,
+    Delivery,
+    Instance,
+    Job,
+    JobState,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Retry,
+)
+from raftsched.core.model import InstanceState as I
+from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notice, Notify, decode_notice
+from raftsched.core.selection import JobFilter, match, walk
+from raftsched.core.tables import Table, u64
+from raftsched.core.webhooks import (
+    WEBHOOKS_MAX,
+    DeleteWebhook,
+    PutWebhook,
+    RotateSecret,
+    TestWebhook,
+    Webhook,
+    WebhookSpec,
+    decode_secrets,
+    decode_webhook,
+)
+from tests.support.memory_view import T0, MemoryView, World, every, policy
+
+SECRET = b"s" * 32
+ALL = tuple(Ending)
+URL = "https://ops.example/hook"
+
+
+def hook(world: World, name: str = "ops", **fields: Any) -> Webhook:
+    world.ok(PutWebhook(name, WebhookSpec(url=URL, **fields), SECRET))
+    return row(world, name)
+
+
+def row(world: World, name: str = "ops") -> Webhook:
+    raw = world.view.get(Table.WEBHOOKS, name.encode())
+    assert raw is not None
+    return decode_webhook(raw)
+
+
+def deliveries(world: World, name: str = "ops") -> list[Instance]:
+    return world.instances(row(world, name).job_id)
+
+
+def told(world: World, name: str = "ops") -> list[Notice]:
+    return [decode_notice(i.notice or b"") for i in deliveries(world, name)]
+
+
+def endings(world: World, name: str = "ops") -> list[Ending | None]:
+    return [notice.ending for notice in told(world, name)]
+
+
+def end_as(world: World, job: Job, ending: Ending, session: int) -> bytes:
+    """Brings about an instance that ends so, and returns its key."""
+    if ending is Ending.SKIPPED:
+        world.forward(HOUR_MS + 500)
+        world.fire(job)
+        return world.instances(job.id)[-1].key
+    key = world.run_now(job, int(ending))
+    if ending is Ending.KILLED:
+        world.ok(c.Kill(key))
+        return key
+    world.assign(key, session)
+    if ending is Ending.LOST:
+        world.ok(c.EndSession(session, 1))
+    else:
+        outcome = {Ending.SUCCEEDED: Outcome.SUCCEEDED, Ending.TIMED_OUT: Outcome.TIMED_OUT}
+        world.end(key, outcome.get(ending, Outcome.FAILED), exit_code=3, error="no paper")
+    return key
+
+
+OF_STATE = {
+    Ending.SUCCEEDED: I.SUCCEEDED,
+    Ending.FAILED: I.FAILED,
+    Ending.TIMED_OUT: I.TIMED_OUT,
+    Ending.KILLED: I.KILLED,
+    Ending.SKIPPED: I.SKIPPED,
+    Ending.DEAD_LETTER: I.FAILED,
+    Ending.LOST: I.FAILED,
+}
+
+
+@pytest.mark.parametrize("ending", ALL)
+@pytest.mark.parametrize("by_itself", [True, False], ids=["webhook", "job"])
+def test_each_end_is_told_once_to_who_asked_for_it(ending: Ending, by_itself: bool) -> None:
+    world = World()
+    session = world.session()
+    hook(world, "asks", on=(ending,) if by_itself else ())
+    hook(world, "all", on=ALL)
+    hook(world, "none")
+    trigger = every(1_000) if ending is Ending.SKIPPED else None
+    notify = () if by_itself else (Notify("asks", (ending,)),)
+    job = world.create(trigger, name="report", delivery=Delivery.AT_MOST_ONCE, overlap=Overlap.ALLOW, notify=notify)
+    if ending is Ending.SKIPPED:
+        world.edit(job, misfire=Misfire(MisfirePolicy.SKIP, 0))
+    key = end_as(world, job, ending, session)
+    assert world.instance(key).state is OF_STATE[ending]
+    assert endings(world, "asks") == [ending]
+    (notice,) = told(world, "asks")
+    assert (notice.instance, notice.namespace, notice.job_name, notice.state) == (
+        key, "default", "report", OF_STATE[ending],
+    )  # fmt: skip
+    assert told(world, "none") == []
+    of_all = [n for n in told(world, "all") if n.instance == key]
+    assert len(of_all) == 1
+    assert of_all[0].id == notice.id  # one event, whoever is told
+
+
+def test_it_is_told_in_the_entry_that_brought_it_about() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=(Ending.FAILED,))
+    job = world.create()
+    key = world.run_now(job)
+    token = world.assign(key, session)
+    assert deliveries(world) == []
+    world.run(c.Ended(session, token, Outcome.FAILED, world.now, world.now, 3, "no paper"))
+    (delivery,) = deliveries(world)
+    assert (delivery.state, delivery.created_at_ms, delivery.steps[0].index) == (I.WAITING, world.now, world.index)
+    (notice,) = told(world)
+    assert (notice.exit_code, notice.error, notice.attempt, notice.node) == (3, "no paper", 1, "n2")
+    assert (notice.at_ms, notice.started_at_ms, notice.dead_letter) == (world.now, world.now, True)
+
+
+def test_what_says_most_is_told_of_what_was_asked_for() -> None:
+    world = World()
+    session = world.session()
+    hook(world, "both", on=(Ending.FAILED, Ending.DEAD_LETTER))
+    hook(world, "lost", on=(Ending.FAILED, Ending.LOST))
+    job = world.create(overlap=Overlap.ALLOW, max_lost=0, notify=(Notify("both", (Ending.FAILED,)),))
+    key = world.run_now(job, 1)
+    world.run_once(key, session, Outcome.FAILED)
+    assert endings(world, "both") == [Ending.DEAD_LETTER]
+    assert endings(world, "lost") == [Ending.FAILED]
+    end_as(world, job, Ending.LOST, session)
+    assert endings(world, "both") == [Ending.DEAD_LETTER] * 2
+    assert endings(world, "lost") == [Ending.FAILED, Ending.LOST]
+
+
+def test_retries_are_no_ends_and_each_end_after_a_rerun_is_one_more() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    job = world.create(retry=Retry((1_000,)))
+    key = world.run_now(job)
+    world.run_once(key, session, Outcome.FAILED)
+    assert told(world) == []
+    wake = world.instance(key).wake_at_ms
+    assert wake is not None
+    world.now = wake
+    world.ok(c.Wake(key, wake))
+    world.run_once(key, session)
+    world.ok(c.Rerun(key))
+    world.run_once(key, session)
+    ids = [notice.id for notice in told(world)]
+    assert len(set(ids)) == 2
+    assert endings(world) == [Ending.SUCCEEDED] * 2
+
+
+@pytest.mark.parametrize(
+    "fields, fits",
+    [
+        ({}, True),
+        ({"namespace": "default"}, True),
+        ({"namespace": "other"}, False),
+        ({"owner": "ana"}, True),
+        ({"owner": "bo"}, False),
+        ({"labels": (("team", "fin"),)}, True),
+        ({"labels": (("team", "fin"), ("x", "y"))}, False),
+        ({"queue": "q"}, True),
+        ({"queue": "r"}, False),
+        ({"active": False}, False),
+    ],
+)
+def test_the_filter_chooses_jobs(fields: dict[str, Any], fits: bool) -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL, **fields)
+    body = b'{"owner":"ana","labels":{"team":"fin"}}'
+    job = world.ok(c.CreateJob("default", None, policy(queue="q"), body)).job
+    assert job is not None
+    world.run_once(world.run_now(job), session)
+    assert len(told(world)) == fits
+    if fits:
+        assert (told(world)[0].owner, told(world)[0].labels) == ("ana", (("team", "fin"),))
+
+
+def test_a_gap_is_told_when_it_begins() -> None:
+    world = World()
+    hook(world, on=(Ending.SKIPPED,))
+    session = world.session()
+    job = world.create(every(1_000))
+    world.fire(job)  # runs
+    key = world.instances(job.id)[0].key
+    world.assign(key, session)
+    for _ in range(3):
+        world.fire(job)
+    assert world.instances(job.id)[-1].gap_count == 3
+    assert [(n.ending, n.skipped, n.reason) for n in told(world)] == [(Ending.SKIPPED, 1, "overlap")]
+
+
+def test_deliveries_are_retried_then_dead_and_never_told_about() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL, delays_ms=(1_000, 60_000))
+    job = world.create()
+    world.run_once(world.run_now(job), session)
+    (delivery,) = deliveries(world)
+    for level in range(3):
+        world.run_once(delivery.key, session, Outcome.FAILED)
+        delivery = world.instance(delivery.key)
+        if level < 2:
+            assert delivery.state is I.RETRYING
+            assert delivery.wake_at_ms is not None
+            world.now = delivery.wake_at_ms
+            world.ok(c.Wake(delivery.key, delivery.wake_at_ms))
+    assert (delivery.state, delivery.dead_letter) == (I.FAILED, True)
+    assert len(deliveries(world)) == 1  # no loops
+    world.ok(c.Requeue(delivery.key))
+    world.run_once(delivery.key, session)
+    assert world.instance(delivery.key).state is I.SUCCEEDED
+    assert told(world)[0].id == delivery.request
+
+
+def test_fewer_retries_hold_for_what_waits_already() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL, delays_ms=(1_000, 1_000, 1_000))
+    world.run_once(world.run_now(world.create()), session)
+    (delivery,) = deliveries(world)
+    world.run_once(delivery.key, session, Outcome.FAILED)
+    world.ok(PutWebhook("ops", WebhookSpec(url=URL, on=ALL, delays_ms=())))
+    wake = world.instance(delivery.key).wake_at_ms
+    assert wake is not None
+    world.now = wake
+    world.ok(c.Wake(delivery.key, wake))
+    world.run_once(delivery.key, session, Outcome.FAILED)
+    assert world.instance(delivery.key).state is I.FAILED
+
+
+def test_no_more_go_on_at_one_time_than_the_webhook_says() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL, max_running=1)
+    job = world.create(overlap=Overlap.ALLOW)
+    for request in (1, 2):
+        world.run_once(world.run_now(job, request), session)
+    first, second = deliveries(world)
+    world.assign(first.key, session)
+    assert world.refused(c.Assign(second.key, session)) == "queue-full"
+    world.end(first.key)
+    world.assign(second.key, session)
+
+
+def test_one_that_is_not_active_keeps_what_waits() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    job = world.create(overlap=Overlap.ALLOW)
+    world.run_once(world.run_now(job, 1), session)
+    world.ok(PutWebhook("ops", WebhookSpec(url=URL, on=ALL, active=False)))
+    assert QueueChanged("_webhooks.ops") in world.actions
+    (delivery,) = deliveries(world)
+    assert world.refused(c.Assign(delivery.key, session)) == "queue-paused"
+    world.run_once(world.run_now(job, 2), session)
+    assert len(deliveries(world)) == 1
+    assert world.refused(TestWebhook("ops")) == "illegal-transition"
+    world.ok(PutWebhook("ops", WebhookSpec(url=URL, on=ALL)))
+    world.run_once(delivery.key, session)
+    assert world.instance(delivery.key).state is I.SUCCEEDED
+
+
+def test_a_receiver_that_is_gone_is_left_alone() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    job = world.create(overlap=Overlap.ALLOW)
+    for request in (1, 2):
+        world.run_once(world.run_now(job, request), session)
+    first, second = deliveries(world)
+    world.assign(first.key, session)
+    gone = world.end(first.key, Outcome.FAILED, result=b'{"status":410}')
+    assert (gone.state, gone.reason, gone.dead_letter) == (I.FAILED, "receiver_gone", True)
+    assert (row(world).spec.active, row(world).gone) == (False, True)
+    assert world.refused(c.Assign(second.key, session)) == "queue-paused"
+    world.ok(PutWebhook("ops", WebhookSpec(url=URL, on=ALL)))
+    assert not row(world).gone
+    world.run_once(second.key, session)
+
+
+def test_the_410_of_an_ordinary_job_means_nothing() -> None:
+    world = World()
+    session = world.session()
+    job = world.create(retry=Retry((1_000,)))
+    key = world.run_now(job)
+    world.assign(key, session)
+    assert world.end(key, Outcome.FAILED, result=b'{"status":410}').state is I.RETRYING
+
+
+def test_beyond_what_a_job_may_have_active_events_are_dropped_and_counted() -> None:
+    world = World()
+    world.settings(active_max=2)
+    session = world.session()
+    hook(world, on=ALL)
+    job = world.create()
+    for request in range(1, 5):
+        world.run_once(world.run_now(job, request), session)
+        world.forward(10)
+    assert len(deliveries(world)) == 2
+    assert (row(world).dropped, row(world).dropped_at_ms) == (2, world.now - 10)
+    assert world.refused(TestWebhook("ops")) == "too-many"
+
+
+def test_without_webhooks_an_end_reads_and_writes_nothing_for_them() -> None:
+    class Counting(MemoryView):
+        def __init__(self) -> None:
+            super().__init__()
+            self.touched: list[Table] = []
+
+        def get(self, table: Table, key: bytes) -> bytes | None:
+            self.touched.append(table)
+            return super().get(table, key)
+
+        def scan(self, table: Table, *args: Any, **fields: Any) -> Any:
+            self.touched.append(table)
+            return super().scan(table, *args, **fields)
+
+    view = Counting()
+    world = World(view)
+    session = world.session()
+    key = world.run_now(world.create())
+    token = world.assign(key, session)
+    view.touched.clear()
+    world.seq += 1
+    data = c.encode(c.Ended(session, token, Outcome.FAILED, world.now, world.now))
+    apply_entry(view, world.index + 1, 1, encode_entry(world.now, [(7, world.seq, [data])]))
+    assert not {Table.WEBHOOKS, Table.WEBHOOK_SECRETS, Table.QUEUES} & set(view.touched)
+
+
+# ---------------------------------------------------------------- jobs that name one
+
+
+def test_a_job_names_webhooks_that_are_there() -> None:
+    world = World()
+    notify = (Notify("ops", (Ending.FAILED,)),)
+    create = c.CreateJob("default", "a", policy(notify=notify), b"{}")
+    assert world.refused(create) == "invalid-job"
+    hook(world)
+    job = world.ok(create).job
+    assert job is not None
+    twice = policy(notify=(*notify, Notify("ops", ())))
+    assert world.refused(c.EditJob(job.id, twice, b"{}")) == "invalid-job"
+    assert world.refused(c.EditJob(job.id, policy(notify=(Notify("no", ()),)), b"{}")) == "invalid-job"
+
+
+def test_one_that_jobs_name_stays() -> None:
+    world = World()
+    hook(world)
+    named = policy(notify=(Notify("ops", (Ending.FAILED,)),))
+    jobs = [world.ok(c.CreateJob("default", f"j{i}", named, b"{}")).job for i in range(12)]
+    answer = world.do(DeleteWebhook("ops"))
+    assert isinstance(answer, c.Rejected)
+    assert answer.code == "illegal-transition"
+    assert "default/j0, default/j1" in answer.detail
+    assert "and others" in answer.detail
+    for job in jobs:
+        assert job is not None
+        if job.name == "j11":
+            world.ok(c.EditJob(job.id, policy(), b"{}", name="j11"))
+        else:
+            world.ok(c.DeleteJob(job.id))
+    world.ok(DeleteWebhook("ops"))
+    assert world.count(Table.WEBHOOKS) == world.count(Table.WEBHOOK_SECRETS) == world.count(Table.QUEUES) == 0
+
+
+def test_deleted_it_ends_what_waits_and_its_name_is_free() -> None:
+    world = World()
+    session = world.session()
+    old = hook(world, on=ALL)
+    job = world.create(overlap=Overlap.ALLOW)
+    for request in (1, 2):
+        world.run_once(world.run_now(job, request), session)
+    running, waiting = deliveries(world)
+    world.assign(running.key, session)
+    world.ok(DeleteWebhook("ops"))
+    assert (world.instance(waiting.key).state, world.instance(waiting.key).reason) == (I.KILLED, "deleted")
+    assert world.instance(running.key).kill_asked
+    new = hook(world, on=ALL)
+    assert new.job_id != old.job_id
+    assert new.revision > old.revision
+    world.end(running.key)
+    world.forward(DAY_MS)
+    world.ok(c.Prune(world.now, ROWS_MAX))
+    assert world.find(old.job_id) is None
+    assert world.instances(old.job_id) == []
+
+
+def test_what_was_delivered_goes_with_time() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    world.run_once(world.run_now(world.create()), session)
+    (delivery,) = deliveries(world)
+    world.run_once(delivery.key, session)
+    world.forward(DAY_MS)
+    world.ok(c.Prune(world.now, ROWS_MAX))
+    assert deliveries(world) == []
+
+
+# ---------------------------------------------------------------- what is the cluster's own
+
+
+def test_nobody_else_does_anything_to_its_job_or_queue() -> None:
+    world = World()
+    job_id = hook(world).job_id
+    for command in (
+        c.EditJob(job_id, policy(), b"{}", name="ops"),
+        c.SetJobState(job_id, JobState.SUSPENDED),
+        c.DeleteJob(job_id),
+        c.RunNow(job_id, 1),
+        c.Backfill(job_id, 1, (T0 - 1,)),
+    ):
+        assert world.refused(command) == "illegal-transition"
+    assert world.refused(c.PutQueue("_webhooks.ops", 9)) == "not-possible"
+    assert world.refused(c.DeleteQueue("_webhooks.ops")) == "not-possible"
+    assert world.refused(c.CreateJob(SYSTEM_NAMESPACE, "x", policy(), b"{}")) == "invalid-job"
+    assert world.refused(c.CreateJob("default", "x", policy(queue="_webhooks.ops"), b"{}")) == "invalid-job"
+
+
+def test_no_filter_but_their_namespace_finds_them() -> None:
+    world = World()
+    job_id = hook(world).job_id
+    raw = world.view.get(Table.JOBS, u64(job_id)) or b""
+    assert match(JobFilter(), raw) is None
+    assert match(JobFilter(name="ops"), raw) is None
+    wanted = JobFilter(namespace=SYSTEM_NAMESPACE)
+    assert match(wanted, raw) is not None
+    assert len(list(walk(wanted).rows(world.view))) == 1
+
+
+def test_they_are_bounded_and_take_no_room_of_queues() -> None:
+    world = World()
+    world.settings(queues_max=1)
+    for i in range(WEBHOOKS_MAX):
+        hook(world, f"w{i}")
+    assert world.refused(PutWebhook("more", WebhookSpec(url=URL), SECRET)) == "not-possible"
+    world.ok(c.PutQueue("q", 1))
+    assert world.refused(c.PutQueue("r", 1)) == "not-possible"
+
+
+# ---------------------------------------------------------------- create, change, secrets
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"url": "ftp://h/"},
+        {"url": "http://"},
+        {"url": "http://user:password@h/"},
+        {"url": "http://h/a b"},
+        {"url": "http://" + "h" * 2_048},
+        {"timeout_ms": 999},
+        {"max_running": 0},
+        {"max_running": 101},
+        {"delays_ms": (-1,)},
+        {"delays_ms": (1,) * 21},
+        {"headers": (("X", "a\r\nb"),)},
+        {"headers": (("X:", "a"),)},
+        {"headers": tuple((f"X{i}", "a") for i in range(21))},
+        {"labels": (("", "x"),)},
+        {"owner": "x" * 513},
+    ],
+)
+def test_nothing_out_of_bounds_gets_in(fields: dict[str, Any]) -> None:
+    world = World()
+    spec = msgspec.structs.replace(WebhookSpec(url=URL), **fields)
+    assert world.refused(PutWebhook("ops", spec, SECRET)) == "invalid-parameter"
+    for name in ("", ".", "Ops", "a" * 65, "a/b"):
+        assert world.refused(PutWebhook(name, WebhookSpec(url=URL), SECRET)) == "invalid-parameter"
+    for secret in (b"", b"s" * 23, b"s" * 65):
+        assert world.refused(PutWebhook("ops", WebhookSpec(url=URL), secret)) == "invalid-parameter"
+
+
+def test_creating_again_is_harmless_and_conditions_are_kept() -> None:
+    world = World()
+    spec = WebhookSpec(url=URL)
+    assert world.refused(PutWebhook("ops", spec, SECRET, if_revision=1)) == "not-found"
+    assert world.ok(PutWebhook("ops", spec, SECRET, create=True)).created
+    again = world.ok(PutWebhook("ops", spec, b"t" * 32, made=True, create=True))
+    assert not again.created
+    assert world.refused(PutWebhook("ops", spec, b"t" * 32, create=True)) == "not-possible"
+    assert world.refused(PutWebhook("ops", WebhookSpec(url=URL + "2"), SECRET, create=True)) == "not-possible"
+    assert world.refused(PutWebhook("ops", spec, if_none=True)) == "exists"
+    revision = row(world).revision
+    assert world.refused(PutWebhook("ops", spec, if_revision=revision + 1)) == "stale-revision"
+    world.ok(PutWebhook("ops", spec, if_revision=revision))
+    assert row(world).revision == revision  # nothing was changed
+    world.ok(PutWebhook("ops", WebhookSpec(url=URL + "2"), if_revision=revision))
+    assert row(world).revision > revision
+    assert world.refused(DeleteWebhook("ops", revision)) == "stale-revision"
+
+
+def test_after_a_rotation_both_secrets_hold_for_a_while() -> None:
+    world = World()
+    hook(world)
+
+    def secrets() -> Any:
+        return decode_secrets(world.view.get(Table.WEBHOOK_SECRETS, b"ops") or b"")
+
+    world.ok(RotateSecret("ops", b"t" * 32, 60_000))
+    assert (secrets().current, secrets().previous, secrets().previous_until_ms) == (
+        b"t" * 32,
+        SECRET,
+        world.now + 60_000,
+    )
+    world.ok(RotateSecret("ops", b"t" * 32, 60_000))  # the same: no change
+    assert secrets().previous == SECRET
+    world.ok(RotateSecret("ops", b"u" * 32, 0))
+    assert (secrets().current, secrets().previous) == (b"u" * 32, b"")
+    assert world.refused(RotateSecret("ops", b"short", 0)) == "invalid-parameter"
+    assert world.refused(RotateSecret("ops", b"v" * 32, -1)) == "invalid-parameter"
+    assert world.refused(RotateSecret("none", b"v" * 32, 0)) == "not-found"
+    assert world.refused(RotateSecret("ops", b"v" * 32, 0, 1)) == "stale-revision"
+
+
+def test_a_secret_stands_in_its_table_and_nowhere_else() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    world.ok(RotateSecret("ops", b"t" * 32, 60_000))
+    world.run_once(world.run_now(world.create()), session)
+    for table, rows in world.view.dump().items():
+        if table != Table.WEBHOOK_SECRETS.name:
+            assert not any(SECRET in value or b"t" * 32 in value for _, value in rows), table
+    shown = f"{PutWebhook('ops', WebhookSpec(url=URL), SECRET)} {RotateSecret('ops', SECRET, 0)}"
+    assert "ssss" not in shown
+
+
+def test_a_test_is_an_event_about_nothing() -> None:
+    world = World()
+    hook(world)
+    answer = world.ok(TestWebhook("ops"))
+    (delivery,) = deliveries(world)
+    assert answer.instance == delivery.key
+    assert [(n.ending, n.instance) for n in told(world)] == [(None, b"")]
+    assert world.refused(TestWebhook("none")) == "not-found"
+
+
+def test_one_log_makes_the_same_deliveries() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    hook(world, "two", on=(Ending.DEAD_LETTER,))
+    job = world.create(overlap=Overlap.ALLOW)
+    for request in range(1, 6):
+        world.run_once(world.run_now(job, request), session, Outcome.FAILED if request % 2 else Outcome.SUCCEEDED)
+    again = MemoryView()
+    for index, data in enumerate(world.log, 1):
+        apply_entry(again, index, 1, data)
+    assert again.dump() == world.view.dump()
