@@ -79,7 +79,7 @@ class Place:
         servers = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
         self.environment = {
             **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "RAFTSCHED_SERVER": servers, "NO_COLOR": "1",
-            "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": str(directory / "config"),
         }  # fmt: skip
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:

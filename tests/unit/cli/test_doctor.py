@@ -1,0 +1,193 @@
+"""`doctor`: each trouble is found, named, and says what to do; a healthy cluster gets no advice."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from raftsched.cli import doctor_local
+from raftsched.cli.doctor_cluster import DISK_WARN, LAG
+from tests.support.stub_server import Request, Stub, problem, serve
+from tests.unit.cli.house import run
+
+NAMES = ("n1", "n2", "n3")
+
+
+def node(name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "role": "follower", "voter": True, "alive": True, "http": "", "lag": 0, "clock_offset_ms": 1.0,
+            "running": 1, "slots": 4, "version": "1", "session_open": True, "drained": False, **fields}  # fmt: skip
+
+
+class Cluster:
+    """The answers of a healthy one, to be made worse."""
+
+    def __init__(self) -> None:
+        self.nodes = [node(name) for name in NAMES]
+        self.seen: dict[str, Any] = {"leader": "n1", "term": 3, "waits_for": None, "waiting": [], "paused": False}
+        self.metrics = {
+            "raftsched_disk_free_bytes": 5e12,
+            "raftsched_store_bytes": 1e6,
+            "raftsched_dead_letters": 0,
+            "raftsched_instances_unplaceable": 0,
+        }
+        self.waiting = 3
+        self.queues: list[dict[str, Any]] = [{"name": "mails", "paused": False}]
+        self.url = ""
+
+    def __call__(self, request: Request) -> tuple[int, Any]:
+        path = request.path.partition("?")[0]
+        address = self.url.removeprefix("http://")
+        if path == "/v1/cluster":
+            return 200, {**self.seen, "nodes": [{**n, "http": n["http"] or address} for n in self.nodes]}
+        if path == "/v1/cluster/settings":
+            return 200, {"clock_limit": "500ms"}
+        if path == "/metrics":
+            lines = [f"{name} {value:e}" for name, value in self.metrics.items()]
+            return 200, "\n".join(["# HELP x", 'other{le="0.5"} 1.0', *lines, ""]).encode()
+        if path == "/v1/instances":
+            return 200, {"items": [{}] * self.waiting, "next": None}
+        if path == "/v1/queues":
+            return 200, {"items": self.queues, "next": None}
+        return problem(404, "not-found", path)
+
+
+def examine(change: Callable[[Cluster], None], *words: str) -> Result:
+    cluster = Cluster()
+    change(cluster)
+    with serve(cluster) as stub:
+        cluster.url = stub.url
+        return run("--server", stub.url, "doctor", *words)
+
+
+def states(result: Result) -> dict[str, tuple[str, str, str | None]]:
+    return {i["check"]: (i["state"], i["detail"], i["do"]) for i in json.loads(result.stdout)["items"]}
+
+
+MACHINE = {"open files", "time zones", "control groups"}
+
+
+def test_a_healthy_cluster_is_told_so() -> None:
+    result = examine(lambda c: None, "-o", "json")
+    assert result.exit_code == 0
+    found = {k: v for k, v in states(result).items() if k not in MACHINE}
+    assert {v[0] for v in found.values()} == {"ok"}
+    assert {v[2] for v in found.values()} == {None}
+    assert found["quorum"][1] == "3 of 3 voting members are connected, 2 are needed; 1 more may be lost"
+    assert len(found) == 14
+
+
+@pytest.mark.parametrize(
+    "change, check, state, says, do",
+    [
+        (lambda c: c.nodes[1].update(http="127.0.0.1:1"), "reachable", "warn", "n2 (127.0.0.1:1)", "log"),
+        (lambda c: c.seen.update(leader=None, waits_for="n1 waits"), "leader", "fail", "n1 waits", "majority"),
+        (lambda c: [n.update(alive=False) for n in c.nodes[1:]], "quorum", "fail", "1 of 3", "start n2, n3"),
+        (lambda c: c.nodes[2].update(alive=False), "quorum", "warn", "no other may be lost", "bring n3 back"),
+        (lambda c: c.nodes.pop(), "quorum", "warn", "2 of 2", "three members"),
+        (lambda c: c.nodes.append(node("n4")), "quorum", "warn", "4 of 4", "even number"),
+        (lambda c: c.seen.update(waiting=[{"id": "n9"}]), "members", "warn", "n9 ask", "cluster members"),
+        (lambda c: c.nodes[2].update(voter=False), "members", "warn", "n3 catch up", "wait"),
+        (lambda c: c.nodes[2].update(version="2"), "versions", "warn", "n1, n2: 1; n3: 2", "newest"),
+        (lambda c: c.nodes[2].update(lag=LAG + 1), "lag", "warn", "n3 by 1,001", "slow"),
+        (lambda c: c.nodes[2].update(clock_offset_ms=-300.0), "clocks", "warn", "n3 is off by -300 ms", "chrony"),
+        (lambda c: c.nodes[2].update(clock_offset_ms=900.0), "clocks", "fail", "clock_limit", "chrony"),
+        (lambda c: c.metrics.update(raftsched_disk_free_bytes=DISK_WARN // 2), "disk", "warn", "free", "make room"),
+        (lambda c: c.metrics.update(raftsched_disk_free_bytes=1e6), "disk", "fail", "free", "refuses writes"),
+        (lambda c: c.seen.update(paused=True), "paused", "warn", "paused", "cluster resume"),
+        (lambda c: c.nodes[1].update(drained=True), "workers", "warn", "drained: n2", "nodes undrain n2"),
+        (lambda c: c.nodes[1].update(session_open=False), "workers", "warn", "no session", "restart"),
+        (lambda c: c.metrics.update(raftsched_instances_unplaceable=2), "placement", "warn", "2 runs", "WAITING"),
+        (lambda c: setattr(c, "waiting", 500), "backlog", "warn", "500 instances", "slots"),
+        (lambda c: c.queues[0].update(paused=True), "queues", "warn", "mails", "queues resume mails"),
+        (lambda c: c.metrics.update(raftsched_dead_letters=4), "dead letters", "warn", "4", "dlq list"),
+    ],
+)
+def test_what_is_wrong(change: Callable[[Cluster], None], check: str, state: str, says: str, do: str) -> None:
+    result = examine(change, "-o", "json")
+    found = states(result)[check]
+    assert found[0] == state
+    assert says in found[1]
+    assert do in (found[2] or "")
+    assert result.exit_code == (1 if state == "fail" else 0)
+    table = examine(change)
+    assert f"{check}: " in table.output.partition("\n\n")[2]
+    assert check in examine(change, "-o", "name").output.splitlines()
+
+
+def test_no_node_at_all_and_one_that_lost_its_leader_meanwhile() -> None:
+    result = run("--server", "http://127.0.0.1:1", "doctor", "-o", "json")
+    assert (result.exit_code, states(result)["reachable"][0]) == (1, "fail")
+    assert set(states(result)) > MACHINE
+    cluster = Cluster()
+
+    def answer(request: Request) -> tuple[int, Any]:
+        return problem(503, "no-leader", "None now.") if "settings" in request.path else cluster(request)
+
+    with serve(answer) as stub:
+        cluster.url = stub.url
+        assert states(run("--server", stub.url, "doctor", "-o", "json"))["answers"][:2] == ("warn", "None now.")
+
+
+def test_offline_asks_nobody(tmp_path: Path) -> None:
+    with serve(Cluster()) as stub:
+        result = run("--server", stub.url, "doctor", "--offline", "--data", str(tmp_path / "new" / "n1"), "-o", "json")
+        assert_nothing(stub)
+    found = states(result)
+    assert set(found) == {*MACHINE, "data", "file system", "room", "address space", "flush"}
+    assert found["data"][1] == f"{tmp_path / 'new' / 'n1'} will be made"
+    assert not list(tmp_path.iterdir())
+
+
+def assert_nothing(stub: Stub) -> None:
+    assert not stub.requests
+
+
+def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(path: Path) -> dict[str, tuple[str, str]]:
+        return {f.check: (f.state, f.do) for f in doctor_local.look_at_directory(path)}
+
+    (tmp_path / "file").write_text("")
+    assert look(tmp_path / "file")["data"][0] == "fail"
+    tmp_path.chmod(0o755)
+    assert look(tmp_path)["data"][0] == "warn"
+    tmp_path.chmod(0o700)
+    assert look(tmp_path)["data"][0] == "ok"
+    for kind, state in (("tmpfs", "fail"), ("nfs4", "fail"), ("overlay", "warn"), ("ext4", "ok"), ("btrfs", "ok")):
+        monkeypatch.setattr(doctor_local, "_kind", lambda place, kind=kind: kind)
+        assert look(tmp_path)["file system"][0] == state
+    monkeypatch.setattr(doctor_local, "FLUSH_WARN_MS", -1.0)
+    assert look(tmp_path)["flush"][0] == "warn"
+    monkeypatch.setattr(doctor_local, "FLUSH_FAIL_MS", -1.0)
+    assert look(tmp_path)["flush"][0] == "fail"
+    monkeypatch.setattr(doctor_local, "DISK_WARN", 1 << 60)
+    assert look(tmp_path)["room"][0] == "warn"
+    monkeypatch.setattr(doctor_local, "DISK_FAIL", 1 << 60)
+    assert look(tmp_path)["room"][0] == "fail"
+
+
+def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/a / ext4 rw 0 0\ntmpfs /dev tmpfs rw 0 0\n/dev/b /var/lib/a\\040b xfs rw 0 0\n/dev/c /var ext3 rw 0 0\n"
+    )
+    for path, kind in {
+        "/": "ext4",
+        "/dev/x": "tmpfs",
+        "/devices": "ext4",
+        "/var/lib/a b/c": "xfs",
+        "/var": "ext3",
+    }.items():
+        assert doctor_local._kind(Path(path), mounts) == kind, path
+    assert doctor_local._kind(Path("/"), tmp_path / "none") == "unknown"
+
+
+@pytest.mark.parametrize("limit, state", [(256, "fail"), (1024, "warn"), (8192, "ok"), (resource.RLIM_INFINITY, "ok")])
+def test_open_files(limit: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    assert doctor_local._files().state == state
