@@ -151,14 +151,12 @@ async def trial(
         if amiss is not None:
             raise RuntimeError(f"the cluster did not start: {amiss}; its logs are in {directory}")
         world = World(cluster, log, random.Random(seed), lives, args.time)
-        used = [kind() for kind in args.workloads]
-        for workload in used:
-            await workload.prepare(world)
         conductor = Conductor(world, faults)
-        await asyncio.gather(conductor.run(), *(workload.run(world) for workload in used))
-        print(f"{(boot_ns() - world.began_ns) / SECOND:6.1f} s  everything is made well", flush=True)
-        await settle(world, used)
-        final = {node.name: await read_all(node) for node in cluster.nodes}
+        try:
+            final = await live(world, conductor, [kind() for kind in args.workloads])
+        except* Helpless as errors:
+            print(f"{(boot_ns() - world.began_ns) / SECOND:6.1f} s  given up: {first(errors)}", flush=True)
+            log.note("not-over", amiss=first(errors))
         (directory / "final.json").write_text(json.dumps(final))
     finally:
         await cluster.stop()
@@ -180,6 +178,24 @@ async def trial(
     for name, value in facts.items():
         print(f"{name:<22}{value}")
     return judge(evidence), evidence, facts
+
+
+def first(group: BaseExceptionGroup[Any]) -> str:
+    found = group.exceptions[0]
+    return first(found) if isinstance(found, BaseExceptionGroup) else str(found)
+
+
+async def live(world: World, conductor: Conductor, used: list[Any]) -> dict[str, Any]:
+    """The trial itself. What each node says at its end. Raises Helpless."""
+    for workload in used:
+        await workload.prepare(world)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(conductor.run())
+        for workload in used:
+            group.create_task(workload.run(world))
+    print(f"{(boot_ns() - world.began_ns) / SECOND:6.1f} s  everything is made well", flush=True)
+    await settle(world, used)
+    return {node.name: await read_all(node) for node in world.cluster.nodes}
 
 
 async def settle(world: World, used: list[Any]) -> None:
@@ -232,7 +248,7 @@ async def pages(node: Node, path: str) -> list[dict[str, Any]]:
     while True:
         page = await node.get(f"{path}?limit={PAGE}{cursor}", 30.0)
         if page is None:
-            raise RuntimeError(f"{node.name} does not answer {path} although all is well")
+            raise Helpless(f"{node.name} does not answer {path} although all is well")
         rows += page["items"]
         if page["next"] is None:
             return rows

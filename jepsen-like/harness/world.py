@@ -19,6 +19,10 @@ PATIENT_S = 4.0  # for a leader, by who wants to hurt it
 LOST_MAX = 1_000  # a run that is lost again and again is not the job's fault here
 
 
+class Helpless(Exception):
+    """The cluster does not do what it has to do for the trial to go on."""
+
+
 @dataclass
 class World:
     cluster: Cluster
@@ -101,4 +105,4 @@ class World:
                     return reply
                 said = f"{reply.status} {reply.body[:300]!r}"
             await asyncio.sleep(0.3)
-        raise RuntimeError(f"{method} {path} was not done in {timeout_s:.0f} s: {said}")
+        raise Helpless(f"{method} {path} was not done in {timeout_s:.0f} s: {said}")

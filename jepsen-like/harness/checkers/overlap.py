@@ -75,6 +75,22 @@ def duplicates(evidence: Evidence) -> Finding:
     return finding
 
 
+def succeeded(evidence: Evidence) -> Finding:
+    """A report counts for the attempt that it is of: what the cluster calls succeeded wrote its end, under that token."""
+    finding = Finding("what is said to have succeeded ran to its end")
+    ended = {(run.instance, run.token) for run in evidence.lives.runs if run.ended and not run.failed}
+    lived = {run.instance for run in evidence.lives.runs}
+    for row in evidence.rows("instances"):
+        if row["id"] not in lived:
+            continue  # it writes nothing
+        for attempt in row["attempts"]:
+            if attempt["outcome"] == "succeeded":
+                finding.looked_at += 1
+                if (row["id"], attempt["token"]) not in ended:
+                    finding.wrong.append(f"{row['id']}: the attempt with token {attempt['token']} never wrote its end")
+    return finding
+
+
 def _why(attempt: dict[str, Any] | None) -> str:
     return "not listed any more" if attempt is None else str(attempt["outcome"])
 
@@ -107,4 +123,4 @@ def _both(earlier: Run, later: Run) -> str:
     return f"{later.name} started {over:.2f} s before the last sign of life of {earlier.name}"
 
 
-RULES = (alone, forbidden, ordered, duplicates, readable)
+RULES = (alone, forbidden, ordered, duplicates, succeeded, readable)

@@ -8,7 +8,7 @@ from harness.cluster import Node
 from harness.http import NoAnswer, NotSent
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.world import PATIENT_S, World
+from harness.world import PATIENT_S, Helpless, World
 
 PATIENCE_S = 60.0
 
@@ -56,7 +56,7 @@ async def admit(world: World, node: Node, others: list[Node] | None = None) -> N
             except (NotSent, NoAnswer) as error:
                 said = str(error)
             await asyncio.sleep(0.5)
-    raise RuntimeError(f"{node.name} was not let in again in {PATIENCE_S:.0f} s: {said}")
+    raise Helpless(f"{node.name} was not let in again in {PATIENCE_S:.0f} s: {said}")
 
 
 async def _follows(node: Node) -> bool:

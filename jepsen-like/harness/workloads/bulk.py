@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.clock import SECOND, boot_ns
 from harness.http import NoAnswer, NotSent
-from harness.world import World
+from harness.world import Helpless, World
 
 JOBS = 40
 NAMESPACE = "bulk"
@@ -33,7 +33,7 @@ class Bulk:
             number = world.history.invoke("bulk", "bulk", action=action, wanted=WANTED[action], jobs=JOBS)
             try:
                 states = await self._act(world, action, f"bulk-{turn}-{world.began_ns}")
-            except RuntimeError as error:
+            except Helpless as error:
                 world.history.complete(number, "unknown", error=str(error))
                 await self._until_over(world)
             else:
@@ -62,11 +62,11 @@ class Bulk:
                 pass
             await asyncio.sleep(0.2)
         if operation is None:
-            raise RuntimeError("no node took the request")
+            raise Helpless("no node took the request")
         path = f"/v1/operations/{operation}?consistency=leader"
         while (await world.insist("GET", path)).json["state"] == "RUNNING":
             if boot_ns() > end:
-                raise RuntimeError(f"operation {operation} still runs")
+                raise Helpless(f"operation {operation} still runs")
             await asyncio.sleep(0.2)
         path = f"/v1/jobs?namespace={NAMESPACE}&limit=1000&consistency=leader"
         states: dict[str, int] = {}

@@ -14,6 +14,8 @@ PER_SECOND = 6.0
 CLIENTS = 4
 AHEAD_MS = (300, 6_000)
 LIVES_S = (0.05, 1.5)
+LONG_S = (5.0, 12.0)  # still alive when a worker that stood still wakes up
+LONG_SHARE = 0.12
 TIMEOUT_S = 8.0  # a client's patience
 
 
@@ -44,7 +46,8 @@ class Once:
 
     async def _create(self, world: World, client: raftsched.AsyncClient, process: str, name: str) -> None:
         at_ms = wall_ms() + world.rng.randint(*AHEAD_MS)
-        job: Any = {"trigger": {"at": rfc3339(at_ms)}, **world.handler(name, round(world.rng.uniform(*LIVES_S), 2))}
+        seconds = world.rng.uniform(*(LONG_S if world.rng.random() < LONG_SHARE else LIVES_S))
+        job: Any = {"trigger": {"at": rfc3339(at_ms)}, **world.handler(name, round(seconds, 2))}
         if world.rng.random() < 0.5:
             job["name"] = name
         number = world.history.invoke("create", process, job=name, at_ms=at_ms)

@@ -102,6 +102,20 @@ def test_a_repetition_needs_a_reason() -> None:
     assert "run again" in said(overlap.duplicates(story.evidence))
 
 
+def test_what_succeeded_wrote_its_end_under_that_token() -> None:
+    story = Story()
+    story.run("a", 1.0, 1.1, token=1, ended=False)
+    story.run("a", 2.0, 2.1, token=2)
+    attempts = [{"token": 1, "outcome": "lost"}, {"token": 2, "outcome": "succeeded"}]
+    story.row("instances", id="a@1", attempts=attempts)
+    story.row("instances", id="silent@1", attempts=[{"token": 9, "outcome": "succeeded"}])
+    finding = overlap.succeeded(story.evidence)
+    assert finding.held
+    assert finding.looked_at == 1
+    attempts[0]["outcome"] = "succeeded"
+    assert "token 1 never wrote its end" in said(overlap.succeeded(story.evidence))
+
+
 def test_nothing_lives_on_when_all_is_over() -> None:
     story = Story()
     story.run("a", 1.0, 5.0)
