@@ -26,7 +26,7 @@ from harness.cluster import BROKEN, Cluster, Node
 from harness.conductor import Conductor
 from harness.history import History
 from harness.network import Loopback, Namespaces, Network
-from harness.world import World
+from harness.world import Helpless, World
 
 WELL_S = 90.0  # for the cluster, after the last fault
 QUIET_S = 180.0  # for all that is due to have run after that

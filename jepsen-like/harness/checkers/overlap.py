@@ -76,7 +76,7 @@ def duplicates(evidence: Evidence) -> Finding:
 
 
 def succeeded(evidence: Evidence) -> Finding:
-    """A report counts for the attempt that it is of: what the cluster calls succeeded wrote its end, under that token."""
+    """A report counts for the attempt that it is of: what is called succeeded wrote its end, under that token."""
     finding = Finding("what is said to have succeeded ran to its end")
     ended = {(run.instance, run.token) for run in evidence.lives.runs if run.ended and not run.failed}
     lived = {run.instance for run in evidence.lives.runs}
