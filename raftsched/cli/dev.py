@@ -62,8 +62,9 @@ def status(outer: Path | None, data: Path | None) -> None:
     \b
       raftsched dev status --data /tmp/five
     """
-    state = _running(data or outer or DEFAULT_DIR)
-    cluster = _cluster(state)
+    directory = data or outer or DEFAULT_DIR
+    state = _running(directory)
+    cluster = _cluster(directory, state)
     leader = cluster.get("leader") if cluster else None
     for member in state.members:
         alive = member.process is not None and member.process.alive()
@@ -87,8 +88,9 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
     from raftsched.clock import SystemClock
 
     clock = SystemClock()
-    state = _running(data or outer or DEFAULT_DIR)
-    cluster = _cluster(state)
+    directory = data or outer or DEFAULT_DIR
+    state = _running(directory)
+    cluster = _cluster(directory, state)
     victim = next((m for m in state.members if cluster and m.id == cluster.get("leader")), None)
     if cluster is None or victim is None or victim.process is None:
         raise Failure("there is no leader at the moment; try again in a second", Exit.UNAVAILABLE)
@@ -99,7 +101,7 @@ def kill_leader(outer: Path | None, data: Path | None) -> None:
     pid = victim.process
     while clock.monotonic() < killed + _NEW_LEADER_S:
         pid.wait(0.2)
-        now = _cluster(state, without=victim if len(state.members) > 1 else None)
+        now = _cluster(directory, state, without=victim if len(state.members) > 1 else None)
         if now and now.get("leader") and now["term"] > cluster["term"]:
             click.echo(f"{now['leader']} leads now, term {now['term']}, after {clock.monotonic() - killed:.1f} s")
             return
@@ -152,14 +154,27 @@ def _running(directory: Path) -> DevState:
     return state
 
 
-def _client(members: list[Member], timeout: float) -> Client:
+def _client(directory: Path, members: list[Member], timeout: float) -> Client:
     from raftsched.client.http import Client
     from raftsched.client.servers import parse_servers
 
-    return Client(parse_servers(",".join(m.url for m in members)), timeout=timeout)
+    data = {m.http_port: directory / m.id for m in members}
+    return Client(
+        parse_servers(",".join(m.url for m in members)), timeout=timeout, token=lambda s: _token(data[s.port])
+    )
 
 
-def _cluster(state: DevState, without: Member | None = None) -> dict[str, Any] | None:
+def _token(data: Path) -> str | None:
+    """The secret of the node whose data this is: whoever plays with tokens here goes on seeing his cluster."""
+    from raftsched.local_token import read_local_token
+
+    try:
+        return read_local_token(data)
+    except OSError:
+        return None
+
+
+def _cluster(directory: Path, state: DevState, without: Member | None = None) -> dict[str, Any] | None:
     """The newest view any node has; None when none answers."""
     from raftsched.client.errors import ClientError
 
@@ -167,7 +182,7 @@ def _cluster(state: DevState, without: Member | None = None) -> dict[str, Any] |
     for member in state.members:
         if member is not without:
             try:
-                views.append(_client([member], 2.0).get("/v1/cluster"))
+                views.append(_client(directory, [member], 2.0).get("/v1/cluster"))
             except ClientError:
                 continue
     return max(views, key=lambda v: (v.get("term") or 0, v.get("leader") is not None), default=None)
@@ -241,9 +256,9 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
     out: set[str] = set()
 
     def ready(member: Member) -> bool:
-        if _ready(member):
+        if _ready(directory, member):
             return True
-        if not _is_out(member, _cluster(cluster.state, without=member)):
+        if not _is_out(member, _cluster(directory, cluster.state, without=member)):
             return False
         out.add(member.id)
         return True
@@ -253,7 +268,7 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
         gone = "  (no member any more)" if member.id in out else ""
         _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}{gone}")
     members = [member for member in members if member.id not in out]
-    client = _client(members, 2.0)
+    client = _client(directory, members, 2.0)
     shown = Samples(client, clock, _say)
     if samples:
         try:
@@ -281,11 +296,11 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
     cluster.run(tick)
 
 
-def _ready(member: Member) -> bool:
+def _ready(directory: Path, member: Member) -> bool:
     from raftsched.client.errors import ClientError
 
     try:
-        return _client([member], 1.0).request("GET", "/readyz").status == 200
+        return _client(directory, [member], 1.0).request("GET", "/readyz").status == 200
     except ClientError:
         return False
 

@@ -27,6 +27,9 @@ _REPEATABLE = _READS | {"PUT", "DELETE"}
 _ERROR_MAX = 1 << 20  # bytes
 
 
+Token = str | Callable[[Server], str | None] | None
+
+
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -55,8 +58,9 @@ class Client:
     """Not thread-safe. Each request has a connection of its own: a kept one that died meanwhile could not be told from
     a request that was done."""
 
-    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S, token: str | None = None) -> None:
-        """`timeout`: seconds to wait for an answer (and between two pieces of it). `token`: sent with each request."""
+    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S, token: Token = None) -> None:
+        """`timeout`: seconds to wait for an answer (and between two pieces of it). `token`: sent with each request; or
+        what to send to which server."""
         self.servers = list(servers)
         self.token = token
         self.timeout = timeout
@@ -143,8 +147,6 @@ class Client:
             "Accept": "application/json, */*",
             "User-Agent": f"raftsched-cli/{__version__}",
         }
-        if self.token:
-            sent["Authorization"] = f"Bearer {self.token}"
         data: bytes | None = None
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -194,6 +196,9 @@ class Client:
             connection = Connection(server, CONNECT_TIMEOUT_S)
         except (OSError, UnicodeError) as e:
             raise _NotSent(_why(e)) from None
+        token = self.token(server) if callable(self.token) else self.token
+        if token:
+            headers = {**headers, "Authorization": f"Bearer {token}"}
         try:
             connection.wait_for(self.timeout)
             connection.request(method, target, headers, data)

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from raftsched.cli.contexts import contexts_file
+from raftsched.cli.dev import _client
+from raftsched.cli.dev_state import Member
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import routes, run
 
@@ -151,3 +153,18 @@ def test_audit_asks_for_what_is_wanted() -> None:
     assert "n/j and 2 more" in lines[2]
     query = parse_qs(request.path.partition("?")[2])
     assert {"actor": ["root"], "namespace": ["n"], "kind": ["work"]}.items() <= query.items()
+
+
+def test_dev_shows_each_of_its_nodes_that_nodes_own_secret(tmp_path: Path) -> None:
+    members = []
+    with serve(lambda r: (503, {})) as one, serve(lambda r: (200, {})) as two:
+        for name, stub in (("n1", one), ("n2", two)):
+            members.append(Member(name, int(stub.url.rpartition(":")[2]), 1))
+            (tmp_path / name).mkdir()
+        (tmp_path / "n2" / "local.token").write_text("rl_two\n")
+        client = _client(tmp_path, members, 2.0)
+        client.get("/v1/cluster")
+        assert sent(one) == [None]
+        (tmp_path / "n2" / "local.token").write_text("rl_new\n")  # it was started again
+        client.get("/v1/cluster")
+        assert sent(two) == ["Bearer rl_two", "Bearer rl_new"]
