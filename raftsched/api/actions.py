@@ -12,6 +12,7 @@ from raftsched.api.answers import JobStateShown, RunMade
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import encode_params
+from raftsched.api.jobs_out import shut_out
 from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, propose_once, under
 from raftsched.api.openapi_types import JOB
 from raftsched.api.operation import BODIES, WRITES, Reply, operation
@@ -172,6 +173,8 @@ async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
                 return reply_job(ctx, job_of(answer))
             if answer.code != "not-next" or at_ms is not None:
                 raise from_rejected(answer)
+        elif job.shut_out:
+            raise Problem("illegal-transition", f"The job has no next time: {shut_out(job)}")
         elif job.state is not JobState.SCHEDULED or not job.policy.trigger.needs_calendar:
             why = "a run of it is active" if job.active else f"it is {job.state.name}"
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from aiohttp import web
 
@@ -73,7 +75,7 @@ async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
     assert start_ms is not None
     for _ in range(TRIES):
         now_ms = ctx.now_ms()
-        times = _times(job, start_ms, now_ms + 1 if end_ms is None else min(end_ms, now_ms + 1), _most(ctx))
+        times = _times(ctx, job, start_ms, now_ms + 1 if end_ms is None else min(end_ms, now_ms + 1), _most(ctx))
         if given.dry_run:
             return _preview(ctx, job, times, now_ms)
         command = Backfill(job.id, job.revision, times, name.key, name.digest)
@@ -91,7 +93,7 @@ def _most(ctx: ApiContext) -> int:
     return ctx.settings().backfill_max
 
 
-def _times(job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
+def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
     """Nominal times in start_ms <= time < end_ms. Raises Problem invalid-body."""
     trigger = job.policy.trigger
     if not trigger.needs_calendar and not (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE):
@@ -100,8 +102,10 @@ def _times(job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
         )
     if start_ms >= end_ms:
         return ()
+    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
+    whose: dict[str, Any] = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
     try:
-        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=most, anchor_ms=job.anchor_at_ms, job_id=job.id)
+        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=most, **whose)
     except TriggerError as error:  # another node knew its zone when it was accepted
         raise Problem("not-possible", f"This node cannot compute the times: {error.detail}") from None
     if found.count > most:

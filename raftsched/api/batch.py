@@ -217,7 +217,7 @@ def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: 
             results[place] = _failure(rejected)
             continue
         job = answer.job
-        fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms)
+        fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms, ctx.calendar)
         when = "null" if fire_at is None else f'"{format_time(fire_at)}"'
         results[place] = (
             f'{{"status":{201 if answer.created else 200},"id":"{job_text(job.id)}","state":"{job.state.name}",'

@@ -14,6 +14,7 @@ from raftsched.api.callers import signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
+from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
 from raftsched.core.commands import Answer
 from raftsched.core.model import JobState, Meta, Settings
 from raftsched.core.tables import ReadView, Table
@@ -118,6 +119,13 @@ class ApiContext:
     def meta(self) -> Meta:
         with self.read() as view:
             return meta(view)
+
+    def calendar(self, name: str) -> bytes | None:
+        """The content of a calendar."""
+        key = name.encode()
+        with self.read() as view:
+            raw = view.get(Table.CALENDARS, key) if 0 < len(key) <= CALENDAR_NAME_MAX else None
+        return None if raw is None else decode_calendar(raw).content
 
     def settings(self) -> Settings:
         now = self.clock.monotonic()

@@ -243,8 +243,8 @@ async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
     job = job_of(accepted)
     headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
     if not accepted.created:
-        return 200, headers, job_json(job, now_ms)
-    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", job_json(job, now_ms)
+        return 200, headers, job_json(job, now_ms, ctx.calendar)
+    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", job_json(job, now_ms, ctx.calendar)
 
 
 def _problem(error: RaftschedError) -> tuple[int, str, bytes]:

@@ -25,6 +25,7 @@ PARAMETERS = (
     "owner",
     "label",
     "queue",
+    "calendar",
     "created_from",
     "created_to",
     "next_from",
@@ -51,7 +52,11 @@ def of_query(query: Query) -> JobFilter:
         owner=query.text("owner"),
         labels=_label(query),
         queue=query.text("queue"),
-        **{f"{name}_ms": at_ms for name, at_ms in times.items()},
+        calendar=query.text("calendar"),
+        created_from_ms=times["created_from"],
+        created_to_ms=times["created_to"],
+        next_from_ms=times["next_from"],
+        next_to_ms=times["next_to"],
     )
     wrong = wrong_in_filter(found)
     if wrong is not None:
@@ -97,7 +102,11 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
         owner=given.owner,
         labels=tuple(sorted(given.labels.items())),
         queue=given.queue,
-        **{f"{name}_ms": at_ms for name, at_ms in times.items()},
+        calendar=given.calendar,
+        created_from_ms=times["created_from"],
+        created_to_ms=times["created_to"],
+        next_from_ms=times["next_from"],
+        next_to_ms=times["next_to"],
     )
     if given.namespace is not None and not parse_namespace(given.namespace):
         errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))

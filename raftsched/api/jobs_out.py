@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,6 +14,8 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job, JobState
 from raftsched.schedule import TriggerError
 
+Contents = Callable[[str], bytes | None]  # of calendars, by name
+
 log = logging.getLogger(__name__)
 
 _shown = msgspec.json.Decoder(JobShown).decode
@@ -20,7 +23,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def next_fire_at_ms(job: Job, now_ms: int) -> int | None:
+def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     """When it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
     here, for display only; its jitter is not known yet."""
     if job.state is not JobState.SCHEDULED:
@@ -28,16 +31,17 @@ def next_fire_at_ms(job: Job, now_ms: int) -> int | None:
     if job.fire_at_ms is not None:
         return job.fire_at_ms
     trigger = job.policy.trigger
-    if not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
+    if job.shut_out or not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
         return None
     try:
         after_ms = max(now_ms, job.skipped_until_ms or 0)
-        return schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
+        content = None if trigger.calendar is None else calendar(trigger.calendar)
+        return schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
     except TriggerError:  # another node knew its zone when it was accepted
         return None
 
 
-def job_json(job: Job, now_ms: int) -> bytes:
+def job_json(job: Job, now_ms: int, calendar: Contents) -> bytes:
     head = _encode(
         JobOut(
             id=job_text(job.id),
@@ -45,7 +49,7 @@ def job_json(job: Job, now_ms: int) -> bytes:
             namespace=job.namespace,
             state=job.state.name,
             revision=job.revision,
-            next_fire_at=format_time_or_none(next_fire_at_ms(job, now_ms)),
+            next_fire_at=format_time_or_none(next_fire_at_ms(job, now_ms, calendar)),
             last_instance=None if job.last_instance is None else instance_text(job.last_instance),
             created_at=format_time(job.created_at_ms),
             modified_at=format_time(job.modified_at_ms),
@@ -56,7 +60,7 @@ def job_json(job: Job, now_ms: int) -> bytes:
             last_start_at=format_time_or_none(job.last_start_at_ms),
             last_end_at=format_time_or_none(job.last_end_at_ms),
             last_executor=job.last_node,
-            error=job.error,
+            error=shut_out(job) if job.shut_out else job.error,
         )
     )
     try:
@@ -80,6 +84,11 @@ def _as_it_is(head: bytes, body: bytes) -> bytes:
     except ValueError:
         fields = {}
     return head[:-1] + b"," + _encode(fields)[1:] if fields else head
+
+
+def shut_out(job: Job) -> str:
+    """Why a job has no next time though its trigger has some left."""
+    return f"All times ahead are excluded by the calendar {job.policy.trigger.calendar}."
 
 
 def etag(job: Job) -> str:

@@ -212,7 +212,7 @@ def _placement_in(schema: dict[str, Any]) -> None:
 
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "TriggerIn": _one_of(KINDS_OF_TRIGGER, {"calendar": (), **BELONGS}),
+    "TriggerIn": _one_of(KINDS_OF_TRIGGER, BELONGS),
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
         dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),
@@ -234,4 +234,5 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "MemberIn": _needs("id"),
     "RateIn": _needs("count", "per"),
     "NotifyIn": _needs("on", "webhook"),
+    "RangeIn": _needs("from", "to"),
 }

@@ -27,6 +27,7 @@ class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
     owner: Text | None = None
     labels: Annotated[TextMap, Meta(max_length=LABELS_MAX)] = {}
     queue: Text | None = None
+    calendar: Text | None = None
     created_from: Time | None = None
     created_to: Time | None = None
     next_from: Time | None = None

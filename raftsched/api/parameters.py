@@ -26,6 +26,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "all": (_FLAG, "true: everything is meant; instead of a filter."),
     "attempt": (_whole(1, 1_000_000_000), "Which attempt; the newest unless given."),
+    "calendar": ({"type": "string"}, "Whose trigger uses this calendar."),
     "consistency": (
         {"type": "string", "enum": ["local", "leader"]},
         "leader: linearizable, all that was committed before is seen. local, the default: what this node has applied.",
@@ -104,6 +105,7 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
     "webhooks": ({"type": "string", "pattern": NAMESPACE}, "A webhook's name."),
     "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
+    "calendars": ({"type": "string", "pattern": NAME}, "A calendar's name."),
     "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
     "name": ({"type": "string", "pattern": NAME}, "A job's name."),
 }

@@ -10,10 +10,11 @@ from raftsched.api import strict
 from raftsched.api.answers import Moments
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
+from raftsched.api.jobs_out import shut_out
 from raftsched.api.operation import BODIES, operation
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply_value
-from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
 from raftsched.api.rows import requested_job
 from raftsched.api.schema import PreviewIn
 from raftsched.api.triggers_in import time_of, trigger_of
@@ -49,8 +50,13 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
     if trigger.kind is TriggerKind.AT and start is None and trigger.at_ms <= from_ms:
         times = [schedule.Occurrence(from_ms, f"{format_time(trigger.at_ms)} is past: runs at once")]
         return _reply(schedule.describe(trigger), times)
+    if trigger.calendar is not None and ctx.calendar(trigger.calendar) is None:
+        await catch_up(ctx)
+        if ctx.calendar(trigger.calendar) is None:
+            detail = f"names no calendar that there is; PUT /v1/calendars/{trigger.calendar} creates it"
+            raise Problem("invalid-trigger", errors=[FieldError("/trigger/calendar", detail)])
     anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
-    return _reply(schedule.describe(trigger), _times(trigger, from_ms, given.count, anchor_ms))
+    return _reply(schedule.describe(trigger), _times(ctx, trigger, from_ms, given.count, anchor_ms))
 
 
 @operation("Read when a job runs next", {200: Moments}, query=("count", *READ), role="viewer", scope="checked")
@@ -71,13 +77,18 @@ async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
     from_ms = max(from_ms, job.skipped_until_ms or 0)
-    return _reply(words, _times(trigger, from_ms, count, job.anchor_at_ms, job.id))
+    if job.shut_out:
+        return _reply(f"{words}. {shut_out(job)}", [])
+    return _reply(words, _times(ctx, trigger, from_ms, count, job.anchor_at_ms, job.id))
 
 
-def _times(trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int = 0) -> list[schedule.Occurrence]:
+def _times(
+    ctx: ApiContext, trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int = 0
+) -> list[schedule.Occurrence]:
     if trigger.kind is TriggerKind.MANUAL or count == 0:
         return []
-    return schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id)
+    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
+    return schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id, calendar=content)
 
 
 def _reply(words: str, times: list[schedule.Occurrence]) -> web.Response:

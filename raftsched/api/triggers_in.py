@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from raftsched import schedule
@@ -10,6 +12,8 @@ from raftsched.api.problems import FieldError
 from raftsched.api.schema import TriggerIn
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import TriggerError, parse_cron_text
+
+calendar_name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
 
 _KINDS = {
     "at": TriggerKind.AT,
@@ -28,6 +32,7 @@ BELONGS = {  # field -> the kinds that know it
     "starts_at": _RECURRING,
     "ends_at": _RECURRING,
     "max_runs": _RECURRING,
+    "calendar": _RECURRING,
 }
 KINDS_OF_TRIGGER = tuple(_KINDS)
 _ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
@@ -92,8 +97,9 @@ def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], ke
     for field, kinds in BELONGS.items():
         if getattr(given, field) is not None and kind not in kinds:
             errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
-    if given.calendar is not None:
-        errors.append(FieldError(f"{at}/calendar", "is not supported yet; leave it out"))
+    if given.calendar is not None and not calendar_name(given.calendar):
+        detail = "is no name of a calendar; it has 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"
+        errors.append(FieldError(f"{at}/calendar", detail))
     if given.timezone == "":
         errors.append(FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"'))
     mode = EveryMode.FIXED_DELAY if given.mode == "fixed_delay" else EveryMode.FIXED_RATE
@@ -103,7 +109,13 @@ def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], ke
     try:
         core = _core(given, kind, errors)
         trigger = msgspec.structs.replace(
-            core, mode=mode, jitter_ms=jitter, starts_at_ms=starts, ends_at_ms=ends, max_runs=given.max_runs
+            core,
+            mode=mode,
+            jitter_ms=jitter,
+            starts_at_ms=starts,
+            ends_at_ms=ends,
+            max_runs=given.max_runs,
+            calendar=given.calendar,
         )
         if len(errors) == before and trigger != kept:
             schedule.validate(trigger, now_ms=now_ms)

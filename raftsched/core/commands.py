@@ -35,6 +35,7 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
+from raftsched.core.calendars import CalendarCommand
 from raftsched.core.keyed import Keyed, Note
 from raftsched.core.model import (
     Instance,
@@ -262,6 +263,8 @@ class ScheduleJob(msgspec.Struct, array_like=True, frozen=True, tag=20):
     job_id: int
     revision: int
     nominal_at_ms: int | None
+    calendar: int = 0  # revision of the calendar that it was computed with; refused unless it is still that
+    shut_out: bool = False  # there are times, but the calendar excludes all of them
 
 
 class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21, gc=False):
@@ -278,6 +281,8 @@ class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21, gc=False):
     missed: tuple[int, ...] = ()
     missed_count: int = 0
     missed_until_ms: int | None = None
+    calendar: int = 0  # as in ScheduleJob
+    shut_out: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
 
 
 class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22, gc=False):
@@ -428,6 +433,7 @@ Command = (
     | StartOperation
     | StepOperation
     | CancelOperation
+    | CalendarCommand
     | Keyed
     | Note
     | By

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,
     ConditionKind,
+    EveryMode,
     NodeRule,
     Policy,
     Settings,
@@ -28,6 +30,7 @@ TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 DURATION_MAX_MS = 40_000 * DAY_MS  # more than a hundred years
 RETRY_LEVELS_MAX = 1_000
 KEPT_MAX = 100_000  # instances of one outcome of one job
+RECURRING = (TriggerKind.EVERY, TriggerKind.CRON, TriggerKind.RRULE)
 EXPRESSION_MAX = 4_096  # characters
 ERROR_MAX = 4_096  # characters of an attempt's error
 RESULT_MAX = 64 * 1024  # bytes of an attempt's result
@@ -191,6 +194,11 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
         return _duration("jitter", trigger.jitter_ms)
     if trigger.max_runs is not None and not 1 <= trigger.max_runs <= _COUNT_MAX:
         return "max_runs must be 1 or more."
+    if trigger.calendar is not None:
+        if not 1 <= len(trigger.calendar.encode()) <= CALENDAR_NAME_MAX:
+            return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
+        if trigger.kind not in RECURRING or trigger.mode is not EveryMode.FIXED_RATE:
+            return "a calendar goes with cron, rrule, and every at a fixed rate."
     if len(trigger.expr) > EXPRESSION_MAX:
         return f"an expression has at most {EXPRESSION_MAX} characters."
     return None

@@ -144,7 +144,7 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     @property
     def needs_calendar(self) -> bool:
         """True when only the schedule room (leader, API) can compute fire times."""
-        return self.kind in (TriggerKind.CRON, TriggerKind.RRULE)
+        return self.kind in (TriggerKind.CRON, TriggerKind.RRULE) or self.calendar is not None
 
 
 class Retry(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -231,6 +231,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     counted: int = 0  # the state in which Meta.jobs counts it; 0: not yet
     tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
     by: str = ""  # name of the token with which this revision was made
+    shut_out: bool = False  # it has no next time because its calendar excludes all there are
 
 
 class PastRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -480,7 +481,8 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     operations_running: int = 0
     changes: int = 0  # events in CHANGES
     changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none
-    last_revision: int = 0  # of a queue, a rule of a node, a namespace, or the settings
+    last_revision: int = 0  # of a queue, a calendar, a rule of a node, a namespace, or the settings
     settings_revision: int = 0
     namespaces: int = 0  # declared ones
     webhooks: int = 0  # rows of WEBHOOKS
+    calendars: int = 0  # rows of CALENDARS

@@ -27,6 +27,7 @@ class BulkAction(IntEnum):
     RUN = 3
     EXPIRE = 4
     DELETE = 5
+    RESCHEDULE = 6  # their calendar was changed; not to be asked for
 
 
 class OperationState(IntEnum):

@@ -1,8 +1,9 @@
 """Which jobs are meant: a filter, the rows to walk for it, and whether a job matches.
 
 The API lists with it, and apply goes through jobs with it, so both mean the same. Most jobs need no index row for it:
-one is written for a namespace other than the default one, for the owner, for each label, and while a job is NEW or
-SUSPENDED (TAGS). Names and due times have tables of their own. What is left is walked in the order of ids.
+one is written for a namespace other than the default one, for the owner, for each label, for the calendar, and while
+a job is NEW or SUSPENDED (TAGS). Names and due times have tables of their own. What is left is walked in the order of
+ids.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
-from raftsched.core.model import Job, JobState
-from raftsched.core.notices import SYSTEM_NAMESPACE, Notify
+from raftsched.core.model import Job, JobState, Policy
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
 
 FILTER_MAX = 4_096  # bytes of all texts of a filter
@@ -41,6 +42,7 @@ class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     created_to_ms: int | None = None
     next_from_ms: int | None = None  # of the next fire time, jitter included; jobs without one do not match
     next_to_ms: int | None = None
+    calendar: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -103,7 +105,9 @@ _UNTAGGED = _Tagged()
 def wrong_in_filter(wanted: JobFilter) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
-    given = [text for text in texts if text is not None] + [part for pair in wanted.labels for part in pair]
+    given = [text for text in (*texts, wanted.calendar) if text is not None] + [
+        part for pair in wanted.labels for part in pair
+    ]
     if sum(len(text.encode()) for text in given) > FILTER_MAX:
         return f"the texts of a filter take at most {FILTER_MAX} bytes together."
     if len(wanted.labels) > LABELS_MAX:
@@ -130,9 +134,11 @@ def state_tag(state: JobState) -> bytes:
     return _STATE_TAGS[state]
 
 
-def tags_of(namespace: str, body: bytes, notify: tuple[Notify, ...] = ()) -> bytes:
+def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     """The tags of a job's content, one after the other, each once."""
-    if namespace == DEFAULT_NAMESPACE and not notify and b'"owner"' not in body and b'"labels"' not in body:
+    calendar, notify = policy.trigger.calendar, policy.notify
+    untagged = b'"owner"' not in body and b'"labels"' not in body
+    if namespace == DEFAULT_NAMESPACE and calendar is None and not notify and untagged:
         return b""
     found: list[bytes] = []
     if namespace != DEFAULT_NAMESPACE:
@@ -143,6 +149,8 @@ def tags_of(namespace: str, body: bytes, notify: tuple[Notify, ...] = ()) -> byt
     for key in sorted(content.labels)[:LABELS_MAX]:
         found.append(tag("label", key, content.labels[key]))
     found += [webhook_tag(one.webhook) for one in notify]
+    if calendar is not None:
+        found.append(tag("calendar", calendar))
     return b"".join(dict.fromkeys(found))
 
 
@@ -208,6 +216,8 @@ def _tag_to_walk(wanted: JobFilter) -> bytes | None:
         return tag("label", *wanted.labels[0])
     if wanted.owner is not None:
         return tag("owner", wanted.owner)
+    if wanted.calendar is not None:
+        return tag("calendar", wanted.calendar)
     if len(wanted.states) == 1 and wanted.states[0] in TAGGED_STATES:
         return state_tag(wanted.states[0])
     if wanted.namespace is not None and wanted.namespace != DEFAULT_NAMESPACE:
@@ -243,6 +253,8 @@ def match(wanted: JobFilter, raw: bytes) -> Job | None:
         return None
     job: Job = _job.decode(raw)
     if wanted.queue is not None and job.policy.queue != wanted.queue:
+        return None
+    if wanted.calendar is not None and job.policy.trigger.calendar != wanted.calendar:
         return None
     if (wanted.next_from_ms is not None or wanted.next_to_ms is not None) and (
         job.fire_at_ms is None or not _within(job.fire_at_ms, wanted.next_from_ms, wanted.next_to_ms)

@@ -40,9 +40,10 @@ class Table(IntEnum):
     AWAITED = 22  # namespace \0 name \0 instance key (24) -> b"": waits for a success of that job
     OPERATIONS = 24  # operation (8) -> Operation
     OPERATIONS_RUNNING = 25  # operation (8) -> b"": those that are to go on
-    TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels and rare states of jobs (core.selection)
+    TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels, calendar and rare states of jobs (core.selection)
     HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
     NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.namespaces)
+    CALENDARS = 40  # name -> Calendar
     CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
     TOKENS = 35  # sha256 of the secret (32) -> Token
     TOKEN_IDS = 36  # token (8) -> the same hash (32)

@@ -328,12 +328,12 @@ class Term:
         starts: list[tuple[bytes, Policy]] = []  # instances that these fires make ready
         runs = 0
         jobs = firing.due_jobs(self._read, keys, max(now_ms, self._due_ms))
-        for position, job in enumerate(jobs):
-            command = firing.fire_command(job, now_ms, self._settings.catch_up_max)
+        for position, (job, calendar) in enumerate(jobs):
+            command = firing.fire_command(job, now_ms, self._settings.catch_up_max, calendar)
             due = firing.times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += firing.runs_at_most(job, due, self._settings.catch_up_max)
             if runs > FIRE_BATCH and batch:  # one entry's apply must stay short
-                self._due_now.extendleft(u64(other.id) for other in reversed(jobs[position:]))
+                self._due_now.extendleft(u64(other.job.id) for other in reversed(jobs[position:]))
                 break
             batch.append(command)
             key = firing.startable(job) if direct and due == 1 else None
@@ -386,7 +386,8 @@ class Term:
         while self._owed and len(batch) < FIRE_BATCH:
             waiting = firing.waiting_job(self._read, self._owed.pop())
             if waiting is not None:
-                batch.append(firing.schedule_command(*waiting, now_ms))
+                (job, calendar), since_ms = waiting
+                batch.append(firing.schedule_command(job, since_ms, now_ms, calendar))
         if batch:
             self._propose_later(batch)
 

@@ -6,7 +6,7 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
-describe, describe_rule and preview face people.
+describe, describe_rule and preview face people. exclusions reads calendars: days on which nothing is due.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from raftsched.schedule.describe import describe
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
-from raftsched.schedule.triggers import Missed, missed, next_nominal
+from raftsched.schedule.triggers import Missed, is_excluded, missed, next_nominal, shut_out
 from raftsched.schedule.validation import validate
 
 __all__ = [
@@ -23,9 +23,11 @@ __all__ = [
     "Occurrence",
     "TriggerError",
     "describe",
+    "is_excluded",
     "missed",
     "next_nominal",
     "parse_cron_text",
     "preview",
+    "shut_out",
     "validate",
 ]

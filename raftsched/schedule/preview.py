@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule import cron
 from raftsched.schedule.cron import Pattern
+from raftsched.schedule.exclusions import day_text, exclusion
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
-from raftsched.schedule.triggers import next_nominal
+from raftsched.schedule.triggers import missed, next_nominal
 from raftsched.schedule.zones import Stretch, Zone, local_text, zone
 
 PREVIEW_MAX = 100  # times
@@ -21,10 +24,18 @@ class Occurrence(NamedTuple):
     note: str | None  # "DST: ..", in the wall time of the trigger's zone
 
 
-def preview(trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, job_id: int = 0) -> list[Occurrence]:
-    """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` and exclusions aside.
+def preview(
+    trigger: Trigger,
+    from_ms: int,
+    count: int,
+    *,
+    anchor_ms: int = 0,
+    job_id: int = 0,
+    calendar: bytes | None = None,
+) -> list[Occurrence]:
+    """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` aside.
 
-    `anchor_ms` and `job_id` as for `next_nominal`. A fixed delay is shown as if runs took no time.
+    `anchor_ms`, `job_id` and `calendar` as for `next_nominal`. A fixed delay is shown as if runs took no time.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
@@ -36,17 +47,34 @@ def preview(trigger: Trigger, from_ms: int, count: int, *, anchor_ms: int = 0, j
         limit = min(limit, trigger.max_runs)
     while len(found) < limit:
         before = from_ms if at is None else at
-        at = next_nominal(trigger, before, anchor_ms=anchor_ms, job_id=job_id)
+        at = next_nominal(trigger, before, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
         if at is None:
             break
         note = None
         pattern = _pattern(trigger, anchor_ms, job_id)
         if pattern is not None:
             note = _note(pattern, zone(trigger.timezone), before // 1000, at // 1000)
+        if calendar is not None and trigger.calendar is not None:
+            left_out = _left_out(trigger, before, at, anchor_ms, job_id, calendar)
+            note = "; ".join(part for part in (left_out, note) if part) or None
         found.append(Occurrence(at, note))
         if trigger.once:
             break
     return found
+
+
+def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: int, calendar: bytes) -> str | None:
+    """What the calendar excludes between two times."""
+    plain = replace(trigger, calendar=None)
+    gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
+    first_ms = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
+    if gone.until_ms is None or first_ms is None:
+        return None
+    days = exclusion(calendar, trigger.timezone)
+    first, last = (day_text(days.day_of(at_ms // 1000)) for at_ms in (first_ms, gone.until_ms))
+    span = first if first == last else f"{first} {'and' if gone.count == 2 else 'to'} {last}"
+    times = "" if gone.count == 1 or (gone.count == 2 and first != last) else f" ({gone.count} times)"
+    return f"{trigger.calendar}: left out before this: {span}{times}"
 
 
 def _pattern(trigger: Trigger, anchor_ms: int, job_id: int) -> Pattern | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
+from raftsched.schedule.exclusions import Exclusion, exclusion, not_given
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
 from raftsched.schedule.zones import Zone, zone
@@ -28,18 +29,55 @@ class Missed:
     until_ms: int | None  # the last; None when there were none
 
 
-def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> int | None:
+def next_nominal(
+    trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0, calendar: bytes | None = None
+) -> int | None:
     """The first nominal time strictly after `after_ms` and within the bounds; None: never again.
 
     `anchor_ms` is what EVERY counts from (the grid is anchor, anchor + period, ..), what IN adds its delay to, and the
     start of a RRULE without starts_at.
     For EVERY with a fixed delay, pass the end of the previous run as `after_ms`: the answer is that plus the period.
     The arithmetic of EVERY is core's own, so that this room and apply cannot disagree.
-    `job_id` feeds `H` in cron expressions.
+    `job_id` feeds `H` in cron expressions. `calendar` is the content of the trigger's calendar, which it must have.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
+    held = _held(trigger, calendar)
+    at_ms: int | None = after_ms
+    while at_ms is not None:
+        at_ms = _next(trigger, at_ms, anchor_ms, job_id)
+        if held is None or at_ms is None:
+            break
+        free = held.free_from(at_ms // 1000)
+        if free is None:
+            return None
+        if free == at_ms // 1000:
+            break
+        at_ms = free * 1000 - 1
+    return at_ms
+
+
+def shut_out(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
+    """Of a trigger that has no next time: whether it would have one without its calendar."""
+    return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
+
+
+def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:
+    if trigger.calendar is None:
+        return None
+    if calendar is None:
+        raise not_given(trigger.calendar)
+    return exclusion(calendar, trigger.timezone)
+
+
+def is_excluded(trigger: Trigger, at_ms: int, calendar: bytes | None) -> bool:
+    """Whether the trigger's calendar excludes this time. Errors as `next_nominal`."""
+    held = _held(trigger, calendar)
+    return held is not None and held.holds(at_ms // 1000)
+
+
+def _next(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
     found: int | None
     match trigger.kind:
         case TriggerKind.CRON | TriggerKind.RRULE:
@@ -58,14 +96,42 @@ def next_nominal(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id:
     return found
 
 
-def missed(trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_ms: int = 0, job_id: int = 0) -> Missed:
+def missed(
+    trigger: Trigger,
+    after_ms: int,
+    until_ms: int,
+    *,
+    keep: int,
+    anchor_ms: int = 0,
+    job_id: int = 0,
+    calendar: bytes | None = None,
+) -> Missed:
     """The nominal times in after_ms < time <= until_ms: all counted, the newest `keep` listed.
 
-    The cost does not grow with how many went by, only with `keep` and the number of months.
+    The cost does not grow with how many went by, only with `keep` and the number of months; with a calendar, with how
+    often it begins or ends to exclude. `calendar` and the others as for `next_nominal`.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
+    held = _held(trigger, calendar)
+    if held is None:
+        return _missed(trigger, after_ms, until_ms, keep, anchor_ms, job_id)
+    until_ms = min(until_ms, _end(trigger), cron.HORIZON * 1000)
+    low_ms = max(after_ms, _after(trigger, after_ms)) + 1
+    total = 0
+    newest: tuple[int, ...] = ()
+    last_ms: int | None = None
+    for begin, end in reversed(list(held.stretches(low_ms // 1000, until_ms // 1000 + 1))):
+        first_ms, final_ms = max(begin * 1000, low_ms), min(end * 1000 - 1, until_ms)
+        found = _missed(trigger, first_ms - 1, final_ms, keep - len(newest), anchor_ms, job_id)
+        total += found.count
+        newest = found.times + newest
+        last_ms = found.until_ms if last_ms is None else last_ms
+    return Missed(newest, total, last_ms)
+
+
+def _missed(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int) -> Missed:
     until_ms = min(until_ms, _end(trigger))
     if trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE):
         return _missed_matching(trigger, _after(trigger, after_ms), until_ms, keep, anchor_ms, job_id)
@@ -76,7 +142,7 @@ def missed(trigger: Trigger, after_ms: int, until_ms: int, *, keep: int, anchor_
         newest, count = grid_due(trigger, first, until_ms, max(keep, 1))
         return Missed(tuple(newest) if keep > 0 else (), count, newest[-1])
     # once, or after a run that has not ended: one at most
-    found = next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job_id)
+    found = _next(trigger, after_ms, anchor_ms, job_id)
     if found is None or found > until_ms:
         return Missed((), 0, None)
     return Missed((found,) if keep > 0 else (), 1, found)

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from raftsched.core.model import DAY_MS, Trigger, TriggerKind
+from raftsched.core.limits import RECURRING
+from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.describe import duration_text
 from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.exclusions import POINTER as CALENDAR_POINTER
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.fields import POINTER as CRON_POINTER
@@ -23,7 +25,7 @@ JITTER_MAX_MS = DAY_MS
 
 
 def validate(trigger: Trigger, *, now_ms: int) -> None:
-    """Checks a built trigger.
+    """Checks a built trigger; its calendar, which may exclude all times and be changed later, is not looked at.
 
     A time `at` that is past is fine (it runs now); a trigger that will never be due after `now_ms` otherwise is not.
     So do not ask about a trigger that was accepted before and is left alone: it may have run out meanwhile.
@@ -45,9 +47,14 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
         raise TriggerError("/trigger/jitter", f"longer than a day; at most {duration_text(JITTER_MAX_MS)}")
     if trigger.max_runs is not None and trigger.max_runs < 1:
         raise TriggerError("/trigger/max_runs", f"{trigger.max_runs} runs; use 1 or more, or leave it out")
-    if trigger.calendar is not None:
-        raise TriggerError("/trigger/calendar", "exclusion calendars are not supported yet; leave it out")
+    if trigger.calendar is not None and trigger.mode is EveryMode.FIXED_DELAY:
+        raise TriggerError(
+            CALENDAR_POINTER, 'has no meaning with "fixed_delay", which has no times of its own; use fixed_rate'
+        )
+    if trigger.calendar is not None and trigger.kind not in RECURRING:
+        raise TriggerError(CALENDAR_POINTER, "has no meaning here; it goes with every, cron and rrule")
     zone(trigger.timezone)
+    trigger = replace(trigger, calendar=None)
     match trigger.kind:
         case TriggerKind.CRON:
             _check_cron(trigger, now_ms)
@@ -64,8 +71,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             _check_rule(trigger, now_ms)
         case TriggerKind.MANUAL:
             pass
-    recurs = trigger.kind in (TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.RRULE)
-    if recurs and ends is not None and ends <= now_ms:
+    if trigger.kind in RECURRING and ends is not None and ends <= now_ms:
         raise TriggerError(
             "/trigger/ends_at",
             f"{instant_text(ends)} is past, so this would never run; use a later time, or null",

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import time
-from datetime import UTC
+from datetime import UTC, date
 from typing import Any
 
 import schemathesis
@@ -39,6 +39,8 @@ times = st.datetimes(timezones=st.just(UTC)).filter(lambda t: 1971 <= t.year <= 
 
 schemathesis.openapi.format("cron", st.sampled_from(CRONS))
 schemathesis.openapi.format("rrule", st.sampled_from(RULES))
+schemathesis.openapi.format("calendar-date", st.dates(date(1971, 1, 1), date(2098, 12, 31)).map(date.isoformat))
+schemathesis.openapi.format("month-day", st.dates().map(lambda day: day.isoformat()[5:]))
 schemathesis.openapi.format("iana-time-zone", st.sampled_from(ZONES))
 schemathesis.openapi.format("time-span", spans)
 schemathesis.openapi.format("whole-seconds", st.integers(1, 10_000).map(lambda s: f"{s}s"))

@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.access import Role
-from raftsched.core.apply import Applier, apply_entry, attempts, jobs, operations
+from raftsched.core.apply import Applier, apply_entry, attempts, calendars, jobs, operations
 from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar, decode_calendar
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import (
@@ -52,6 +54,7 @@ from tests.support.memory_view import NODES, T0, MemoryView
 SEEDS = st.integers(0, 2**32)
 QUEUES = ("q", "r", "s")
 HOOKS = ("h", "i", "j")
+CALENDARS = ("holidays", "closed")
 
 
 class Author:
@@ -145,6 +148,7 @@ class Author:
             starts_at_ms=r.choice([None, None, T0, near]),
             ends_at_ms=r.choice([None, None, None, near, near + 60_000]),
             max_runs=r.choice([None, None, 1, 2, 3]),
+            calendar=r.choice([None, None, None, *CALENDARS]),
         )
 
     def _policy(self) -> Policy:
@@ -212,6 +216,7 @@ class Author:
             self._node_rule: 2,
             self._namespace: 2,
             self._bulk: 2,
+            self._calendar: 3,
             self._step: 4,
             self._token: 3,
             self._webhook: 6,
@@ -283,16 +288,36 @@ class Author:
         revision = job.revision if r.random() < 0.95 else job.revision - 1
         if not job.policy.trigger.needs_calendar:
             return c.Fire(job_id, revision, nominal)
+        calendar = self._calendar_revision(job)
+        if r.random() < 0.05:
+            return OweAnew(job_id, revision, nominal)
         missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 1, 2, 4, 8])))
         upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
-        return c.Fire(job_id, revision, nominal, upcoming, missed, len(missed) + r.choice([0, 0, 3]))
+        count = len(missed) + r.choice([0, 0, 3])
+        return c.Fire(job_id, revision, nominal, upcoming, missed, count, None, calendar, r.random() < 0.5)
 
     def _schedule(self) -> Command:
         key = self._key(Table.UNSCHEDULED)
         raw = self.view.get(Table.JOBS, key[:8])
         revision = 1 if raw is None else decode_job(raw).revision
+        calendar = 0 if raw is None else self._calendar_revision(decode_job(raw))
         nominal = self.random.choice([None, T0, self.now, self.now + 60_000, self.now + 60_000, self.now + 1])
-        return c.ScheduleJob(from_u64(key[:8]), revision, nominal if nominal is None else max(0, nominal))
+        nominal = nominal if nominal is None else max(0, nominal)
+        return c.ScheduleJob(from_u64(key[:8]), revision, nominal, calendar, self.random.random() < 0.5)
+
+    def _calendar_revision(self, job: Any) -> int:
+        """Mostly that of now."""
+        raw = self.view.get(Table.CALENDARS, (job.policy.trigger.calendar or "").encode() or b"-")
+        now = 0 if raw is None else decode_calendar(raw).revision
+        return self.random.choice([now] * 9 + [now + 1])
+
+    def _calendar(self) -> Command:
+        r = self.random
+        name = r.choice([*CALENDARS, *CALENDARS, "", "x" * 129])
+        condition = r.choice([None, None, None, 1, 2])
+        if r.random() < 0.3:
+            return DeleteCalendar(name, condition)
+        return PutCalendar(name, r.choice([b"{}", b'{"dates":[]}', b"x" * 70_000]), condition, r.random() < 0.1)
 
     def _run_now(self) -> Command:
         r = self.random
@@ -558,6 +583,7 @@ def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "REVISIONS_MAX", 2)
         patch.setattr(attempts, "HANDED_BACK_MAX", 1)
+        patch.setattr(calendars, "AT_ONCE", 1)
         patch.setattr(operations, "KEPT_MAX", 2)
         patch.setattr(operations, "RUNNING_MAX", 1)
         patch.setattr(operations, "REFUSALS_MAX", 1)

@@ -15,6 +15,7 @@ from raftsched.core.apply.tx import (
     decode_queue,
     decode_session,
 )
+from raftsched.core.calendars import decode_calendar
 from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import BACKFILL
@@ -76,6 +77,7 @@ def violations(view: ReadView) -> list[str]:
     _tags(view, jobs, found)
     _namespaces(view, jobs, found)
     _operations(view, found)
+    _calendars(view, jobs, found)
     _changes(view, found)
     _access(view, found)
     _webhooks(view, jobs, rows, found)
@@ -118,7 +120,14 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         ):
             found.append(f"{what} waits for its next time")
         idle = job.fire_at_ms is None and job_id not in unscheduled and not job.active
-        if job.state is JobState.SCHEDULED and idle and trigger.kind is not TriggerKind.MANUAL:
+        if job.shut_out and (
+            job.state is not JobState.SCHEDULED
+            or trigger.calendar is None
+            or job.nominal_at_ms is not None
+            or job_id in unscheduled
+        ):
+            found.append(f"{what} says that its calendar shuts it out")
+        if job.state is JobState.SCHEDULED and idle and trigger.kind is not TriggerKind.MANUAL and not job.shut_out:
             found.append(f"{what} will never fire again and does not say so")
         done = job.state is JobState.DELETED or (job.state is JobState.EXPIRED and trigger.once)
         if done and not job.active and job.purge_at_ms is None:
@@ -359,10 +368,23 @@ def _revisions(view: ReadView, found: list[str]) -> None:
     """Of what operators say: no two have the same, none is from the future."""
     meta = decode_meta(view.get(Table.META, b"meta"))
     said = [decode_queue(raw).revision for _, raw in view.scan(Table.QUEUES)]
+    said += [decode_calendar(raw).revision for _, raw in view.scan(Table.CALENDARS)]
     said += [decode_node_rule(raw).revision for _, raw in view.scan(Table.NODE_RULES)]
     said = [one for one in (*said, meta.settings_revision) if one]  # 0: none was ever given to it
     if len(set(said)) != len(said) or not all(one <= meta.last_revision for one in said):
         found.append(f"there are the revisions {sorted(said)}; the last one made is {meta.last_revision}")
+
+
+def _calendars(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
+    """They are counted, and each that a job uses is there."""
+    rows = {key: decode_calendar(raw) for key, raw in view.scan(Table.CALENDARS)}
+    counted = decode_meta(view.get(Table.META, b"meta")).calendars
+    if counted != len(rows) or any(key != row.name.encode() for key, row in rows.items()):
+        found.append(f"meta counts {counted} calendars; there are {sorted(rows)}")
+    for job_id, job in jobs.items():
+        name = job.policy.trigger.calendar
+        if name is not None and job.state is not JobState.DELETED and name.encode() not in rows:
+            found.append(f"job {job_id} uses the calendar {name}, which is not there")
 
 
 def _keys(view: ReadView, found: list[str]) -> None:
@@ -388,7 +410,7 @@ def _tags(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     for job_id, job in jobs.items():
         counts[job.state] += 1
         if job.state is not JobState.DELETED:
-            tags = split_tags(tags_of(job.namespace, job.body, job.policy.notify))
+            tags = split_tags(tags_of(job.namespace, job.body, job.policy))
             if job.state in TAGGED_STATES:
                 tags.append(state_tag(job.state))
             wanted.update({tag + u64(job_id): b"" for tag in tags})

@@ -16,6 +16,7 @@ from raftsched.core.actions import Action
 from raftsched.core.apply import (
     access,
     attempts,
+    calendars,
     checks,
     cluster,
     firing,
@@ -31,6 +32,7 @@ from raftsched.core.apply import (
     webhooks,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
+from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
 from raftsched.core.commands import Accepted, Answer, By, Keyed, Note, Rejected, asked, decode
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.origins import claim
@@ -89,6 +91,9 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.DeleteQueue: queues.delete_queue,
     c.NoteUnplaceable: queues.note_unplaceable,
     c.SortReady: queues.sort_ready,
+    PutCalendar: calendars.put_calendar,
+    DeleteCalendar: calendars.delete_calendar,
+    OweAnew: calendars.owe_anew,
     c.StartOperation: operations.start_operation,
     c.StepOperation: operations.step_operation,
     c.CancelOperation: operations.cancel_operation,

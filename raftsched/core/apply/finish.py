@@ -210,7 +210,7 @@ def note_owed(tx: Tx, job: Job, reason: str) -> None:
     if trigger.once or first is None or job.fire_at_ms is None or job.fire_at_ms > tx.now:
         return
     last, number = first, 1
-    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
+    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE and trigger.calendar is None:
         times, number = grid_due(trigger, first, tx.now, 1)
         if times[-1] + jitter_ms(trigger, job.id, times[-1]) > tx.now:
             number -= 1  # its jitter, less than the period, is not over yet
@@ -267,11 +267,12 @@ def exhausted(tx: Tx, job: Job) -> bool:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return True
     if trigger.needs_calendar:
-        return tx.view.get(Table.UNSCHEDULED, u64(job.id)) is None
+        return not job.shut_out and tx.view.get(Table.UNSCHEDULED, u64(job.id)) is None
     return trigger.mode is EveryMode.FIXED_RATE
 
 
 def exhaust(tx: Tx, job: Job) -> None:
+    job.shut_out = False
     job.state = job_after(job.state, "exhaust")
     job.modified_at_ms = tx.now
 

@@ -44,11 +44,24 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     if c.nominal_at_ms is not None and job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
         return STALE
+    if not _by_calendar(tx, job, c.calendar):
+        return STALE
     tx.set_unscheduled(job, False)
     tx.set_due(job, c.nominal_at_ms)
+    job.shut_out = c.shut_out and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
+
+
+def _by_calendar(tx: Tx, job: Job, revision: int) -> bool:
+    """Whether the times were computed with the calendar as it is. One that was changed meanwhile owes the job its time
+    anew, or an operation comes to that."""
+    name = job.policy.trigger.calendar
+    if name is None:
+        return True
+    calendar = tx.calendar(name)
+    return calendar is not None and calendar.revision == revision
 
 
 @dataclass(slots=True)
@@ -65,6 +78,8 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return STALE
     if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not _plausible(c):
         return STALE
+    if not _by_calendar(tx, job, c.calendar):
+        return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
     due = _due_times(tx, job, c)
@@ -75,6 +90,8 @@ def fire(tx: Tx, c: Fire) -> Answer:
     limit = job.policy.trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
         tx.set_due(job, due.upcoming)
+    elif due.upcoming is None:
+        job.shut_out = c.shut_out and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)

@@ -123,6 +123,10 @@ def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
     wrong = wrong_in_policy(policy)
     if wrong is not None:
         return Rejected("invalid-job", wrong)
+    calendar = policy.trigger.calendar
+    if calendar is not None and tx.calendar(calendar) is None:
+        detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
+        return Rejected("invalid-trigger", detail, "/trigger/calendar")
     return unknown_webhook(tx, policy) if policy.notify else None
 
 
@@ -156,6 +160,21 @@ def start_schedule(tx: Tx, job: Job) -> None:
             upcoming = first_nominal(trigger, job.skipped_until_ms, job.anchor_at_ms)
         tx.set_due(job, upcoming)
         settle(tx, job)
+
+
+def owe(tx: Tx, job: Job) -> bool:
+    """Its calendar is another now: its next time is owed anew. What is due already and was not fired still counts, if
+    the calendar lets it. False: nothing is to be done about this job."""
+    trigger = job.policy.trigger
+    if job.state is not JobState.SCHEDULED or trigger.calendar is None:
+        return False
+    if trigger.max_runs is not None and job.runs >= trigger.max_runs:
+        return False
+    since_ms = tx.now if job.nominal_at_ms is None else min(tx.now, job.nominal_at_ms - 1)
+    tx.set_due(job, None)
+    tx.set_unscheduled(job, True, max(0, since_ms))
+    tx.put_job(job)
+    return True
 
 
 def edit_job(tx: Tx, c: EditJob) -> Answer:

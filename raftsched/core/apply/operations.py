@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.actions import OperationStarted
-from raftsched.core.apply.jobs import delete_job, set_job_state
+from raftsched.core.apply.jobs import delete_job, owe, set_job_state
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.manual import run_now
 from raftsched.core.apply.tx import Tx, no_job
@@ -36,7 +36,7 @@ from raftsched.core.operations import (
     encode_operation,
 )
 from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
-from raftsched.core.tables import Table, u64
+from raftsched.core.tables import Table, from_u64, u64
 
 STALE = Rejected("stale")
 _STATES = {
@@ -59,30 +59,56 @@ def _start(tx: Tx, c: StartOperation) -> Answer:
         return Rejected(
             "too-many", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
         )
+    operation = begin(tx, c.action, c.filter, tuple(dict.fromkeys(c.ids)), c.kill, c.namespaces)
+    return Accepted(operation=operation, created=True)
+
+
+def begin(
+    tx: Tx,
+    action: BulkAction,
+    wanted: JobFilter | None,
+    ids: tuple[int, ...] = (),
+    kill: bool = False,
+    namespaces: tuple[str, ...] | None = None,
+) -> Operation:
+    """The caller has seen to it that not too many run."""
+    meta = tx.meta
     if meta.operations >= KEPT_MAX:
         _drop_oldest(tx)
     last_id = meta.last_id
-    ids = tuple(dict.fromkeys(c.ids))
     operation = Operation(
         id=tx.new_id(),
-        action=c.action,
+        action=action,
         state=OperationState.RUNNING,
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
-        filter=c.filter,
+        filter=wanted,
         ids=ids,
-        kill=c.kill,
+        kill=kill,
         until_id=last_id,
-        total=_total(tx, c.filter, ids),
+        total=_total(tx, wanted, ids),
         by=tx.actor,
-        namespaces=c.namespaces,
+        namespaces=namespaces,
     )
     meta.operations += 1
     meta.operations_running += 1
     tx.view.put(Table.OPERATIONS_RUNNING, u64(operation.id), b"")
     _put(tx, operation)
     tx.actions.append(OperationStarted(operation.id))
-    return Accepted(operation=operation, created=True)
+    return operation
+
+
+def begin_again(tx: Tx, operation: Operation) -> None:
+    """It goes through all jobs there are now, from the first on."""
+    operation.after = b""
+    operation.until_id = tx.meta.last_id
+    operation.modified_at_ms = tx.now
+    _put(tx, operation)
+
+
+def running(tx: Tx) -> list[Operation]:
+    found = (_find(tx, from_u64(key)) for key, _ in list(tx.view.scan(Table.OPERATIONS_RUNNING)))
+    return [operation for operation in found if operation is not None]
 
 
 def _wrong(c: StartOperation) -> str | None:
@@ -92,6 +118,8 @@ def _wrong(c: StartOperation) -> str | None:
         return f"{len(c.ids)} ids are given; {IDS_MAX} is the limit."
     if not all(0 <= job_id <= U64_MAX for job_id in c.ids):
         return "The id of a job is a number of 64 bits."
+    if c.action is BulkAction.RESCHEDULE:
+        return "Jobs are rescheduled by changing their calendar."
     if c.kill and c.action is not BulkAction.EXPIRE:
         return "Only what is expired can be killed with it."
     return None if c.filter is None else wrong_in_filter(c.filter)
@@ -141,6 +169,8 @@ def cancel_operation(tx: Tx, c: CancelOperation) -> Answer:
         return Rejected("not-found", f"There is no operation {job_text(c.operation & U64_MAX)}.")
     if operation.state is OperationState.DONE:
         return Rejected("illegal-transition", "The operation is DONE; there is nothing left to cancel.")
+    if operation.action is BulkAction.RESCHEDULE:
+        return Rejected("illegal-transition", "The operation follows from a change of a calendar; it has to end.")
     if operation.state is OperationState.RUNNING:
         operation.modified_at_ms = tx.now
         _end(tx, operation, OperationState.CANCELLED)
@@ -227,6 +257,9 @@ def _ask(tx: Tx, operation: Operation, job_id: int) -> Answer:
     action = operation.action
     if action is BulkAction.RUN:
         return run_now(tx, RunNow(job_id, operation.id))
+    if action is BulkAction.RESCHEDULE:
+        job = tx.job(job_id)
+        return no_job(job_id) if job is None else Accepted(job=job, created=owe(tx, job))
     if action is BulkAction.DELETE:
         return delete_job(tx, DeleteJob(job_id))
     return set_job_state(tx, SetJobState(job_id, _STATES[action], operation.kill))

@@ -10,6 +10,7 @@ from raftsched.core.access import By
 from raftsched.core.actions import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled
 from raftsched.core.apply.audit import Audit
 from raftsched.core.apply.events import Events
+from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar, decode_calendar
 from raftsched.core.commands import Rejected
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.intervals import jitter_ms
@@ -201,7 +202,7 @@ class Tx:
 
     def tag_job(self, job: Job) -> None:
         """Its content is new: its TAGS rows follow. The caller stores it."""
-        tags = tags_of(job.namespace, job.body, job.policy.notify)
+        tags = tags_of(job.namespace, job.body, job.policy)
         if tags != job.tags:
             self._put_tags(job, tags)
 
@@ -255,6 +256,11 @@ class Tx:
         """The newest session of a node, 0 when it never had one."""
         raw = self.view.get(Table.NODES, node.encode())
         return 0 if raw is None else from_u64(raw)
+
+    def calendar(self, name: str) -> Calendar | None:
+        key = name.encode()
+        raw = self.view.get(Table.CALENDARS, key) if 0 < len(key) <= CALENDAR_NAME_MAX else None
+        return None if raw is None else decode_calendar(raw)
 
     def kept_revision(self, job_id: int, revision: int) -> bytes:
         return u64(job_id) + u64(revision)
@@ -324,6 +330,7 @@ class Tx:
             self.view.delete(Table.DUE, due_key(job.fire_at_ms, job.id))
         job.nominal_at_ms = nominal_at_ms
         job.fire_at_ms = None
+        job.shut_out = False
         if nominal_at_ms is not None:
             job.fire_at_ms = nominal_at_ms + jitter_ms(job.policy.trigger, job.id, nominal_at_ms)
             self.view.put(Table.DUE, due_key(job.fire_at_ms, job.id), b"")

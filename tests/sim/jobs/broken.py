@@ -345,8 +345,8 @@ def calendar_from_now() -> Iterator[None]:
     """The first time of a calendar job counts from when a leader comes to it."""
     real = leader_firing.schedule_command
 
-    def schedule_command(job: Any, since_ms: int, now_ms: int) -> Any:
-        return real(job, now_ms, now_ms)
+    def schedule_command(job: Any, since_ms: int, now_ms: int, calendar: Any = None) -> Any:
+        return real(job, now_ms, now_ms, calendar)
 
     with patch.object(leader_firing, "schedule_command", schedule_command):
         yield

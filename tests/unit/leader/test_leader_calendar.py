@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.calendars import AT_ONCE, OweAnew, PutCalendar, decode_calendar
 from raftsched.core.commands import ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
+from raftsched.core.tables import Table
 from raftsched.leader import term as module
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, at, cron, every
@@ -135,6 +139,103 @@ class TestCalendar:
 
         with caplog.at_level(logging.CRITICAL):
             play(scene)
+
+
+class TestExcluded:
+    """T0 lies on the day that is excluded, or not."""
+
+    TODAY = f'{{"dates":["{datetime.fromtimestamp(T0 / 1000, UTC).date().isoformat()}"]}}'.encode()
+    TOMORROW = (T0 // DAY_MS + 1) * DAY_MS
+
+    def test_a_job_is_due_when_its_calendar_lets_it(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            house.do(PutCalendar("off", self.TODAY))
+            jobs = [
+                house.create(trigger, overlap=Overlap.ALLOW)
+                for trigger in (cron("0 * * * *", calendar="off"), every(HOUR_MS, calendar="off"))
+            ]
+            await house.tick()
+            first, second = (house.world.job(job).nominal_at_ms for job in jobs)
+            assert first == self.TOMORROW
+            assert second is not None
+            assert 0 <= second - self.TOMORROW < HOUR_MS
+            house.clock.wall = second + HOUR_MS
+            await house.tick()
+            assert [r.nominal_at_ms for r in house.world.instances(jobs[1])] == [second, second + HOUR_MS]
+
+        play(scene)
+
+    def test_a_change_moves_the_times_of_all(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            house.do(PutCalendar("off", b"{}"))
+            jobs = [house.create(cron("0 * * * *", calendar="off")) for _ in range(AT_ONCE + 50)]
+            await house.tick()
+            assert {house.world.job(job).nominal_at_ms for job in jobs} == {(T0 // HOUR_MS + 1) * HOUR_MS}
+            house.do(PutCalendar("off", self.TODAY))
+            await house.until_idle()
+            await house.tick()
+            await house.until_idle()
+            assert {house.world.job(job).nominal_at_ms for job in jobs} == {self.TOMORROW}
+            house.do(PutCalendar("off", b"{}"))
+            for _ in range(3):
+                await house.tick()
+                await house.until_idle()
+            assert {house.world.job(job).nominal_at_ms for job in jobs} == {(T0 // HOUR_MS + 1) * HOUR_MS}
+
+        play(scene)
+
+    def test_what_is_excluded_does_not_fire_even_before_its_job_is_come_to(self) -> None:
+        async def scene(house: House) -> None:
+            house.do(PutCalendar("off", self.TODAY))
+            job = house.create(cron("0 * * * *", calendar="off"))
+            revision = decode_calendar(house.world.view.get(Table.CALENDARS, b"off") or b"").revision
+            house.do(ScheduleJob(job, 1, T0 + 1, revision))  # by a leader with other time zone data
+            house.lead()
+            house.clock.wall = T0 + 1
+            await house.tick()
+            await house.tick()
+            assert house.world.instances(job) == []
+            assert house.world.job(job).nominal_at_ms == self.TOMORROW
+            assert len(house.commands(OweAnew)) == 1
+
+        play(scene)
+
+    def test_a_calendar_that_excludes_all_ends_nothing(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            house.do(PutCalendar("off", b'{"weekdays":["mon","tue","wed","thu","fri","sat","sun"]}'))
+            job = house.create(cron("0 * * * *", calendar="off"))
+            await house.tick()
+            row = house.world.job(job)
+            assert (row.state, row.nominal_at_ms, row.shut_out) == (JobState.SCHEDULED, None, True)
+            house.do(PutCalendar("off", b"{}"))
+            await house.tick()
+            assert house.world.job(job).nominal_at_ms == (T0 // HOUR_MS + 1) * HOUR_MS
+
+        play(scene)
+
+    def test_one_whose_last_time_is_followed_by_excluded_ones(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            days = json.dumps({"ranges": [{"from": "2000-01-01", "to": "2099-12-31"}]}).encode()
+            house.do(PutCalendar("off", b"{}"))
+            job = house.create(every(HOUR_MS, calendar="off"), overlap=Overlap.ALLOW)
+            await house.tick()
+            first = house.world.job(job).nominal_at_ms
+            assert first is not None
+            tomorrow = datetime.fromtimestamp(self.TOMORROW / 1000, UTC).date().isoformat()
+            house.do(PutCalendar("off", days.replace(b"2000-01-01", tomorrow.encode())))
+            await house.tick()
+            house.clock.wall = self.TOMORROW + DAY_MS
+            await house.tick()
+            row = house.world.job(job)
+            assert (row.state, row.shut_out) == (JobState.SCHEDULED, True)
+            assert all(r.nominal_at_ms < self.TOMORROW for r in house.world.instances(job))
+            assert house.world.instances(job)
+
+        play(scene)
 
 
 class TestTimers:

@@ -1,0 +1,116 @@
+"""Calendars, and the jobs that are due by them. Times are computed by the leader; here is decided who is owed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from raftsched.core.apply.jobs import owe
+from raftsched.core.apply.operations import begin, begin_again, running
+from raftsched.core.apply.tx import Tx
+from raftsched.core.calendars import (
+    AT_ONCE,
+    CALENDARS_MAX,
+    USERS_NAMED,
+    Calendar,
+    DeleteCalendar,
+    OweAnew,
+    PutCalendar,
+    encode_calendar,
+    wrong_in_calendar,
+)
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import Job
+from raftsched.core.operations import RUNNING_MAX, BulkAction
+from raftsched.core.selection import JobFilter, walk
+from raftsched.core.tables import Table, from_u64
+
+STALE = Rejected("stale")
+
+
+def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
+    wrong = wrong_in_calendar(c.name, c.content)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    was = tx.calendar(c.name)
+    if c.if_none and was is not None:
+        return Rejected("exists", f"There is a calendar {c.name} already.")
+    if c.if_revision is not None and (was is None or was.revision != c.if_revision):
+        return _stale(c.name, was)
+    if was is not None and was.content == c.content:
+        return Accepted(created=False)
+    if was is None:
+        if tx.meta.calendars >= CALENDARS_MAX:
+            return Rejected("not-possible", f"There are {tx.meta.calendars} calendars; {CALENDARS_MAX} is the limit.")
+        tx.meta.calendars += 1
+    else:
+        refused = _owe_all(tx, c.name)
+        if refused is not None:
+            return refused
+    calendar = Calendar(
+        name=c.name,
+        revision=tx.new_revision(),
+        content=c.content,
+        created_at_ms=tx.now if was is None else was.created_at_ms,
+        modified_at_ms=tx.now,
+    )
+    tx.view.put(Table.CALENDARS, c.name.encode(), encode_calendar(calendar))
+    return Accepted(created=was is None)
+
+
+def delete_calendar(tx: Tx, c: DeleteCalendar) -> Answer:
+    was = tx.calendar(c.name)
+    if was is None:
+        return Rejected("not-found", f"There is no calendar {c.name[:128]}.")
+    if c.if_revision is not None and was.revision != c.if_revision:
+        return _stale(c.name, was)
+    users = list(islice(_users(tx, c.name), USERS_NAMED + 1))
+    if users:
+        names = [f"{job.namespace}/{job.name or job_text(job.id)}" for job in users[:USERS_NAMED]]
+        more = " and others" if len(users) > USERS_NAMED else ""
+        return Rejected("in-use", f"Jobs use the calendar {c.name}: {', '.join(names)}{more}. Change these first.")
+    tx.meta.calendars -= 1
+    tx.view.delete(Table.CALENDARS, c.name.encode())
+    return Accepted()
+
+
+def _stale(name: str, calendar: Calendar | None) -> Rejected:
+    if calendar is None:
+        return Rejected("stale-revision", f"There is no calendar {name}; leave out the condition to create it.")
+    return Rejected("stale-revision", f"The calendar {name} is at revision {calendar.revision} now; read it again.")
+
+
+def _users(tx: Tx, name: str) -> Iterator[Job]:
+    """The jobs that use the calendar, in the order of their ids."""
+    for key, _ in walk(JobFilter(calendar=name)).rows(tx.view):
+        job = tx.job(from_u64(key[-8:]))
+        if job is not None and job.policy.trigger.calendar == name:
+            yield job
+
+
+def _owe_all(tx: Tx, name: str) -> Rejected | None:
+    """All jobs that use it are owed their next times. Of many only an operation that goes through them is begun: until
+    it comes to a job, the job's time is refused when it falls due."""
+    users = list(islice(_users(tx, name), AT_ONCE + 1))
+    if len(users) <= AT_ONCE:
+        for job in users:
+            owe(tx, job)
+        return None
+    wanted = JobFilter(calendar=name)
+    for operation in running(tx):
+        if operation.action is BulkAction.RESCHEDULE and operation.filter == wanted:
+            begin_again(tx, operation)
+            return None
+    if tx.meta.operations_running >= RUNNING_MAX:
+        detail = f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
+        return Rejected("too-many", detail)
+    begin(tx, BulkAction.RESCHEDULE, wanted)
+    return None
+
+
+def owe_anew(tx: Tx, c: OweAnew) -> Answer:
+    job = tx.job(c.job_id)
+    if job is None or job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms:
+        return STALE
+    return Accepted(job=job) if owe(tx, job) else STALE

@@ -1,0 +1,206 @@
+"""Calendars: days on which what would be due is not.
+
+Days are those of the calendar's own time zone, else of the trigger's. The content is JSON; every list may be missing:
+
+    {"timezone": "Europe/Madrid", "dates": ["2026-12-25"], "ranges": [{"from": "2026-08-01", "to": "2026-08-31"}],
+     "yearly": ["01-01"], "weekdays": ["sat", "sun"]}
+
+Times are UTC seconds, days are numbers since 1970-01-01. Nothing is looked for beyond fields.LAST_YEAR.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from raftsched.schedule.errors import TriggerError, shown
+from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
+from raftsched.schedule.wall import DAY_S
+from raftsched.schedule.zones import Zone, zone
+
+POINTER = "/trigger/calendar"
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_THURSDAY = 3  # 1970-01-01, with Monday as 0
+_END_DAY = date(LAST_YEAR + 1, 1, 1).toordinal() - _EPOCH
+_OFFSET_MAX = 48 * 3600
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
+_MONTH_DAY = re.compile(r"([0-9]{2})-([0-9]{2})", re.ASCII)
+
+
+def parse_date(text: str) -> int:
+    """The day of a date. ValueError says what would be right."""
+    match = _DATE.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        day = date(int(match[1]), int(match[2]), int(match[3])).toordinal() - _EPOCH
+    except ValueError:
+        raise ValueError("must be a date such as 2026-12-25") from None
+    if not 0 <= day < _END_DAY:
+        raise ValueError(f"must be a date from {FIRST_YEAR} to {LAST_YEAR}")
+    return day
+
+
+def day_text(day: int) -> str:
+    return date.fromordinal(_EPOCH + day).isoformat()
+
+
+def parse_month_day(text: str) -> tuple[int, int]:
+    """Month and day. ValueError says what would be right."""
+    match = _MONTH_DAY.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        date(2000, int(match[1]), int(match[2]))  # a year that has all of them
+    except ValueError:
+        raise ValueError("must be month and day, such as 12-25") from None
+    return int(match[1]), int(match[2])
+
+
+class _Range(msgspec.Struct):
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class _Content(msgspec.Struct):
+    timezone: str | None = None
+    dates: list[str] = []
+    ranges: list[_Range] = []
+    yearly: list[str] = []
+    weekdays: list[str] = []
+
+
+_content: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Content)
+
+
+@lru_cache(maxsize=256)
+def exclusion(content: bytes, timezone: str) -> Exclusion:
+    """What a calendar of this content excludes for a trigger in this zone.
+
+    Raises:
+        TriggerError: the content cannot be read, or this host knows no such zone.
+    """
+    try:
+        given = _content.decode(content)
+        ranges = sorted((parse_date(one.from_), parse_date(one.to)) for one in given.ranges)
+        return Exclusion(
+            zone(given.timezone or timezone),
+            days=frozenset(parse_date(text) for text in given.dates),
+            ranges=_merged(ranges),
+            yearly=frozenset(parse_month_day(text) for text in given.yearly),
+            weekdays=frozenset(WEEKDAYS.index(text) for text in given.weekdays),
+        )
+    except ValueError as error:
+        raise TriggerError(POINTER, f"the calendar cannot be read: {error}") from None
+
+
+def not_given(name: str) -> TriggerError:
+    return TriggerError(POINTER, f"there is no calendar {shown(name)}; PUT /v1/calendars/{name[:128]} creates it")
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """In order, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+class Exclusion:
+    """Days of a zone."""
+
+    def __init__(
+        self,
+        place: Zone,
+        *,
+        days: frozenset[int],
+        ranges: tuple[tuple[int, int], ...],
+        yearly: frozenset[tuple[int, int]],
+        weekdays: frozenset[int],
+    ) -> None:
+        self.place = place
+        self._days = days
+        self._ranges = ranges
+        self._starts = [first for first, _ in ranges]
+        self._yearly = yearly
+        self._weekdays = weekdays
+
+    def day_of(self, at: int) -> int:
+        """The local day of an instant."""
+        return (at + self.place.stretch(at).offset) // DAY_S
+
+    def holds(self, at: int) -> bool:
+        """Whether it is excluded."""
+        return self._until(self.day_of(at)) is not None
+
+    def free_from(self, at: int) -> int | None:
+        """The first instant at or after this one that is not excluded."""
+        while at < _END_DAY * DAY_S:
+            day = self.day_of(at)
+            last = self._until(day)
+            if last is None:
+                return at
+            while last is not None:
+                day = last + 1
+                if day >= _END_DAY:
+                    return None
+                last = self._until(day)
+            at = self._begin(at, day)  # which a clock that is set back may leave again
+        return None
+
+    def stretches(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """What is not excluded of low <= instant < high, as such pairs, in order."""
+        at: int | None = low
+        while at is not None and at < high:
+            at = self.free_from(at)
+            if at is None or at >= high:
+                return
+            end = min(self._next_held(at, high), high)
+            yield at, end
+            at = end
+
+    def _next_held(self, at: int, high: int) -> int:
+        """The first excluded instant after this one, which is not; or one that is not before `high`."""
+        while at < high:
+            stretch = self.place.stretch(at)
+            day, last = (at + stretch.offset) // DAY_S, (stretch.end - 1 + stretch.offset) // DAY_S
+            if self._until(day) is not None:
+                return at
+            last = min(last, (high + stretch.offset) // DAY_S)
+            for later in range(day + 1, last + 1):
+                if self._until(later) is not None:
+                    return later * DAY_S - stretch.offset
+            at = stretch.end
+        return high
+
+    def _begin(self, at: int, day: int) -> int:
+        """The first instant after `at` at which the clocks have come to the day."""
+        wall = day * DAY_S
+        stretch = self.place.stretch(max(at, wall - _OFFSET_MAX))
+        while wall - stretch.offset >= stretch.end:
+            stretch = self.place.stretch(stretch.end)
+        return max(wall - stretch.offset, stretch.start)
+
+    def _until(self, day: int) -> int | None:
+        """None: the day is not excluded; else the last day up to which all are, as far as is known at once."""
+        if (day + _THURSDAY) % 7 in self._weekdays or day in self._days:
+            return day
+        at = bisect_right(self._starts, day) - 1
+        if at >= 0 and day <= self._ranges[at][1]:
+            return self._ranges[at][1]
+        if self._yearly:
+            when = date.fromordinal(_EPOCH + day)
+            if (when.month, when.day) in self._yearly:
+                return day
+        return None
