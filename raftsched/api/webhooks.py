@@ -13,6 +13,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
+from raftsched.api.callers import permits
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.instances_out import instance_json
@@ -77,7 +78,7 @@ _rotate = msgspec.json.Decoder(RotateIn)
     {200: Reply(PageOf(WebhookOut), "A page of webhooks.", ("Link",))},
     query=("limit", "cursor", *READ),
     role="viewer",
-    scope="shared",
+    scope="checked",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     """By name."""
@@ -86,7 +87,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     last = query.cursor(_LISTING)
     with ctx.read() as view:
         rows = view.scan(Table.WEBHOOKS, b"" if last is None else following(last))
-        found, last = page(rows, query.limit(), lambda _, raw: _encode(_shown(view, decode_webhook(raw))))
+        found, last = page(rows, query.limit(), lambda _, raw: _item(view, decode_webhook(raw)))
     return reply_page(request, found, _LISTING, query.filters(), last)
 
 
@@ -96,14 +97,14 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     query=READ,
     headers=("If-None-Match",),
     role="viewer",
-    scope="shared",
+    scope="checked",
 )
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     """The ETag is the revision of what was said about it; what waits changes without it."""
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
         webhook = _find(view, request.match_info["name"])
-        if webhook is None:
+        if webhook is None or not _is_callers(webhook):
             raise _unknown(request.match_info["name"])
         shown = _shown(view, webhook)
     headers = {"ETag": etag_of(webhook.revision)}
@@ -278,6 +279,15 @@ def _name(request: web.Request) -> str:
 
 def _unknown(name: str) -> Problem:
     return Problem("not-found", f'There is no webhook "{name[:64]}"; POST to /v1/webhooks creates one.')
+
+
+def _is_callers(webhook: Webhook) -> bool:
+    """Whether it tells of what is the caller's to see, or of all."""
+    return webhook.spec.namespace is None or permits(webhook.spec.namespace)
+
+
+def _item(view: ReadView, webhook: Webhook) -> bytes | None:
+    return _encode(_shown(view, webhook)) if _is_callers(webhook) else None
 
 
 def _find(view: ReadView, name: str) -> Webhook | None:

@@ -20,7 +20,7 @@ from tests.support.tokens import As, guarded, limited
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 BY_BODY = {  # checked by what they are sent: tried below, one by one
     ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:actions"),
-    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"), ("GET", "/v1/namespaces"),
+    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"), ("GET", "/v1/namespaces"), ("GET", "/v1/webhooks"),
 }  # fmt: skip
 
 
@@ -80,7 +80,8 @@ def test_no_route_leads_elsewhere(tmp_path: Path) -> None:
             for query in ("", "?namespace=theirs") if "namespace" in said.query else ("",):
                 status, answer = await place.mine(route.method, address + query, body_of(route))
                 assert status in (403, 404), f"{route.method} {address}{query} -> {status} {answer}"
-                assert status == 403 or "{id}" in route.path, f"{route.method} {address}: the namespace was named"
+                was_named = query or "{ns}" in route.path
+                assert status == 403 or not was_named, f"{route.method} {address}: the namespace was named"
         _, job = await place.admin("GET", f"/v1/jobs/{place.jobs['theirs']}")
         assert (job["state"], job["revision"]) == ("SCHEDULED", 1)
 
@@ -284,3 +285,18 @@ async def _all(answer: aiohttp.ClientResponse) -> None:
             pass
     except aiohttp.ClientError:
         pass  # it was cut
+
+
+def test_webhooks_of_others_are_not_seen(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for name, namespace in (("mine", "mine"), ("theirs", "theirs"), ("every", None)):
+            wanted = {} if namespace is None else {"filter": {"namespace": namespace}}
+            made = {"name": name, "url": "https://127.0.0.1:1/", "events": ["failed"], **wanted}
+            status, answer = await place.admin("POST", "/v1/webhooks", made)
+            assert status == 201, answer
+        _, listed = await place.mine("GET", "/v1/webhooks")
+        assert [one["name"] for one in listed["items"]] == ["every", "mine"]
+        for name, wanted_status in (("mine", 200), ("every", 200), ("theirs", 404)):
+            assert (await place.mine("GET", f"/v1/webhooks/{name}"))[0] == wanted_status
+
+    placed(tmp_path, test)
