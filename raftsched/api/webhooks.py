@@ -41,8 +41,10 @@ from raftsched.api.schema import InstanceOut, Nothing
 from raftsched.api.triggers_in import duration_of
 from raftsched.api.webhooks_in import as_given, read_secret, read_webhook, refuse_change
 from raftsched.api.webhooks_schema import (
+    WEBHOOK_NEW,
+    WEBHOOK_PATCH,
+    WEBHOOK_WHOLE,
     RotateIn,
-    WebhookIn,
     WebhookMade,
     WebhookOut,
 )
@@ -120,7 +122,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
         200: Reply(WebhookMade, "It is there, as it was given.", ("ETag",)),
     },
     headers=("Idempotency-Key", "If-None-Match"),
-    body=WebhookIn,
+    body=WEBHOOK_NEW,
     codes=(*BODIES, *WRITES, "exists", "not-possible", "idempotency-mismatch", "not-found"),
     role="operator",
 )
@@ -146,7 +148,7 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
         200: Reply(WebhookMade, "As it is now.", ("ETag",)),
     },
     headers=("If-Match", "If-None-Match"),
-    body=WebhookIn,
+    body=WEBHOOK_WHOLE,
     codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
     role="operator",
 )
@@ -169,7 +171,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     "Change a part of a webhook",
     {200: Reply(WebhookOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
-    body=WebhookIn,
+    body=WEBHOOK_PATCH,
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "stale-revision", "not-possible"),
     role="operator",

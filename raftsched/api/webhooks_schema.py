@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from raftsched.api import patterns
 from raftsched.api.notify_schema import EndingName
-from raftsched.api.schema import Duration, Labels, Text, Url
+from raftsched.api.openapi_types import Special
+from raftsched.api.schema import OWNER_MAX, Duration, Labels, Name, Namespace, Url
 from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, RUNNING_MAX
 
 WebhookName = Annotated[
@@ -59,10 +60,12 @@ Headers = Annotated[
 class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     """Whose ends the webhook is told of by itself; what is left out, or null, lets all through."""
 
-    namespace: Text | None = None
-    owner: Text | None = None
+    namespace: Namespace | None = None
+    owner: (
+        Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})] | None
+    ) = None
     labels: Labels = {}
-    queue: Text | None = None
+    queue: Name | None = None
 
 
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +79,16 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     filter: WebhookFilterIn | None = None
     headers: Headers = {}
     active: bool | None = None
-    timeout: Duration | None = None
+    timeout: (
+        Annotated[
+            str,
+            Meta(
+                description="a duration from 1s to 5m",
+                extra_json_schema={"format": "webhook-timeout", "pattern": patterns.DURATION},
+            ),
+        ]
+        | None
+    ) = None
     retry_delays: Annotated[list[Duration], Meta(max_length=DELAYS_MAX)] | None = None
     max_running: (
         Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX}")] | None
@@ -131,3 +143,38 @@ class WebhookMade(WebhookOut):
 
 
 WEBHOOK_READ_ONLY = frozenset(WebhookOut.__struct_fields__) - frozenset(WebhookIn.__struct_fields__)
+
+
+def _variant(name: str, says: str, *needed: str) -> Special:
+    """WebhookIn for one way to send it."""
+
+    def make(schemas: dict[str, Any]) -> dict[str, Any]:
+        whole: dict[str, Any] = schemas["WebhookIn"]
+        properties = dict(whole["properties"])
+        for field in needed:
+            (properties[field],) = (one for one in properties[field]["anyOf"] if one != {"type": "null"})
+        return {**whole, "title": name, "description": says, "properties": properties, "required": sorted(needed)}
+
+    return Special(name, (WebhookIn,), make)
+
+
+def _change(schemas: dict[str, Any]) -> dict[str, Any]:
+    """What is to change of a webhook (RFC 7396); null: the default."""
+    null = {"type": "null"}
+    properties = {}
+    for name, schema in schemas["WebhookIn"]["properties"].items():
+        one = {k: v for k, v in schema.items() if k != "default"}
+        properties[name] = one if null in one.get("anyOf", []) else {"anyOf": [one, null]}
+    (properties["url"],) = (one for one in properties["url"]["anyOf"] if one != null)
+    return {
+        "title": "WebhookPatch",
+        "description": _change.__doc__,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+WEBHOOK_NEW = _variant("WebhookNew", "A webhook that is created.", "name", "url")
+WEBHOOK_WHOLE = _variant("WebhookWhole", "All that is said about a webhook; its name is in the address.", "url")
+WEBHOOK_PATCH = Special("WebhookPatch", (WebhookIn,), _change)

@@ -3,6 +3,7 @@ formats look like, which fields have to agree with each other, and which ids the
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
@@ -47,6 +48,9 @@ schemathesis.openapi.format("whole-seconds", st.integers(1, 10_000).map(lambda s
 schemathesis.openapi.format("rate-period", st.integers(1, 86_400).map(lambda s: f"{s}s"))
 schemathesis.openapi.format("memory-size", st.integers(4, 4096).map(lambda m: f"{m}MiB"))
 schemathesis.openapi.format("http-url", st.integers(1, 65535).map(lambda p: f"http://127.0.0.1:{p}/hook"))
+schemathesis.openapi.format("webhook-timeout", st.integers(1, 300).map(lambda s: f"{s}s"))
+secrets = st.binary(min_size=24, max_size=64).map(lambda raw: "whsec_" + base64.b64encode(raw).decode())
+schemathesis.openapi.format("webhook-secret", secrets)
 schemathesis.openapi.format("date-time", times.map(lambda t: t.isoformat().replace("+00:00", "Z")))
 schemathesis.openapi.format("revision-tag", st.sampled_from(["*", *(f'"{n}"' for n in range(1, 9))]))
 
@@ -77,10 +81,18 @@ def _agree(value: Any) -> Any:
         del agreed["name_prefix"]
     if isinstance(agreed.get("first"), str):
         agreed["max"] = agreed["first"]  # which is not below it, as the default might be
+    if "notify" in agreed and _names_one(agreed["notify"]):
+        del agreed["notify"]  # a webhook that is not there
     for low, high in PAIRS:
         if low in agreed and _sound(agreed[low]) and high in agreed and _sound(agreed[high]):
             del agreed[high]
     return agreed
+
+
+def _names_one(notify: Any) -> bool:
+    """Whether a job says well-formed whom to tell."""
+    many = notify if isinstance(notify, list) else [notify]
+    return all(isinstance(one, dict) and isinstance(one.get("webhook"), str) for one in many)
 
 
 def _sound(value: Any) -> bool:
@@ -122,6 +134,7 @@ def _body(label: str, body: Any) -> Any:
         return body
     unfit = ["cursor", *(["name", "namespace"] if "jobs/{name}" in label else [])]
     unfit += ["namespace"] if "jobs/{id}" in label else []
+    unfit += ["name"] if "webhooks/{name}" in label else []
     return {key: value for key, value in body.items() if key not in unfit or not isinstance(value, str)}
 
 
