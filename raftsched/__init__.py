@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raftsched.client.spec import JobSpec
     from raftsched.client.sync.client import Client
     from raftsched.embedded.node import Node, NodeFailed
-    from raftsched.handlers import handler
+    from raftsched.handlers import handler, run_variables
 
 __version__ = "0.1.0"
 
@@ -42,6 +42,7 @@ _PUBLIC = {
     "UnavailableError": "raftsched.client.errors",
     "UnknownOutcomeError": "raftsched.client.errors",
     "handler": "raftsched.handlers",
+    "run_variables": "raftsched.handlers",
 }
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "UnavailableError",
     "UnknownOutcomeError",
     "handler",
+    "run_variables",
 ]
 
 

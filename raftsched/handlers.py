@@ -10,12 +10,14 @@ A node that is started with `--handlers package.module` announces what that modu
 with the params as keyword arguments; it may be a coroutine function. Nodes find it there by module and name, so it has
 to be at the top of its module or class.
 
-This imports nothing: whoever registers a handler pays for no more.
+This imports next to nothing: whoever registers a handler pays for no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 NAME_MAX = 128  # characters
@@ -44,6 +46,16 @@ def handler(name: str) -> Callable[[_F], _F]:
         return function
 
     return register
+
+
+# of a run inside the node's own process
+variables: ContextVar[Mapping[str, str] | None] = ContextVar("variables", default=None)
+
+
+def run_variables() -> Mapping[str, str]:
+    """What is said about the run that calls this: RAFTSCHED_INSTANCE_ID, RAFTSCHED_FENCING_TOKEN, ... (docs/runs.md),
+    and the job's own environment. They are those of the process, but for handlers that run in the node's own."""
+    return variables.get() or os.environ
 
 
 def wrong_in_name(name: str) -> str | None:

@@ -38,6 +38,7 @@ from raftsched.store import SnapshotMeta, Store
 from raftsched.worker import cgroup
 from raftsched.worker.checks import Checks
 from raftsched.worker.discovery import discover
+from raftsched.worker.inside import Handler, Inside, with_inside
 from raftsched.worker.output import OutputStore
 from raftsched.worker.runner import Runner, base_environment
 from raftsched.worker.worker import Worker
@@ -78,14 +79,17 @@ class Node:
         sockets: Sockets | None = None,
         elections_ms: tuple[int, int] = ELECTIONS_MS,
         calls: Mapping[str, str] | None = None,
+        inside: Mapping[str, Handler] | None = None,
     ) -> None:
         """`elections_ms`: how long nothing is heard of a leader before there is an election, least and most; alike on
-        all nodes. `calls`: handlers by name beside those of the configuration, as "package.module:function"."""
+        all nodes. `calls`: handlers by name beside those of the configuration, as "package.module:function". `inside`:
+        those that run in this process (worker.inside)."""
         self.config = config
         self._own_process = own_process
         self._sockets = sockets
         self._elections_ms = elections_ms
         self._calls = calls or {}
+        self._inside = inside or {}
         self.clock = clock or SystemClock()
         self.failed: BaseException | None = None
         self.ended = asyncio.Event()
@@ -111,6 +115,7 @@ class Node:
         config = self.config
         key = read_key(config.cluster_key_file)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        calls = with_inside(calls, self._inside)
         self._store = Store.open(config.data / "store")
         output = self._output = OutputStore(config.data / "output")
         cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
@@ -148,7 +153,7 @@ class Node:
             raft=self._raft,
             read=self._store.read,
             clock=self.clock,
-            runner=self._runner,
+            runner=Inside(self._runner, self._inside, self.clock) if self._inside else self._runner,
             # Only who shares the data directory can know that nothing of the earlier session runs any more.
             boot_id=f"{boot_id()}/{self._raft.store_id.hex()[:16]}",
             slots=config.slots,

@@ -94,10 +94,11 @@ class Node:
         self._watching: asyncio.Task[None] | None = None
         self._failed: str | None = None
         self._functions: dict[str, Callable[..., Any]] = {}
+        self._inside: dict[str, Callable[..., Any]] = {}
 
     # ------------------------------------------------------------ handlers
 
-    def handler(self, name: str) -> Callable[[_F], _F]:
+    def handler(self, name: str, *, in_process: bool = False) -> Callable[[_F], _F]:
         """Gives jobs a function to call by name, {"call": name}, on this node (and on others that have one of that
         name), and leaves it as it is. To be said before the node is started.
 
@@ -110,6 +111,11 @@ class Node:
         in the program's main script (importing that would start the program again). What can be imported here can be
         imported there.
 
+        With `in_process` it is a coroutine function of any kind that runs in this event loop, among the program's
+        objects. Then "never two at once" is not promised for it: it is cancelled at its timeout, when it is killed and
+        half a second before the node's lease ends, but whether it ends then is up to it; what blocks the loop blocks
+        the node. What it prints is not kept, and a job's cwd and limits are refused.
+
         ValueError for a bad name, one that is taken, or a function that cannot be one; RuntimeError when the node runs.
         Raised by `start`: StartupError when something else has the function's name in its module by then."""
         wrong = handlers.wrong_in_name(name)
@@ -119,6 +125,18 @@ class Node:
             raise RuntimeError(f"handler {name!r}: node {self.id} runs already, and has said which handlers it has")
 
         def register(function: _F) -> _F:
+            if name in self._inside and (not in_process or self._inside[name] is not function):
+                raise ValueError(f"handler {name!r} is {self._inside[name]!r} already; give {function!r} another name")
+            if in_process:
+                if name in self._functions:
+                    raise ValueError(f"handler {name!r} is one that runs in other processes; give this another name")
+                if not inspect.iscoroutinefunction(function):
+                    raise ValueError(
+                        f"handler {name!r}: what runs in this process has to be a coroutine function (async def): "
+                        "another one could not be ended"
+                    )
+                self._inside[name] = function
+                return function
             try:
                 where = handlers.reference(function)
             except ValueError as error:
@@ -183,6 +201,7 @@ class Node:
             sockets=sockets,
             elections_ms=elections_ms or ELECTIONS_MS,
             calls=self._calls(),
+            inside=self._inside,
         )
         starting = self._starting = asyncio.create_task(member.start(), name=f"start of {self.id}")
         ended = asyncio.create_task(member.ended.wait())
@@ -294,7 +313,7 @@ class Node:
         not lead passes writes on to the one that does. Raises NodeFailed, or RuntimeError when it does not run."""
         member = self._of_running()
         if self._client is None:
-            self._client = self._inside(member)
+            self._client = self._speak_to(member)
         return self._client
 
     @property
@@ -309,7 +328,7 @@ class Node:
     def dead_letters(self) -> DeadLetters:
         return self.client.dead_letters
 
-    def _inside(self, member: Member) -> AsyncClient:
+    def _speak_to(self, member: Member) -> AsyncClient:
         from raftsched.client.aio import AsyncClient
         from raftsched.client.transport import CONNECTIONS_MAX
         from raftsched.embedded.memory import Connector

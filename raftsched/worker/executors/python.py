@@ -152,7 +152,7 @@ class PythonService:
                 import asyncio
 
                 value = asyncio.run(value)
-            result, error = _encode(value)
+            result, error = encode_result(value)
         except _Changed:
             return wire.STALE, wire.Done(token, wire.LOST, None, started)
         except _Refused as exc:
@@ -249,7 +249,7 @@ def _text(fd: int) -> TextIO:
     return open(fd, "w", buffering=1, closefd=False, encoding="utf-8", errors="backslashreplace")
 
 
-def _encode(value: Any) -> tuple[bytes | None, str | None]:
+def encode_result(value: Any) -> tuple[bytes | None, str | None]:
     """(JSON, None), or (None, why there is none): the run did its work and is not failed for it."""
     if value is None:
         return None, None
