@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.documents import read_jobs
+from raftsched.cli.job_fields import retry_of, set_field
 from raftsched.cli.output import print_json
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 
@@ -70,7 +71,7 @@ class _WithCommand(click.Command):
     "--limit", metavar="NAME=VALUE", multiple=True, help="memory=512MiB, cpu=60s or open_files=1024; may be repeated."
 )
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
-@click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,10s,1m.")
+@click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
 @click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
 @click.option(
     "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."
@@ -93,6 +94,8 @@ class _WithCommand(click.Command):
 @click.option(
     "--notify", metavar="WEBHOOK:END,END", multiple=True, help="Whom to tell of which ends, such as ops:dead_letter."
 )
+@click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
+@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
 @format_option
 @click.pass_obj
@@ -102,15 +105,28 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
 
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
 
+    --retry takes delays, or "exponential" with first=, factor=, max= and attempts= where they differ from 1s, 2, 1h and
+    5; jitter= (percent) and on= (failed or timed_out) go with both. --set gives any field of a job that has no option
+    of its own, by its path and as JSON (or as text, when it is none); it changes what -f holds, too.
+
     \b
       raftsched jobs create tick --every 10s --shell 'date; hostname'
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
       raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
       raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
       raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
-      raftsched jobs create -f job.json
+      raftsched jobs create poll --every 1m --retry exponential,max=10m,attempts=8,jitter=20 --shell ./poll.sh
+      raftsched jobs create disk --manual --set placement.labels.disk=ssd --set misfire.policy=all -- ./disk.sh
+      raftsched jobs create -f job.json --set name=copy --set trigger.jitter=30s
     """
-    job = _read_one(file) if file is not None else _from_options(name, command, options)
+    settings = options.pop("settings")
+    if file is None:
+        job = _from_options(name, command, options)
+    else:
+        _with_file_alone(name, command)
+        job = _read_one(file)
+    for setting in settings:
+        set_field(job, setting)
     found = client.post("/v1/jobs", job)
     if fmt == "json":
         print_json(found)
@@ -126,7 +142,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     trigger = exactly_one("when", {**when, "manual": o["manual"]})
     if o["timezone"]:
         trigger["timezone"] = o["timezone"]
-    given = {"shell": o["shell"], "python": o["python"], "http": o["http"], "exec": command or None}
+    given = {**{kind: o[kind] for kind in ("shell", "python", "http", "call")}, "exec": command or None}
     try:
         handler = exactly_one("what", given)
     except click.UsageError as e:
@@ -146,7 +162,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     if o["params"] is not None:
         job["params"] = read_json(o["params"], "--params")
     if o["retry"]:
-        job["retry"] = {"delays": [d.strip() for d in o["retry"].split(",")]}
+        job["retry"] = retry_of(o["retry"])
     if o["label"]:
         job["labels"] = pairs("label", o["label"])
     if o["notify"]:
@@ -171,6 +187,22 @@ def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:
     for job, within in pairs("if-succeeded", o["if_succeeded"]).items():
         found.append({"job_succeeded": job if "/" in job else f"{o['namespace']}/{job}", "within": within})
     return found
+
+
+def _with_file_alone(name: str | None, command: list[str]) -> None:
+    """What -f would take no notice of is refused. Raises a usage error."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    fine = {"file", "fmt", "server", "settings", "name"}
+    said = [name] if name else []
+    for parameter in context.params:
+        if parameter not in fine and context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
+            said.append(f"--{parameter.replace('_', '-').rstrip('-')}")
+    if command:
+        said.append("-- ...")
+    if said:
+        raise click.UsageError(f"-f says the whole job; {' '.join(said)} would change nothing: use --set PATH=VALUE")
 
 
 def _read_one(file: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.sim.__main__ import arguments, finished, without
 from tests.sim.jobs import mutations as jobs_mutations
@@ -38,11 +39,24 @@ class Task:
             f"{profile}{guard} -v"
         )
 
+    def __str__(self) -> str:
+        return f"{self.seed}-{self.nodes}-{self.profile}"
+
     def play(self, verbose: bool = False) -> Outcome:
         """Raises nothing but what is wrong with the simulator itself."""
         if self.jobs:
             return play(self.seed, self.nodes, self.seconds, self.profile, self.without, verbose)
         return simulate(self.seed, self.nodes, self.seconds, self.profile, without(self.without), verbose)
+
+
+def regressions(file: Path, jobs: bool = False) -> list[Task]:
+    """The runs that once found something: "seed nodes seconds profile what" in each line."""
+    tasks = []
+    for line in file.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            seed, nodes, seconds, profile = line.split()[:4]
+            tasks.append(Task(int(seed), int(nodes), float(seconds), profile, jobs=jobs))
+    return tasks
 
 
 @dataclass

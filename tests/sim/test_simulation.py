@@ -12,21 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.many import Task, nodes_of, run_many
+from tests.sim.many import Task, nodes_of, regressions, run_many
 from tests.sim.world import simulate
 
 SECONDS = 30.0
 BUDGET_S = float(os.environ.get("RAFTSCHED_SIM_SECONDS", "150"))  # wall time on all cores; the size of CI
 HERE = Path(__file__).parent
-
-
-def regressions() -> list[Task]:
-    tasks = []
-    for line in (HERE / "regressions.txt").read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            seed, nodes, seconds, profile = line.split()[:4]
-            tasks.append(Task(int(seed), int(nodes), float(seconds), profile))
-    return tasks
 
 
 @pytest.mark.timeout(600)
@@ -48,7 +39,9 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     assert acknowledged > 0
 
 
-@pytest.mark.parametrize("task", regressions(), ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}")
+@pytest.mark.parametrize(
+    "task", regressions(HERE / "regressions.txt"), ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}"
+)
 def test_seeds_that_once_failed(task: Task) -> None:
     outcome = simulate(task.seed, task.nodes, task.seconds, task.profile)
     assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"

@@ -15,21 +15,12 @@ import pytest
 
 from tests.sim.jobs.mutations import MUTATIONS, Found, hunt, intact
 from tests.sim.jobs.profiles import PROFILES
-from tests.sim.many import Task, begin, nodes_of, run_many
+from tests.sim.many import Task, begin, nodes_of, regressions, run_many
 
 SECONDS = 60.0
 BUDGET_S = float(os.environ.get("RAFTSCHED_JOBS_SIM_SECONDS", "35"))  # wall time on all cores
 RULES_BUDGET_S = float(os.environ.get("RAFTSCHED_JOBS_MUTATION_SECONDS", "20"))
 ROOT = Path(__file__).parent.parent.parent.parent
-
-
-def regressions() -> list[Task]:
-    tasks = []
-    for line in (Path(__file__).parent / "regressions.txt").read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            seed, nodes, seconds, profile = line.split()[:4]
-            tasks.append(Task(int(seed), int(nodes), float(seconds), profile, jobs=True))
-    return tasks
 
 
 @pytest.mark.timeout(300)
@@ -53,7 +44,11 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     assert runs > 0
 
 
-@pytest.mark.parametrize("task", regressions(), ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}")
+@pytest.mark.parametrize(
+    "task",
+    regressions(Path(__file__).with_name("regressions.txt"), jobs=True),
+    ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}",
+)
 def test_seeds_that_once_failed(task: Task) -> None:
     outcome = task.play()
     assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"
