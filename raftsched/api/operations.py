@@ -141,9 +141,9 @@ async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response
             f"What to delete must be said in one way: by a filter ({', '.join(PARAMETERS)}), or by all=true.",
         )
     asked = _Asked(BulkAction.DELETE, wanted)
+    name = named(request, "delete jobs", request.query_string.encode())
     if query.flag("dry_run"):
         return await _dry_run(ctx, asked)
-    name = named(request, "delete jobs", request.query_string.encode())
     done = done_before(ctx, name)
     started = await _start(ctx, asked, name) if done is None or done.operation is None else done.operation
     row = await _ended(ctx, started)

@@ -148,6 +148,28 @@ def test_a_key_that_is_none_is_refused(tmp_path: Path, path: str, key: str) -> N
     three(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", "/v1/jobs?all=true&dry_run=true", None),
+        ("DELETE", "/v1/dead-letters?all=true&dry_run=true", None),
+        ("POST", "/v1/dead-letters/requeue", {"all": True, "dry_run": True}),
+        ("POST", "/v1/jobs:actions", {"action": "pause", "all": True, "dry_run": True}),
+    ],
+)
+def test_a_dry_run_looks_at_the_key_and_does_not_use_it_up(tmp_path: Path, method: str, path: str, body: Any) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call(method, path, body, {"Idempotency-Key": "a b"})
+        assert (status, problem["code"]) == (400, "invalid-parameter")
+        before = state(call)
+        assert (await call(method, path, body, KEY))[0] == 200
+        assert state(call) == before
+        done = {**(body or {}), "dry_run": False} if body else None
+        assert (await call(method, path.replace("&dry_run=true", ""), done, KEY))[0] in (200, 202)
+
+    three(tmp_path, test)
+
+
 # ---------------------------------------------------------------- in particular
 
 
