@@ -16,8 +16,9 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.parametrize("what", ["create", "run"])
 def test_bench_measures_and_takes_its_jobs_away(cluster: Cluster, what: str) -> None:
     server = ",".join(f"http://127.0.0.1:{node.http_port}" for node in cluster.nodes)
+    words = ["bench", what, "--server", server, "--count", "30", "-o", "json"]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "raftsched", "bench", what, "--server", server, "--count", "30", "-ojson"],
+        [sys.executable, "-W", "error", "-m", "raftsched", *words],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
