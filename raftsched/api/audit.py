@@ -15,11 +15,10 @@ from raftsched.api.operation import PageOf, Reply, operation
 from raftsched.api.replies import reply_page
 from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
 from raftsched.api.rows import page
-from raftsched.core.access import CHANGES_RING, WORK_RING, Record, decode_record, split_record
+from raftsched.core.access import ANONYMOUS, CHANGES_RING, WORK_RING, Record, decode_record, split_record
 from raftsched.core.ids import job_text
 from raftsched.core.tables import ReadView, Table
 
-ANONYMOUS = "anonymous"
 _KINDS = {CHANGES_RING: "change", WORK_RING: "work"}
 _PARAMETERS = ("actor", "resource", "operation", "kind", "namespace", "from", "to", "limit", "cursor", *READ)
 _LISTING = "audit"

@@ -37,6 +37,7 @@ from raftsched.api.requests import (
 from raftsched.api.rows import following, page
 from raftsched.api.triggers_in import time_of
 from raftsched.core.access import (
+    ANONYMOUS,
     NAMESPACES_MAX,
     CreateToken,
     RevokeToken,
@@ -107,7 +108,9 @@ async def _secret(ctx: ApiContext, request: web.Request, name: Named) -> str:
 def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
     """Raises Problem invalid-body."""
     errors: list[FieldError] = []
-    if not _NAME.fullmatch(given.name):
+    if given.name == ANONYMOUS:
+        errors.append(FieldError("/name", "stands for nobody in the audit; take another"))
+    elif not _NAME.fullmatch(given.name):
         errors.append(FieldError("/name", "must have 1 to 64 of a-z, 0-9, '.', '_' and '-', and not begin with '.'"))
     namespaces = given.namespaces
     if namespaces is not None:

@@ -26,7 +26,10 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
     try:
         cluster = client.get("/v1/cluster")
     except ClientError as error:
-        yield Found("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
+        if error.status in (401, 403):
+            yield Found("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
+        else:
+            yield Found("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
         return
     answers, silent = _ask_each(client, cluster)
     yield _reachable(cluster, answers, silent)
@@ -39,6 +42,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
         yield from _disks(answers)
         yield _paused(cluster)
         yield _nodes(cluster)
+        yield _access(cluster, client.get("/v1/cluster/access"))
         yield from _work(answers, client)
     except ClientError as error:
         if error.code != "unreachable" and error.status not in (401, 403, 503):
@@ -64,6 +68,20 @@ def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dic
         except (ClientError, ValueError):
             silent.append(f"{node['id']} ({node.get('http') or 'address unknown'})")
     return answers, silent
+
+
+def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Found:
+    if access["required"]:
+        return Found("access", "ok", "requests need a token")
+    if all(_is_local(str(node.get("http") or "")) for node in cluster["nodes"]):
+        return Found("access", "ok", "open, to this machine only")
+    says = "open: whoever reaches a node may do everything, which is to run programs there"
+    return Found("access", "warn", says, "raftsched tokens bootstrap, or keep the nodes on a network of your own")
+
+
+def _is_local(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    return host in ("", "localhost", "::1") or host.startswith("127.")
 
 
 def _samples(text: str) -> dict[str, float]:

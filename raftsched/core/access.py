@@ -23,6 +23,7 @@ NAMESPACE_MAX = 64  # bytes
 SECRET_SIZE = (16, 64)  # bytes of what nodes prove to each other with: least, most
 TEXT_MAX = 512  # characters of each text of a By; the rest is cut off
 ACCESS_KEY = b"access"
+ANONYMOUS = "anonymous"  # what who shows no token is called; no token is
 
 
 class Role(IntEnum):
@@ -172,6 +173,8 @@ def wrong_in_token(c: CreateToken) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(c.name.encode()) <= TOKEN_NAME_MAX:
         return f"the name of a token takes 1 to {TOKEN_NAME_MAX} bytes."
+    if c.name == ANONYMOUS:
+        return f"no token is called {ANONYMOUS}: that stands for nobody."
     if len(c.digest) != DIGEST_SIZE:
         return f"what is kept of a secret is a hash of {DIGEST_SIZE} bytes."
     if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:

@@ -38,6 +38,7 @@ class Cluster:
         }
         self.waiting = 3
         self.queues: list[dict[str, Any]] = [{"name": "mails", "paused": False}]
+        self.required = False
         self.url = ""
 
     def __call__(self, request: Request) -> tuple[int, Any]:
@@ -45,6 +46,8 @@ class Cluster:
         address = self.url.removeprefix("http://")
         if path == "/v1/cluster":
             return 200, {**self.seen, "nodes": [{**n, "http": n["http"] or address} for n in self.nodes]}
+        if path == "/v1/cluster/access":
+            return 200, {"required": self.required}
         if path == "/v1/cluster/settings":
             return 200, {"clock_limit": "500ms"}
         if path == "/metrics":
@@ -79,7 +82,7 @@ def test_a_healthy_cluster_is_told_so() -> None:
     assert {v[0] for v in found.values()} == {"ok"}
     assert {v[2] for v in found.values()} == {None}
     assert found["quorum"][1] == "3 of 3 voting members are connected, 2 are needed; 1 more may be lost"
-    assert len(found) == 14
+    assert len(found) == 15
 
 
 @pytest.mark.parametrize(
@@ -191,3 +194,25 @@ def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> N
 def test_open_files(limit: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
     assert doctor_local._files().state == state
+
+
+def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def access(change: Callable[[Cluster], None]) -> tuple[str, str, str | None]:
+        return states(examine(change, "-o", "json"))["access"]
+
+    def elsewhere(cluster: Cluster) -> None:
+        cluster.nodes[0]["http"] = "10.0.0.1:1"
+
+    def needed(cluster: Cluster) -> None:
+        elsewhere(cluster)
+        cluster.required = True
+
+    monkeypatch.setattr("raftsched.cli.doctor_cluster.NODE_WAIT_S", 0.05)
+    assert access(lambda c: None)[:2] == ("ok", "open, to this machine only")
+    assert access(elsewhere)[0] == "warn"
+    assert "tokens bootstrap" in (access(elsewhere)[2] or "")
+    assert access(needed)[:2] == ("ok", "requests need a token")
+    with serve(lambda r: problem(401, "unauthorized", "This cluster wants a token.")) as stub:
+        result = run("--server", stub.url, "doctor", "-o", "json")
+    assert result.exit_code == 1
+    assert "RAFTSCHED_TOKEN" in (states(result)["access"][2] or "")
