@@ -143,6 +143,8 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
     each time, and then 503 is right: this node may be behind."""
     if isinstance(query.get("cursor"), str) and query["cursor"]:
         del query["cursor"]
+    if query.get("follow") == "true":
+        query["follow"] = "false"  # it might never end
     if label in BY_FILTER:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}
         if not any(name not in ("dry_run",) for name in query):
