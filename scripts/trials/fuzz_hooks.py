@@ -143,7 +143,7 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
     each time, and then 503 is right: this node may be behind."""
     if isinstance(query.get("cursor"), str) and query["cursor"]:
         del query["cursor"]
-    if query.get("follow") == "true":
+    if query.get("follow", "true" if label == "GET /v1/events" else None) == "true":
         query["follow"] = "false"  # it might never end
     if label in BY_FILTER:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}
