@@ -20,6 +20,7 @@ from raftsched.api.operation import READS, Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace, fresh_enough
 from raftsched.api.rows import referred_job
+from raftsched.api.states import several
 from raftsched.api.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, problem_frame, send
 from raftsched.core.changes import (
     PER_ROW,
@@ -148,9 +149,10 @@ class _Wanted:
 
 @operation(
     "Watch what changes",
-    {200: Reply({"type": "string"}, "Server-sent events, each an event as JSON.", media=MEDIA_TYPE)},
+    {200: Reply({}, "Server-sent events, each an event as JSON.", media=MEDIA_TYPE)},
     query=_PARAMETERS,
     headers=("Last-Event-ID",),
+    schemas={"type": several((*GROUPS, *TYPES)), "state": several(sorted(_STATES))},
     codes=(*READS, "not-found", "events-gone", "not-possible"),
     streams=True,
     role="viewer",

@@ -9,10 +9,10 @@ from raftsched.core.model import InstanceState, JobState
 from raftsched.core.operations import OperationState
 
 
-def _several(names: Iterable[str]) -> dict[str, Any]:
+def several(names: Iterable[str]) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "string", "enum": list(names)}, "minItems": 1}
 
 
-JOB_STATES = _several(s.name for s in JobState if s is not JobState.DELETED)
+JOB_STATES = several(s.name for s in JobState if s is not JobState.DELETED)
 OPERATION_STATE = {"type": "string", "enum": [s.name for s in OperationState]}
-INSTANCE_STATES = _several(s.name for s in InstanceState)
+INSTANCE_STATES = several(s.name for s in InstanceState)

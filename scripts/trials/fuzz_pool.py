@@ -73,6 +73,10 @@ class Pool:
         if run.status_code == 202:
             self._known["instances"].append((run.json()["id"],))
 
+    def newest(self, kind: str) -> str | None:
+        known = self._known[kind]
+        return known[-1][-1] if known else None
+
     def take_out(self, response: Any) -> None:
         asked = f"{response.request.method} {response.request.url}"
         if asked.startswith("DELETE") and "/v1/jobs?" in asked and response.status_code < 300:
