@@ -105,7 +105,7 @@ class TriggerIn(_Given):
     starts_at: Time | None = None
     ends_at: Time | None = None
     max_runs: Count | None = None
-    calendar: Text | None = None  # its name
+    calendar: Name | None = None
 
 
 class HttpIn(_Given):

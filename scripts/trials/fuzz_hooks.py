@@ -97,7 +97,7 @@ def _known_webhooks(value: Any) -> Any:
 
 
 def _sound(value: Any) -> bool:
-    return isinstance(value, list | dict) or (isinstance(value, str) and bool(value))
+    return isinstance(value, list | dict | int) or (isinstance(value, str) and bool(value))
 
 
 @schemathesis.hook

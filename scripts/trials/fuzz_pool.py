@@ -6,6 +6,7 @@ import random
 import re
 from collections import defaultdict, deque
 from typing import Any
+from urllib.parse import unquote
 
 import requests
 from schemathesis.core.parameters import ParameterLocation
@@ -99,6 +100,7 @@ class Pool:
 
 def _thing(address: str) -> tuple[str, _Place]:
     """What kind of thing an address is about, and its name; no name when it is about none."""
+    address = unquote(address)
     match = _JOB_BY_NAME.match(address)
     if match is not None:
         return "by name", (match[1], match[2])
