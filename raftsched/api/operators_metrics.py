@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from raftsched.api.context import ApiContext, meta, own_jobs
-from raftsched.api.rows import node_rule
+from raftsched.api.rows import get_job, node_rule
 from raftsched.core.apply.tx import decode_queue
-from raftsched.core.model import JobState
+from raftsched.core.model import Job, JobState
 from raftsched.core.tables import Table
+from raftsched.core.webhooks import Webhook, decode_webhook
 
 
 class OperatorsMetrics(Collector):
-    """As many series as there are members and queues with limits (settings.queues_max)."""
+    """As many series as there are members, queues with limits (settings.queues_max) and webhooks."""
 
     def __init__(self, ctx: ApiContext) -> None:
         self._ctx = ctx
@@ -30,6 +31,8 @@ class OperatorsMetrics(Collector):
             cluster = meta(view)
             drained = {m.node: node_rule(view, m.node).drained for m in cluster.members}
             queues = [decode_queue(raw) for _, raw in view.scan(Table.QUEUES)]
+            webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
+            jobs_of = {webhook.name: get_job(view, webhook.job_id) for webhook in webhooks}
         yield GaugeMetricFamily("raftsched_cluster_paused", "1 while nothing is started on any node.", cluster.paused)
         words = "Waiting instances that no node there is could take, busy or not."
         yield GaugeMetricFamily("raftsched_instances_unplaceable", words, cluster.unplaceable)
@@ -54,3 +57,22 @@ class OperatorsMetrics(Collector):
             if queue.max_running is not None:
                 most.add_metric([queue.name], queue.max_running)
         yield from (running, most, paused)
+        yield from _of_webhooks(webhooks, jobs_of)
+
+
+def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None]) -> Iterator[Metric]:
+    labels = ["webhook"]
+    active = GaugeMetricFamily("raftsched_webhook_active", "1 while events are sent to it.", labels=labels)
+    words = "Deliveries that are not at their end."
+    waiting = GaugeMetricFamily("raftsched_webhook_waiting", words, labels=labels)
+    words = "Deliveries that failed for good since the last success."
+    failures = GaugeMetricFamily("raftsched_webhook_failures_in_a_row", words, labels=labels)
+    words = "Events that were not sent, because too many waited."
+    dropped = CounterMetricFamily("raftsched_webhook_dropped", words, labels=labels)
+    for webhook in webhooks:
+        job = jobs[webhook.name]
+        active.add_metric([webhook.name], webhook.spec.active)
+        waiting.add_metric([webhook.name], 0 if job is None else job.active)
+        failures.add_metric([webhook.name], 0 if job is None else job.failures_in_a_row)
+        dropped.add_metric([webhook.name], webhook.dropped)
+    yield from (active, waiting, failures, dropped)

@@ -19,7 +19,6 @@ from raftsched.core.limits import (
 )
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
 from raftsched.core.notices import SYSTEM_QUEUE, Ending
-from raftsched.core.selection import content_of_body
 
 WEBHOOKS_MAX = 100
 NAME_MAX = 64  # characters
@@ -151,15 +150,13 @@ def is_webhook_name(text: str) -> bool:
     return _name(text) is not None
 
 
-def covers(spec: WebhookSpec, job: Job) -> bool:
-    """Whether its filter lets the job through. What is not said lets all through."""
+def covers(spec: WebhookSpec, job: Job, content: tuple[str | None, dict[str, str]]) -> bool:
+    """Whether its filter lets the job through. What is not said lets all through. `content`: its owner and labels."""
     if spec.namespace is not None and job.namespace != spec.namespace:
         return False
     if spec.queue is not None and job.policy.queue != spec.queue:
         return False
-    if spec.owner is None and not spec.labels:
-        return True
-    owner, labels = content_of_body(job.body)
+    owner, labels = content
     if spec.owner is not None and owner != spec.owner:
         return False
     return all(labels.get(key) == value for key, value in spec.labels)

@@ -70,15 +70,18 @@ def announce(tx: Tx, job: Job, instance: Instance) -> None:
     """The instance is final now, and says all of it. Deliveries are not told about: that would never end."""
     if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
         return
-    told = _told(tx, job, endings_of(instance))
+    content = content_of_body(job.body)
+    told = _told(tx, job, endings_of(instance), content)
     if not told:
         return
-    notice = _notice(tx, job, instance)
+    notice = _notice(tx, job, instance, *content)
     for name, ending in told.items():
         deliver(tx, webhooks(tx)[name], msgspec.structs.replace(notice, ending=ending))
 
 
-def _told(tx: Tx, job: Job, endings: tuple[Ending, ...]) -> dict[str, Ending]:
+def _told(
+    tx: Tx, job: Job, endings: tuple[Ending, ...], content: tuple[str | None, dict[str, str]]
+) -> dict[str, Ending]:
     """Webhooks, each with what it is told: once, also when it is asked for in several ways."""
     known = webhooks(tx)
     asked: dict[str, set[Ending]] = {}
@@ -86,7 +89,7 @@ def _told(tx: Tx, job: Job, endings: tuple[Ending, ...]) -> dict[str, Ending]:
         if one.webhook in known:
             asked.setdefault(one.webhook, set()).update(one.on)
     for webhook in known.values():
-        if webhook.spec.on and covers(webhook.spec, job):
+        if webhook.spec.on and covers(webhook.spec, job, content):
             asked.setdefault(webhook.name, set()).update(webhook.spec.on)
     told: dict[str, Ending] = {}
     for name, wanted in asked.items():
@@ -96,8 +99,7 @@ def _told(tx: Tx, job: Job, endings: tuple[Ending, ...]) -> dict[str, Ending]:
     return told
 
 
-def _notice(tx: Tx, job: Job, instance: Instance) -> Notice:
-    owner, labels = content_of_body(job.body)
+def _notice(tx: Tx, job: Job, instance: Instance, owner: str | None, labels: dict[str, str]) -> Notice:
     last = instance.attempts[-1] if instance.attempts else None
     error = instance.error or (None if last is None else last.error)
     return Notice(

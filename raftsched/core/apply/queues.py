@@ -105,7 +105,7 @@ def _of_webhook(queue: str) -> Rejected:
 def enter(tx: Tx, job_raw: bytes, instance: Instance) -> str | Rejected:
     """The name of the queue with limits in which the instance counts as running from now on; "": in none. The row of
     the job is read into only when there are such queues: this is the way of every start."""
-    if not tx.meta.queues:
+    if not tx.in_limits(instance):
         return ""
     name = tx.policy_of(decode_job(job_raw), instance).queue
     queue = tx.queue(name)

@@ -388,9 +388,13 @@ class Tx:
         if surplus > 0:
             del steps[1 : 1 + surplus]
 
+    def in_limits(self, instance: Instance) -> bool:
+        """Whether its queue may be one with limits. Those of webhooks are for deliveries alone."""
+        return self.meta.queues > self.meta.webhooks or (instance.notice is not None and self.meta.queues > 0)
+
     def lane_of(self, job: Job, instance: Instance) -> int:
         """The part of READY in which the instance has to wait."""
-        if not self.meta.queues:
+        if not self.in_limits(instance):
             return LANE_FREE
         queue = self.queue(self.policy_of(job, instance).queue)
         return LANE_FREE if queue is None else queue.lane

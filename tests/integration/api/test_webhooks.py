@@ -293,6 +293,10 @@ def test_deliveries_are_hidden_but_by_their_namespace(tmp_path: Path) -> None:
         assert (await call("GET", "/v1/stats?namespace=_system"))[1]["instances"]["FAILED"] == 1
         _, text = await call("GET", "/metrics")
         assert 'raftsched_jobs{state="SCHEDULED"} 1.0' in text
+        for line in ("active", "failures_in_a_row"):
+            assert f'raftsched_webhook_{line}{{webhook="ops"}} 1.0' in text
+        for line in ("waiting", "dropped_total"):
+            assert f'raftsched_webhook_{line}{{webhook="ops"}} 0.0' in text
         _, events = await call("GET", "/v1/events?follow=false")
         assert '"namespace":"_system"' not in events
         assert "webhook.changed" in events

@@ -28,7 +28,7 @@ from raftsched.core.model import (
 from raftsched.core.model import InstanceState as I
 from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notice, Notify, decode_notice
 from raftsched.core.selection import JobFilter, match, walk
-from raftsched.core.tables import Table, u64
+from raftsched.core.tables import LANE_FREE, Table, u64
 from raftsched.core.webhooks import (
     WEBHOOKS_MAX,
     DeleteWebhook,
@@ -355,6 +355,23 @@ def test_without_webhooks_an_end_reads_and_writes_nothing_for_them() -> None:
     data = c.encode(c.Ended(session, token, Outcome.FAILED, world.now, world.now))
     apply_entry(view, world.index + 1, 1, encode_entry(world.now, [(7, world.seq, [data])]))
     assert not {Table.WEBHOOKS, Table.WEBHOOK_SECRETS, Table.QUEUES} & set(view.touched)
+
+
+def test_the_queues_of_webhooks_are_looked_at_for_deliveries_alone() -> None:
+    world = World()
+    session = world.session()
+    hook(world, on=ALL)
+    job = world.create(overlap=Overlap.ALLOW)
+    world.run_once(world.run_now(job, 1), session)
+    (delivery,) = deliveries(world)
+    waiting = world.run_now(job, 2)
+    assert (world.instance(waiting).lane, delivery.lane) == (LANE_FREE, 1)
+    world.assign(delivery.key, session)
+    world.assign(waiting, session)
+    attempts = [world.instance(key).attempts[-1].queue for key in (delivery.key, waiting)]
+    assert attempts == ["_webhooks.ops", ""]
+    world.ok(c.PutQueue("default", 1))  # what runs counts
+    assert world.refused(c.Assign(world.run_now(job, 3), session)) == "queue-full"
 
 
 # ---------------------------------------------------------------- jobs that name one
