@@ -137,6 +137,7 @@ class JobFilter(TypedDict, total=False):
     owner: str
     name_contains: str
     queue: str
+    calendar: str
     state: str  # one, or several with commas
     label: str  # key=value
     created_from: Moment
@@ -157,6 +158,7 @@ class BulkFilter(TypedDict, total=False):
     owner: str
     labels: Mapping[str, str]
     queue: str
+    calendar: str
     created_from: Moment
     created_to: Moment
     next_from: Moment

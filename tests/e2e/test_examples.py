@@ -175,6 +175,31 @@ def test_every_resource_has_an_example_with_curl() -> None:
         assert f"/{resource}" in curls, f"docs/api.md has no example with curl for /{resource}"
 
 
+PROGRAMS = [b for b in BLOCKS if (b.page, b.language) == ("docs/sdk.md", "python")]
+
+
+def test_programs_with_a_client_are_typed(tmp_path: Path) -> None:
+    for block in PROGRAMS:
+        (tmp_path / f"line{block.line}.py").write_text(block.text)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", "cache"]
+    programs = [path.name for path in tmp_path.glob("*.py")]
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--follow-imports", "silent", *programs],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=str)
+def test_programs_with_a_client_run(place: Place, block: Block, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(fitted(block.text, place.ports, ""))
+    place.prepare()
+    done = place.run(f"exec {sys.executable} -W error {program}")
+    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+
+
 def test_languages_that_others_try(place: Place) -> None:
     """Python examples have tests of their own; here they have to be Python at least."""
     for block in BLOCKS:
