@@ -184,6 +184,16 @@ def test_every_get_may_be_asked_as_head(tmp_path: Path, route: Route) -> None:
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("route", [route for route in GETS if said(route).streams], ids=name)
+def test_the_head_of_what_goes_on_does_not_wait(tmp_path: Path, route: Route) -> None:
+    async def test(call: Client, parts: dict[str, str]) -> None:
+        path = address(route, parts).partition("?")[0]
+        for accept in ("*/*", "text/event-stream"):
+            assert await call("HEAD", f"{path}?follow=true", None, {"Accept": accept}) == (200, "")
+
+    run(tmp_path, test)
+
+
 @pytest.mark.parametrize("route", RESOURCES, ids=name)
 def test_reads_wait_for_what_is_asked_of_them_and_say_when_it_does_not_come(tmp_path: Path, route: Route) -> None:
     async def test(call: Client, parts: dict[str, str]) -> None:
