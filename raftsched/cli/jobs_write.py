@@ -60,6 +60,7 @@ class _WithCommand(click.Command):
 @click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
 @click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
 @click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
+@click.option("--calendar", metavar="NAME", help="Not on the days of this calendar; see 'raftsched calendars'.")
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
 @click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
 @click.option("--http", metavar="URL", help="What: a request to URL.")
@@ -142,6 +143,8 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     trigger = exactly_one("when", {**when, "manual": o["manual"]})
     if o["timezone"]:
         trigger["timezone"] = o["timezone"]
+    if o["calendar"]:
+        trigger["calendar"] = o["calendar"]
     given = {**{kind: o[kind] for kind in ("shell", "python", "http", "call")}, "exec": command or None}
     try:
         handler = exactly_one("what", given)

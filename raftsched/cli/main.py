@@ -31,6 +31,7 @@ _WORK = {
     "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
     "namespaces": ("raftsched.cli.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
     "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
+    "calendars": ("raftsched.cli.calendars", "calendars", "Days on which nothing is due: list, set, import."),
     "webhooks": ("raftsched.cli.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),
     "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),

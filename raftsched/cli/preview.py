@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     "--rrule", metavar="RULE", help="Instead of EXPR: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO."
 )
 @click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
+@click.option("--calendar", metavar="NAME", help="Leave out the days of this calendar.")
 @click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
 @click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
 @click.option("--from", "start", metavar="TIME", help="Count from this time (RFC 3339).  [default: now]")
@@ -29,6 +30,7 @@ def preview(
     expression: str | None,
     rrule: str | None,
     timezone: str | None,
+    calendar: str | None,
     quartz: bool,
     count: int,
     start: str | None,
@@ -43,7 +45,7 @@ def preview(
       raftsched preview '30 2 * * *' -z Europe/Madrid --from 2027-03-27T00:00:00Z
       raftsched preview '0 9 * * MON#1' -n 3
       raftsched preview 90s
-      raftsched preview --rrule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' -z Europe/Madrid
+      raftsched preview --rrule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' -z Europe/Madrid --calendar holidays
     """
     if (expression is None) == (rrule is None):
         raise click.UsageError("say what to preview: EXPR, or --rrule RULE")
@@ -51,6 +53,8 @@ def preview(
         wanted: dict[str, Any] = {"rrule": rrule, **({"timezone": timezone} if timezone else {})}
     else:
         wanted = trigger(expression or "", timezone, quartz)
+    if calendar:
+        wanted["calendar"] = calendar
     body: dict[str, Any] = {"trigger": wanted, "count": count}
     if start:
         body["from"] = start

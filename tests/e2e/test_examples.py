@@ -39,6 +39,13 @@ REPORT = {  # run again, it lasts until it is killed
     "handler": {"shell": "echo report; [ $RAFTSCHED_ATTEMPT = 1 ] || exec sleep 300"},
     "owner": "ana", "labels": {"team": "fin"},
 }  # fmt: skip
+HOLIDAYS = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20271225
+RRULE:FREQ=YEARLY
+END:VEVENT
+END:VCALENDAR
+"""
 SHOP = "name: tidy\ntrigger: {manual: true}\nhandler: {shell: 'true'}\nlabels: {app: shop}\n"
 DKRON = [{"name": "a", "schedule": "@daily", "executor": "shell", "executor_config": {"command": "true"}}]
 CRONJOB = """
@@ -75,6 +82,7 @@ class Place:
         (directory / "cronjobs.yaml").write_text(CRONJOB)
         (directory / "backup.crontab").write_text("*/5 * * * * echo backup\n")
         (directory / "shop.yaml").write_text(SHOP)
+        (directory / "holidays.ics").write_text(HOLIDAYS)
         (directory / "jobs.yaml").write_text(SHOP)
         servers = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
         self.environment = {

@@ -1,0 +1,245 @@
+"""All-day events of an iCalendar file (RFC 5545) -> the days of a calendar. Nothing raises: what does not map is a
+refusal with its line.
+
+An event of one day is a date, of more a range, one that comes each year on its date a yearly day, one that comes each
+week a weekday. Another rule is written out, date by date, up to the last year that calendars know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from raftsched.schedule import TriggerError
+from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
+from raftsched.schedule.rule_text import Freq, Rule, parse_rule
+from raftsched.schedule.rule_times import RuleTimes
+from raftsched.schedule.wall import DAY_S
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+WRITTEN_MAX = 400  # dates of one rule
+_EPOCH = date(1970, 1, 1)
+_DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
+_DAYS = re.compile(r"\+?P([0-9]{1,4})([DW])", re.ASCII)
+_SILENT = frozenset({"VTIMEZONE", "VALARM", "STANDARD", "DAYLIGHT"})
+
+
+@dataclass
+class Days:
+    """`refused` and `notes` name lines of the file."""
+
+    dates: set[str] = field(default_factory=set)
+    ranges: set[tuple[str, str]] = field(default_factory=set)
+    yearly: set[str] = field(default_factory=set)
+    weekdays: set[str] = field(default_factory=set)
+    name: str | None = None  # as the file calls itself
+    events: int = 0  # that were taken
+    refused: list[tuple[int, str, str]] = field(default_factory=list)  # line, text, reason
+    notes: list[tuple[int, str]] = field(default_factory=list)
+
+    def content(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "dates": sorted(self.dates),
+            "ranges": [{"from": first, "to": last} for first, last in sorted(self.ranges)],
+            "yearly": sorted(self.yearly),
+        }
+        if self.weekdays:
+            found["weekdays"] = [day for day in WEEKDAYS if day in self.weekdays]
+        return found
+
+
+@dataclass
+class _Line:
+    number: int
+    text: str
+    name: str
+    parameters: str
+    value: str
+
+
+class _Refusal(Exception):
+    def __init__(self, line: _Line, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def read_icalendar(text: str) -> Days:
+    found = Days()
+    open_: list[_Line] = []
+    event: list[_Line] = []
+    seen = False
+    for line in _lines(text, found):
+        if line.name == "BEGIN":
+            open_.append(line)
+            seen = seen or line.value.upper() == "VCALENDAR"
+            if line.value.upper() == "VEVENT":
+                event = []
+        elif line.name == "END":
+            if not open_ or open_[-1].value.upper() != line.value.upper():
+                found.refused.append((line.number, line.text, "ends what was not begun; the rest is not read"))
+                return found
+            begun = open_.pop()
+            if begun.value.upper() == "VEVENT":
+                _take(begun, event, found)
+            elif begun.value.upper() not in ("VCALENDAR", *_SILENT):
+                found.refused.append((begun.number, begun.text, "is no event; only those have days"))
+        elif open_ and open_[-1].value.upper() == "VEVENT":
+            event.append(line)
+        elif line.name == "X-WR-CALNAME" and len(open_) == 1:
+            found.name = line.value
+    if open_:
+        found.refused.append((open_[-1].number, open_[-1].text, "is not ended; the file breaks off"))
+    elif not seen:
+        found.refused.append((1, text[:60], "is not iCalendar, which begins with BEGIN:VCALENDAR"))
+    return found
+
+
+def _lines(text: str, found: Days) -> Iterator[_Line]:
+    """Content lines, those that are folded put together."""
+    parts: list[tuple[int, str]] = []
+    for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        if raw[:1] in (" ", "\t") and parts:
+            parts[-1] = (parts[-1][0], parts[-1][1] + raw[1:])
+        elif raw.strip():
+            parts.append((number, raw))
+    for number, raw in parts:
+        head, colon, value = _split(raw)
+        if not colon:
+            found.refused.append((number, raw, "is not NAME:VALUE"))
+            continue
+        name, _, parameters = head.partition(";")
+        yield _Line(number, raw, name.strip().upper(), parameters.upper(), value.strip())
+
+
+def _split(raw: str) -> tuple[str, str, str]:
+    """At the first colon outside quotes."""
+    quoted = False
+    for at, char in enumerate(raw):
+        if char == '"':
+            quoted = not quoted
+        elif char == ":" and not quoted:
+            return raw[:at], ":", raw[at + 1 :]
+    return raw, "", ""
+
+
+def _take(begun: _Line, event: list[_Line], found: Days) -> None:
+    given = {line.name: line for line in event}
+    summary = given["SUMMARY"].value if "SUMMARY" in given else begun.text
+    status = given.get("STATUS")
+    if status is not None and status.value.upper() == "CANCELLED":
+        found.notes.append((begun.number, f"{summary}: was cancelled, and is left out"))
+        return
+    try:
+        start = given.get("DTSTART")
+        if start is None:
+            raise _Refusal(begun, "has no DTSTART")
+        first = _date(start)
+        days = _length(first, given, found)
+        if "RRULE" in given:
+            _repeat(given["RRULE"], first, days, found)
+        else:
+            _add(first, days, start, found)
+        for line in event:
+            if line.name in ("RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID"):
+                reason = "is not read: the dates that it adds or takes out have to be given to the calendar by hand"
+                found.refused.append((line.number, f"{summary}: {line.text}", reason))
+        found.events += 1
+    except _Refusal as refusal:
+        found.refused.append((refusal.line.number, f"{summary}: {refusal.line.text}", str(refusal)))
+
+
+def _date(line: _Line) -> date:
+    match = _DATE.fullmatch(line.value)
+    if match is None:
+        raise _Refusal(line, "has a time of day; calendars have whole days")
+    try:
+        day = date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        raise _Refusal(line, "is no date") from None
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        raise _Refusal(line, f"is not within {FIRST_YEAR} to {LAST_YEAR}")
+    return day
+
+
+def _length(first: date, given: dict[str, _Line], found: Days) -> int:
+    """In days. The end is the day after the last one."""
+    end, duration = given.get("DTEND"), given.get("DURATION")
+    if end is not None:
+        days = (_date(end) - first).days
+        if days < 0:
+            raise _Refusal(end, "is before DTSTART")
+        if days == 0:
+            found.notes.append((end.number, "the end is the start; taken as one day"))
+        return max(1, days)
+    if duration is None:
+        return 1
+    match = _DAYS.fullmatch(duration.value.upper())
+    if match is None or int(match[1]) == 0:
+        raise _Refusal(duration, "is no number of days")
+    return int(match[1]) * (7 if match[2] == "W" else 1)
+
+
+def _add(first: date, days: int, line: _Line, found: Days) -> None:
+    last = first + timedelta(days - 1)
+    if last.year > LAST_YEAR:
+        raise _Refusal(line, f"goes on after {LAST_YEAR}")
+    if days == 1:
+        found.dates.add(first.isoformat())
+    else:
+        found.ranges.add((first.isoformat(), last.isoformat()))
+
+
+def _repeat(line: _Line, first: date, days: int, found: Days) -> None:
+    try:
+        rule = parse_rule(line.value)
+    except TriggerError as error:
+        raise _Refusal(line, error.detail) from None
+    if _is_plain(rule, Freq.YEARLY) and _own_date(rule, first) and days <= 31:
+        for more in range(days):
+            # of a year that has them all; a range over New Year's goes on in the next one
+            day = date(2000, first.month, first.day) + timedelta(more)
+            found.yearly.add(f"{day.month:02}-{day.day:02}")
+        return
+    if _is_plain(rule, Freq.WEEKLY) and not rule.months and days <= 7:
+        for weekday in rule.weekdays or {first.weekday()}:
+            found.weekdays.update(WEEKDAYS[(weekday + more) % 7] for more in range(days))
+        found.notes.append((line.number, "each week: taken for all times, also before the first"))
+        return
+    _write_out(line, rule, first, days, found)
+
+
+def _is_plain(rule: Rule, freq: Freq) -> bool:
+    ends = rule.count is not None or rule.until is not None
+    return rule.freq is freq and rule.interval == 1 and not ends and not (rule.hours or rule.positions)
+
+
+def _own_date(rule: Rule, first: date) -> bool:
+    """It says no more of days than the first one does."""
+    return (
+        rule.months <= {first.month}
+        and rule.month_days <= {first.day}
+        and not (rule.weekdays or rule.nth or rule.weeks or rule.year_days)
+    )
+
+
+def _write_out(line: _Line, rule: Rule, first: date, days: int, found: Days) -> None:
+    if rule.freq > Freq.DAILY or rule.hours or rule.minutes or rule.seconds:
+        raise _Refusal(line, "repeats within days; calendars have whole days")
+    start = (first - _EPOCH).days * DAY_S
+    times, at = RuleTimes(rule, start), start
+    written: list[date] = []
+    while len(written) <= WRITTEN_MAX:
+        wall = times.next_from(at)
+        if wall is None:
+            break
+        written.append(_EPOCH + timedelta(wall // DAY_S))
+        at = wall + 1
+    if len(written) > WRITTEN_MAX:
+        raise _Refusal(line, f"has more than {WRITTEN_MAX} dates; give its weekdays to the calendar by hand")
+    for day in written:
+        _add(day, days, line, found)
+    if rule.count is None and rule.until is None:
+        found.notes.append((line.number, f"written out: {len(written)} dates, up to {LAST_YEAR}"))

@@ -1,0 +1,222 @@
+"""`raftsched calendars` against a stub of the API, and what an iCalendar file becomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from raftsched.cli.icalendar import Days, read_icalendar
+from tests.support.stub_server import Request, problem, serve
+from tests.unit.cli.house import asked, routes, run
+
+CALENDAR = {
+    "name": "holidays", "description": "Spain", "timezone": "Europe/Madrid", "dates": ["2027-03-26"],
+    "ranges": [{"from": "2027-08-01", "to": "2027-08-31"}], "yearly": ["01-01", "12-25"], "weekdays": ["sat", "sun"],
+    "revision": 3, "created_at": "2026-11-20T11:00:00Z", "modified_at": "2026-11-20T11:00:00Z",
+}  # fmt: skip
+PATH = "/v1/calendars/holidays"
+
+
+def ics(*events: str) -> str:
+    inside = "".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT\n" for event in events)
+    return f"BEGIN:VCALENDAR\nVERSION:2.0\nX-WR-CALNAME:Spain\n{inside}END:VCALENDAR\n"
+
+
+def test_list_and_get() -> None:
+    with serve(
+        routes({"GET /v1/calendars?limit=100": {"items": [CALENDAR], "next": None}, f"GET {PATH}": CALENDAR})
+    ) as stub:
+        table = run("--server", stub.url, "calendars", "list").output
+        assert "sat, sun; 2 yearly; 1 range; 1 date" in table
+        shown = run("--server", stub.url, "calendars", "get", "holidays").output
+        assert "2027-08-01 to 2027-08-31" in shown
+        assert run("--server", stub.url, "calendars", "get", "holidays", "-o", "name").output == "holidays\n"
+        assert json.loads(run("--server", stub.url, "calendars", "get", "holidays", "-o", "json").output) == CALENDAR
+        assert run("--server", stub.url, "calendars", "get", "Bank Holidays").exit_code == 2
+        assert run("--server", stub.url, "calendars", "get", "other").exit_code == 3
+
+
+def test_set_changes_what_is_named() -> None:
+    with serve(routes({f"PATCH {PATH}": CALENDAR})) as stub:
+        result = run(
+            *("--server", stub.url, "calendars", "set", "holidays", "--date", "2027-03-26", "--date", "2027-05-01"),
+            *("--range", "2027-08-01..2027-08-31", "--yearly", "none", "--weekdays", "SAT, sun", "-z", "none"),
+        )
+        assert result.output == "holidays: sat, sun; 2 yearly; 1 range; 1 date\n"
+        assert stub.requests[0].json == {
+            "dates": ["2027-03-26", "2027-05-01"],
+            "ranges": [{"from": "2027-08-01", "to": "2027-08-31"}],
+            "yearly": [],
+            "weekdays": ["sat", "sun"],
+            "timezone": None,
+        }
+        assert run("--server", stub.url, "calendars", "set", "holidays").exit_code == 2
+        assert run("--server", stub.url, "calendars", "set", "holidays", "--range", "2027-08-01").exit_code == 2
+
+
+def test_set_makes_one_that_is_not_there() -> None:
+    with serve(routes({f"PUT {PATH}": (201, CALENDAR)})) as stub:
+        assert run("--server", stub.url, "calendars", "set", "holidays", "--date", "2027-03-26").exit_code == 0
+        assert asked(stub) == [f"PATCH {PATH}", f"PUT {PATH}"]
+        assert stub.requests[1].headers["if-none-match"] == "*"
+
+
+def test_set_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "holidays.yaml"
+    file.write_text("dates: ['2027-03-26']\nweekdays: [sat]\n")
+    with serve(routes({f"PUT {PATH}": CALENDAR})) as stub:
+        assert run("--server", stub.url, "calendars", "set", "holidays", "-f", str(file)).exit_code == 0
+        assert stub.requests[0].json == {"dates": ["2027-03-26"], "weekdays": ["sat"]}
+        both = run("--server", stub.url, "calendars", "set", "holidays", "-f", str(file), "--date", "none")
+        assert both.exit_code == 2
+        file.write_text("name: other\n")
+        assert run("--server", stub.url, "calendars", "set", "holidays", "-f", str(file)).exit_code == 2
+
+
+def test_delete_says_who_uses_it() -> None:
+    used = problem(409, "in-use", "Jobs use the calendar holidays: default/a.")
+    with serve(routes({f"DELETE {PATH}": used})) as stub:
+        result = run("--server", stub.url, "calendars", "delete", "holidays")
+        assert (result.exit_code, "default/a" in result.output + result.stderr) == (4, True)
+
+
+def test_import(tmp_path: Path) -> None:
+    file = tmp_path / "Holidays.ics"
+    text = ics(
+        "SUMMARY:Christmas\nDTSTART;VALUE=DATE:20261225\nDTEND;VALUE=DATE:20261226\nRRULE:FREQ=YEARLY",
+        "SUMMARY:Meeting\nDTSTART;TZID=Europe/Madrid:20261225T100000",
+    )
+    file.write_bytes(text.replace("\n", "\r\n").encode())
+
+    def answer(request: Request) -> tuple[int, object]:
+        return (201, CALENDAR) if request.method == "PUT" else problem(404, "not-found", "None.")
+
+    with serve(answer) as stub:
+        dry = run("--server", stub.url, "calendars", "import", str(file), "--dry-run")
+        assert (dry.exit_code, stub.requests) == (1, [])
+        assert "1 events would be imported, 1 refused" in dry.output
+        result = run("--server", stub.url, "calendars", "import", str(file), "-z", "Europe/Madrid")
+        assert result.exit_code == 1
+        assert stub.requests[-1].path == PATH  # of the file's name
+        assert stub.requests[-1].json == {
+            "description": "Spain",
+            "dates": [],
+            "ranges": [],
+            "yearly": ["12-25"],
+            "timezone": "Europe/Madrid",
+        }
+        assert "line 12: refused: Meeting" in result.stderr
+        assert "whole days" in result.stderr
+        shown = run("--server", stub.url, "calendars", "import", str(file), "-o", "json")
+        assert [r["line"] for r in json.loads(shown.stdout)["refused"]] == [12]
+        assert run("--server", stub.url, "calendars", "import", "-", input=b"\xff").exit_code == 2
+
+
+def read(*events: str) -> Days:
+    return read_icalendar(ics(*events))
+
+
+@pytest.mark.parametrize(
+    ("event", "found"),
+    [
+        ("DTSTART;VALUE=DATE:20270326", {"dates": ["2027-03-26"]}),
+        ("DTSTART;VALUE=DATE:20270326\nDTEND;VALUE=DATE:20270327", {"dates": ["2027-03-26"]}),
+        ("DTSTART:20270326\nDURATION:P1D", {"dates": ["2027-03-26"]}),
+        ("DTSTART:20270326\nDTEND:20270326", {"dates": ["2027-03-26"]}),
+        ("DTSTART:20270801\nDTEND:20270901", {"ranges": [{"from": "2027-08-01", "to": "2027-08-31"}]}),
+        ("DTSTART:20270801\nDURATION:P1W", {"ranges": [{"from": "2027-08-01", "to": "2027-08-07"}]}),
+        ("DTSTART:20201225\nDTEND:20201227\nRRULE:FREQ=YEARLY", {"yearly": ["12-25", "12-26"]}),
+        ("DTSTART:20201231\nDTEND:20210102\nRRULE:FREQ=YEARLY", {"yearly": ["01-01", "12-31"]}),
+        ("DTSTART:20201225\nRRULE:FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25;INTERVAL=1", {"yearly": ["12-25"]}),
+        ("DTSTART:20201225\nRRULE:FREQ=YEARLY;COUNT=3", {"dates": ["2020-12-25", "2021-12-25", "2022-12-25"]}),
+        ("DTSTART:20201225\nRRULE:FREQ=YEARLY;UNTIL=20211225", {"dates": ["2020-12-25", "2021-12-25"]}),
+        ("DTSTART:20261126\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH;COUNT=2", {"dates": ["2026-11-26", "2027-11-25"]}),
+        ("DTSTART:20270102\nDTEND:20270104\nRRULE:FREQ=WEEKLY", {"weekdays": ["sat", "sun"]}),
+        ("DTSTART:20270102\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE", {"weekdays": ["wed", "sat"]}),
+        ("SUMMARY;LANGUAGE=\"a:b\":x\n y\nDTSTART;VALUE=DATE:2027\n 0326", {"dates": ["2027-03-26"]}),
+        ("DTSTART:20270326\nBEGIN:VALARM\nTRIGGER:-PT15M\nEND:VALARM", {"dates": ["2027-03-26"]}),
+    ],
+)  # fmt: skip
+def test_days_of_an_event(event: str, found: dict[str, object]) -> None:
+    days = read(event)
+    assert days.refused == []
+    assert {k: v for k, v in days.content().items() if v} == found
+    assert (days.name, days.events) == ("Spain", 1)
+
+
+def test_a_rule_is_written_out_to_the_end() -> None:
+    days = read("DTSTART:20261126\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")
+    assert len(days.dates) == 74
+    assert days.notes == [(6, "written out: 74 dates, up to 2099")]
+
+
+@pytest.mark.parametrize(
+    ("event", "line", "reason"),
+    [
+        ("DTSTART:20270326T090000Z", 5, "time of day"),
+        ("DTSTART:20270230", 5, "no date"),
+        ("DTSTART:19690230", 5, "no date"),
+        ("DTSTART:19690228", 5, "1970"),
+        ("SUMMARY:x", 4, "no DTSTART"),
+        ("DTSTART:20270326\nDTEND:20270325", 6, "before DTSTART"),
+        ("DTSTART:20270326\nDURATION:PT5H", 6, "number of days"),
+        ("DTSTART:20270326\nRRULE:FREQ=HOURLY", 6, "within days"),
+        ("DTSTART:20270326\nRRULE:FREQ=DAILY", 6, "more than 400 dates"),
+        ("DTSTART:20270326\nRRULE:FREQ=NEVER", 6, "use one of YEARLY"),
+        ("DTSTART:20270326\nEXDATE:20280326", 6, "by hand"),
+        ("DTSTART:20270326\nwhat is this", 6, "NAME:VALUE"),
+    ],
+)
+def test_what_does_not_map(event: str, line: int, reason: str) -> None:
+    refused = read(event).refused
+    assert [number for number, _, _ in refused] == [line]
+    assert reason in refused[0][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("hello", 1, "NAME:VALUE"),
+        ("A:b", 1, "not iCalendar"),
+        ("", 1, "not iCalendar"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20270326", 2, "breaks off"),
+        ("BEGIN:VCALENDAR\nEND:VEVENT", 2, "not begun"),
+        ("BEGIN:VCALENDAR\nBEGIN:VTODO\nDUE:20270326\nEND:VTODO\nEND:VCALENDAR", 2, "no event"),
+    ],
+)
+def test_what_is_no_calendar(text: str, line: int, reason: str) -> None:
+    refused = read_icalendar(text).refused
+    assert any(number == line and reason in why for number, _, why in refused)
+
+
+def test_a_cancelled_event_is_left_out() -> None:
+    days = read("DTSTART:20270326\nSTATUS:CANCELLED\nSUMMARY:Fair")
+    assert (days.content()["dates"], days.refused) == ([], [])
+    assert days.notes == [(4, "Fair: was cancelled, and is left out")]
+
+
+def test_the_options_elsewhere() -> None:
+    answer = {"description": "x", "next": []}
+    jobs = {"GET /v1/jobs?calendar=holidays&limit=100": {"items": [], "next": None}}
+    made = {"POST /v1/schedules/preview": answer, "POST /v1/jobs": (201, {"id": "0d3k5xw2a9f4m", "name": "a",
+            "namespace": "default", "state": "SCHEDULED", "next_fire_at": None}), **jobs}  # fmt: skip
+    with serve(routes(made)) as stub:
+        assert run("--server", stub.url, "preview", "@daily", "--calendar", "holidays").exit_code == 0
+        assert stub.requests[-1].json["trigger"] == {"cron": "@daily", "calendar": "holidays"}
+        run(
+            "--server",
+            stub.url,
+            "jobs",
+            "create",
+            "a",
+            "--rrule",
+            "FREQ=DAILY",
+            "--calendar",
+            "holidays",
+            "--shell",
+            "x",
+        )
+        assert stub.requests[-1].json["trigger"] == {"rrule": "FREQ=DAILY", "calendar": "holidays"}
+        assert run("--server", stub.url, "jobs", "list", "--calendar", "holidays").exit_code == 0
