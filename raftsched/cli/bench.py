@@ -56,7 +56,7 @@ def create(client: Client, count: int, concurrency: int, fmt: str) -> None:
     \b
       raftsched bench create --count 500
     """
-    _print(asyncio.run(_create(_servers(client), count, concurrency)), fmt)
+    _print(asyncio.run(_create(client, count, concurrency)), fmt)
 
 
 @bench.command("run")
@@ -67,7 +67,7 @@ def run(client: Client, count: int, concurrency: int, fmt: str) -> None:
     \b
       raftsched bench run --count 200
     """
-    _print(asyncio.run(_run(_servers(client), count, concurrency)), fmt)
+    _print(asyncio.run(_run(client, count, concurrency)), fmt)
 
 
 @dataclass
@@ -90,17 +90,14 @@ class _Took:
         }
 
 
-def _servers(client: Client) -> str:
-    return ",".join(map(str, client.servers))
-
-
 @asynccontextmanager
-async def _own_namespace(servers: str) -> AsyncIterator[tuple[AsyncClient, str]]:
+async def _own_namespace(via: Client) -> AsyncIterator[tuple[AsyncClient, str]]:
     """What is made in it goes afterwards, whatever happened."""
     from raftsched.client.aio import AsyncClient
 
     name = f"bench-{os.urandom(4).hex()}"
-    async with AsyncClient(servers) as client:
+    token = via.token(via.servers[0]) if callable(via.token) else via.token
+    async with AsyncClient(",".join(map(str, via.servers)), token=token) as client:
         try:
             yield client, name
         finally:
@@ -136,8 +133,8 @@ async def _all(what: str, count: int, concurrency: int, one: Callable[[int], Awa
     return took
 
 
-async def _create(servers: str, count: int, concurrency: int) -> dict[str, Any]:
-    async with _own_namespace(servers) as (client, namespace):
+async def _create(via: Client, count: int, concurrency: int) -> dict[str, Any]:
+    async with _own_namespace(via) as (client, namespace):
 
         async def one(number: int) -> object:
             return await client.jobs.create(
@@ -147,11 +144,11 @@ async def _create(servers: str, count: int, concurrency: int) -> dict[str, Any]:
         return (await _all("creates", count, concurrency, one)).said("creates")
 
 
-async def _run(servers: str, count: int, concurrency: int) -> dict[str, Any]:
+async def _run(via: Client, count: int, concurrency: int) -> dict[str, Any]:
     from raftsched.clock import SystemClock
 
     monotonic = SystemClock().monotonic
-    async with _own_namespace(servers) as (client, namespace):
+    async with _own_namespace(via) as (client, namespace):
         job = await client.jobs.create(
             name="job", namespace=namespace, trigger={"manual": True}, handler={"exec": ["true"]}, overlap="allow"
         )

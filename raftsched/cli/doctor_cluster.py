@@ -63,7 +63,7 @@ def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dic
         try:
             if not node.get("http"):
                 raise ClientError("unreachable", "unknown")
-            asked = Http(parse_servers(f"{scheme}://{node['http']}"), timeout=NODE_WAIT_S)
+            asked = Http(parse_servers(f"{scheme}://{node['http']}"), timeout=NODE_WAIT_S, token=client.token)
             answers[node["id"]] = _samples(asked.request("GET", "/metrics").body.decode("utf-8", "replace"))
         except (ClientError, ValueError):
             silent.append(f"{node['id']} ({node.get('http') or 'address unknown'})")

@@ -19,7 +19,7 @@ from raftsched.errors import Exit, RaftschedError
 _CLUSTER = {
     "dev": ("raftsched.cli.dev", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("raftsched.cli.node", "node", "Run one node of a cluster."),
-    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, how far everybody is; members, pause, settings."),
+    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, how far everybody is; members, settings, backup."),
     "nodes": ("raftsched.cli.nodes", "nodes", "What runs where: list, drain, undrain, label."),
     "bench": ("raftsched.cli.bench", "bench", "How fast a running cluster takes jobs and runs them."),
     "doctor": ("raftsched.cli.doctor", "doctor", "What is wrong, or soon will be, and what to do about it."),

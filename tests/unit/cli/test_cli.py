@@ -149,6 +149,32 @@ def test_completion() -> None:
     assert run("completion", env={"SHELL": "/bin/tcsh"}).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "words, offered",
+    [
+        ("clu", ["cluster"]),
+        ("jobs ex", ["expire", "export"]),
+        ("cluster settings g", ["get"]),
+        ("jobs list --own", ["--owner"]),
+        ("jobs list -o y", ["yaml"]),
+        ("jobs create --overlap q", ["queue_one", "queue_all"]),
+    ],
+)
+def test_what_completion_offers(words: str, offered: list[str]) -> None:
+    """As the script of bash asks, in a process of its own."""
+    text = f"raftsched {words}"
+    env = {
+        **os.environ,
+        "_RAFTSCHED_COMPLETE": "bash_complete",
+        "COMP_WORDS": text,
+        "COMP_CWORD": str(len(text.split(" ")) - 1),
+    }
+    code = "import sys; from raftsched.cli.main import cli; cli.main(prog_name='raftsched')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.stderr == ""
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == offered
+
+
 # ---------------------------------------------------------------- the rest
 
 

@@ -127,6 +127,10 @@ def test_no_node_at_all_and_one_that_lost_its_leader_meanwhile() -> None:
     result = run("--server", "http://127.0.0.1:1", "doctor", "-o", "json")
     assert (result.exit_code, states(result)["reachable"][0]) == (1, "fail")
     assert set(states(result)) > MACHINE
+    with serve(lambda r: problem(401, "unauthorized", "Who is it?")) as stub:
+        found = states(run("--server", stub.url, "doctor", "-o", "json"))
+        assert found["access"][:2] == ("fail", "Who is it?")
+        assert "--token" in (found["access"][2] or "")
     cluster = Cluster()
 
     def answer(request: Request) -> tuple[int, Any]:
