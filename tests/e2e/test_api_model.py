@@ -58,4 +58,4 @@ def test_the_api_does_what_a_model_of_it_does(paused: Cluster) -> None:
             number += 1
     finally:
         caller.close()
-        print(f"{caller.calls} calls")
+        print(f"{caller.calls} calls, {caller.kills} leaders killed")

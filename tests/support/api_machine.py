@@ -556,6 +556,7 @@ class ApiMachine(RuleBasedStateMachine):
             self.cluster.wait("another leader", lambda: self.cluster.leader() is not leader)
             return
         leader.kill()
+        self.caller.kills += 1
         self.caller.forget(leader)
         leader.start()
         self.cluster.wait_ready()

@@ -132,6 +132,7 @@ class Caller:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.calls = 0
+        self.kills = 0  # of leaders
         self.index = 0  # of the newest write that was answered
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
