@@ -158,9 +158,7 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}
         if not any(name not in ("dry_run",) for name in query):
             query |= {"ids": chosen["ids"]} if chosen.get("ids") else {"all": "true"}
-    for name in ("min_index", "after"):
-        if _is_index(query.get(name)):
-            query[name] = "1"
+    query |= {name: first for name, first in (("min_index", 1), ("after", "1")) if _is_index(query.get(name))}
     return query
 
 
