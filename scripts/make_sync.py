@@ -20,6 +20,7 @@ SOURCES: dict[str, dict[str, str]] = {
     "instances": {"Instances": "c.instances", "DeadLetters": "c.dead_letters"},
     "operations": {"Operations": "c.operations"},
     "queues": {"Queues": "c.queues"},
+    "webhooks": {"Webhooks": "c.webhooks"},
     "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
 }
 RENAMED = {"aio": "asked", "AsyncClient": "Asked"}

@@ -22,6 +22,7 @@ from raftsched.client.servers import parse_servers
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.watching import watch
+from raftsched.client.webhooks import Webhooks
 
 
 class AsyncClient:
@@ -63,6 +64,7 @@ class AsyncClient:
         self.dead_letters = DeadLetters(transport)
         self.operations = Operations(transport)
         self.queues = Queues(transport)
+        self.webhooks = Webhooks(transport)
         self.nodes = ClusterNodes(transport)
         self.cluster = Cluster(transport)
 

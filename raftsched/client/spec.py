@@ -88,8 +88,11 @@ class Condition(TypedDict, total=False):
     within: Duration
 
 
+Ending = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]
+
+
 class Notify(TypedDict, total=False):
-    on: Sequence[Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]]
+    on: Sequence[Ending]
     webhook: str
 
 

@@ -13,6 +13,7 @@ from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
 from raftsched.client.sync.operations import Operations
 from raftsched.client.sync.queues import Queues
+from raftsched.client.sync.webhooks import Webhooks
 from raftsched.client.transport import TIMEOUT_S
 
 
@@ -26,6 +27,7 @@ class Calls(Asked):
         self.dead_letters = DeadLetters(bridge)
         self.operations = Operations(bridge)
         self.queues = Queues(bridge)
+        self.webhooks = Webhooks(bridge)
         self.nodes = ClusterNodes(bridge)
         self.cluster = Cluster(bridge)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -171,5 +171,38 @@ def test_without_an_event_loop(tmp_path: Path) -> None:
                 assert sync.within(5).cluster.status().leader == "n1"
 
         await asyncio.to_thread(blocking)
+
+    run(tmp_path, test)
+
+
+def test_webhooks(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        made = await client.webhooks.create("ops", url="https://ops.example/", events=["failed"], timeout="5s")
+        assert made.secret is not None
+        assert made.secret not in repr(made)
+        found = await client.webhooks.get("ops")
+        assert (found.secret, found.events, found.timeout, found.active) == (None, ["failed"], "5s", True)
+        changed = await client.webhooks.patch("ops", filter={"owner": "ana"}, active=False, if_match=found.revision)
+        assert (changed.filter["owner"], changed.active) == ("ana", False)
+        with pytest.raises(raftsched.ConflictError):
+            await client.webhooks.put("ops", url="http://h/", if_match=found.revision)
+        whole = await client.webhooks.put("ops", url="http://h/")
+        assert (whole.url, whole.events, whole.active, whole.secret) == ("http://h/", [], True, None)
+        with pytest.raises(raftsched.ConflictError):
+            await client.webhooks.put("ops", only_new=True, url="http://h/")
+        rotated = await client.webhooks.rotate("ops", overlap=timedelta(hours=1))
+        assert rotated.secret not in (None, made.secret)
+        assert rotated.previous_secret_until == datetime(2030, 1, 1, 1, tzinfo=UTC)
+        delivery = await client.webhooks.test("ops")
+        assert delivery.event is not None
+        assert delivery.event["type"] == "io.raftsched.webhook.test"
+        assert [one.id async for one in client.webhooks.deliveries("ops")] == [delivery.id]
+        job = await client.jobs.create(**JOB, notify={"on": ["lost"], "webhook": "ops"})
+        assert (await client.jobs.get(job.id)).notify == {"on": ["lost"], "webhook": "ops"}
+        with pytest.raises(raftsched.ConflictError):
+            await client.webhooks.delete("ops")
+        await client.jobs.delete(job.id)
+        await client.webhooks.delete("ops")
+        assert [one async for one in client.webhooks.list()] == []
 
     run(tmp_path, test)

@@ -17,8 +17,9 @@ from raftsched.api import (
     operations_schema,
     operators_schema,
     schema,
+    webhooks_schema,
 )
-from raftsched.client import models, models_bulk, models_cluster, spec
+from raftsched.client import models, models_bulk, models_cluster, models_webhooks, spec
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -43,10 +44,15 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.QueueLimits, operators_schema.QueueIn),
         (spec.Rate, operators_schema.RateIn),
         (spec.Notify, notify_schema.NotifyIn),
+        (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
     ],
 )
 def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:
     assert set(written.__annotations__) == given(taken), f"say it in raftsched/client/spec.py, {written.__name__}, too"
+
+
+def test_what_is_written_of_a_webhook() -> None:
+    assert set(models_webhooks.WebhookFields.__annotations__) | {"name"} == given(webhooks_schema.WebhookIn)
 
 
 def test_filters() -> None:
@@ -73,6 +79,7 @@ def test_filters() -> None:
         (models_cluster.NodeDetail, given(operators_schema.NodeDetail)),
         (models_cluster.Session, given(operators_schema.SessionOut)),
         (models_cluster.Queue, given(operators_schema.QueueOut)),
+        (models_webhooks.Webhook, given(webhooks_schema.WebhookMade)),
         (models_cluster.Rate, given(operators_schema.RateOut)),
         (models_cluster.Explanation, given(explain.ExplainOut)),
         (models_cluster.WhyThen, given(explain.ThenOut)),
