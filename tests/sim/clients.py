@@ -85,8 +85,11 @@ class Client:
         timeout = rng.choice(world.profile.timeouts_s)
         now = world.scheduler.now
         self.call = call = Call(self._clients.asked, machine.name, machine.incarnation, now + timeout, changes)
-        machine.call([c.encode(command) for _, _, command in changes], timeout, partial(self._done, call))
+        machine.call([self._sent(command) for _, _, command in changes], timeout, partial(self._done, call))
         world.scheduler.at(call.deadline + LATE_S, self._gave_up, call)
+
+    def _sent(self, command: c.Command) -> bytes:
+        return c.encode(command)
 
     def _change(self) -> tuple[Job, bytes, c.Command]:
         rng = self._rng

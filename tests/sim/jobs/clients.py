@@ -78,6 +78,15 @@ class JobClient(Client):
         self._keyed: dict[int, c.RunNow] = {}  # by job: the last one that was sent under a key
         self._world = clients.world
 
+    def _sent(self, command: c.Command) -> bytes:
+        """Every other client shows who it is."""
+        raw = super()._sent(command)
+        number = int(self.name[1:])
+        if number % 2:
+            return raw
+        work = isinstance(command, (c.CreateJob, c.RunNow))
+        return c.encode(c.By(msgspec.Raw(raw), number, self.name, type(command).__name__, work=work))
+
     # ------------------------------------------------------------ what it asks for
 
     def _change(self) -> tuple[Job, bytes, c.Command]:

@@ -125,11 +125,12 @@ class Ledger:
             return
         decoded = decode_entry(data)
         self.now_ms = decoded.now_ms
-        commands: set[type] = {type(command) for batch in decoded.batches for command in batch.commands}
+        commands: set[type] = {type(_asked(command)) for batch in decoded.batches for command in batch.commands}
         for batch, result in zip(decoded.batches, entry.batches, strict=True):
             if result.answers is None:
                 continue
-            for command, answer in zip(batch.commands, result.answers, strict=True):
+            for given, answer in zip(batch.commands, result.answers, strict=True):
+                command = _asked(given)
                 accepted = isinstance(answer, c.Accepted)
                 name = f"{type(command).__name__}{'' if accepted else ' refused'}"
                 self.counts[name] = self.counts.get(name, 0) + 1
@@ -270,3 +271,8 @@ class Ledger:
                 f"attempt {given.token} of {instance_text(given.instance)} ended {given.outcome.name} by the log, "
                 f"{WRONG_OUTCOME} {really}"
             )
+
+
+def _asked(command: c.Command) -> c.Command:
+    """Whoever asked for it."""
+    return c.asked(command) if isinstance(command, c.By) else command
