@@ -21,6 +21,7 @@ SOURCES: dict[str, dict[str, str]] = {
     "operations": {"Operations": "c.operations"},
     "queues": {"Queues": "c.queues"},
     "webhooks": {"Webhooks": "c.webhooks"},
+    "calendars": {"Calendars": "c.calendars"},
     "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
 }
 RENAMED = {"aio": "asked", "AsyncClient": "Asked"}

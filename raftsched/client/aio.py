@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Unpack
 
+from raftsched.client.calendars import Calendars
 from raftsched.client.cluster import Cluster, ClusterNodes
 from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
@@ -65,6 +66,7 @@ class AsyncClient:
         self.operations = Operations(transport)
         self.queues = Queues(transport)
         self.webhooks = Webhooks(transport)
+        self.calendars = Calendars(transport)
         self.nodes = ClusterNodes(transport)
         self.cluster = Cluster(transport)
 

@@ -118,6 +118,28 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0  # of its limits
 
 
+class DateRange(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Both are included; dates as text, 2027-08-01."""
+
+    from_: str
+    to: str
+
+
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """Days on which nothing is due: dates as text, `yearly` as 12-25, `weekdays` as "sat"."""
+
+    name: str
+    description: str | None
+    timezone: str | None
+    dates: list[str]
+    ranges: list[DateRange]
+    yearly: list[str]
+    weekdays: list[str]
+    created_at: datetime
+    modified_at: datetime
+    revision: int
+
+
 # ---------------------------------------------------------------- explain
 
 

@@ -188,6 +188,20 @@ class QueueLimits(TypedDict, total=False):
     paused: bool | None
 
 
+DateRange = TypedDict("DateRange", {"from": str, "to": str})  # both included
+
+
+class CalendarDays(TypedDict, total=False):
+    """Dates as text, 2027-03-26; `yearly` as 12-25."""
+
+    description: str | None
+    timezone: str | None  # whose days; else those of each trigger's zone
+    dates: Sequence[str] | None
+    ranges: Sequence[DateRange] | None
+    yearly: Sequence[str] | None
+    weekdays: Sequence[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] | None
+
+
 InstanceFilter = TypedDict(
     "InstanceFilter",
     {

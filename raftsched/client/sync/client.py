@@ -8,6 +8,7 @@ from types import TracebackType
 from raftsched.client.aio import AsyncClient
 from raftsched.client.sync.asked import Asked
 from raftsched.client.sync.bridge import Bridge, Threaded, Within
+from raftsched.client.sync.calendars import Calendars
 from raftsched.client.sync.cluster import Cluster, ClusterNodes
 from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
@@ -28,6 +29,7 @@ class Calls(Asked):
         self.operations = Operations(bridge)
         self.queues = Queues(bridge)
         self.webhooks = Webhooks(bridge)
+        self.calendars = Calendars(bridge)
         self.nodes = ClusterNodes(bridge)
         self.cluster = Cluster(bridge)
 

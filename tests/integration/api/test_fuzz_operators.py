@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from raftsched.api.calendars_schema import CalendarIn, RangeIn
 from raftsched.api.context import meta
 from raftsched.api.operators_schema import NodeIn, QueueIn, RateIn, SettingsIn
 from raftsched.core.limits import SETTINGS
@@ -24,7 +25,19 @@ values = numbers | durations | st.none()
 queues = loose(QueueIn, **limits)
 nodes = loose(NodeIn, slots=numbers | st.none(), labels=labels, drained=st.booleans())
 changes = loose(SettingsIn, **dict.fromkeys(SettingsIn.__struct_encode_fields__, values))
+days = st.sampled_from(["2030-01-01", "2030-02-30", "2099-12-31", "2100-01-01", "01-01", "02-29", "02-30", ""]) | text
+ranges = st.fixed_dictionaries({"from": days, "to": days}) | loose(RangeIn, **{"from": days, "to": days})
+weekdays = st.sampled_from(["mon", "sun", "Sun", "sunday"])
+zones = st.sampled_from(["UTC", "Europe/Madrid", "Mars/Olympus", ""])
+listed = {"dates": days, "ranges": ranges, "yearly": days, "weekdays": weekdays}
+calendars = loose(
+    CalendarIn,
+    description=text | st.none(),
+    timezone=zones | st.none(),
+    **{name: st.lists(one, max_size=3) | st.none() for name, one in listed.items()},
+)
 requests = st.one_of(
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), st.just("/v1/calendars/c"), calendars | junk),
     st.tuples(st.sampled_from(["PUT", "PATCH"]), st.sampled_from(["/v1/queues/q", "/v1/queues/r"]), queues | junk),
     st.tuples(st.just("PATCH"), st.just("/v1/nodes/n1"), nodes | junk),
     st.tuples(st.just("PATCH"), st.just("/v1/cluster/settings"), changes | junk),
@@ -44,7 +57,9 @@ def test_never_5xx(tmp_path: Path) -> None:
             return
         accepted.add(path)
         assert await call("GET", path) == (200, answer), (method, path, body)
-        status, again = await call("PATCH" if "queues" not in path else "PUT", path, _given(path, answer))
+        status, again = await call(
+            "PUT" if "queues" in path or "calendars" in path else "PATCH", path, _given(path, answer)
+        )
         if "nodes" in path:  # what the node itself says is now said of it: that is a change
             again["revision"] = answer["revision"]
         assert (status, again) == (200, answer), (method, path, body)
@@ -71,7 +86,7 @@ def test_never_5xx(tmp_path: Path) -> None:
     finally:
         cluster.close()
         loop.close()
-    assert accepted == {"/v1/queues/q", "/v1/queues/r", "/v1/nodes/n1", "/v1/cluster/settings"}
+    assert accepted == {"/v1/calendars/c", "/v1/queues/q", "/v1/queues/r", "/v1/nodes/n1", "/v1/cluster/settings"}
 
 
 def _given(path: str, answer: dict[str, Any]) -> dict[str, Any]:

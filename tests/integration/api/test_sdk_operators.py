@@ -102,6 +102,33 @@ def test_a_job_in_all_its_ways(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_calendars(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        days = {"from": "2030-08-01", "to": "2030-08-31"}
+        made = await client.calendars.put(
+            "holidays", only_new=True, dates=["2030-01-02"], ranges=[days], weekdays=["sat"]
+        )
+        assert (made.dates, made.ranges[0].from_, made.weekdays) == (["2030-01-02"], "2030-08-01", ["sat"])
+        with pytest.raises(raftsched.ConflictError) as exists:
+            await client.calendars.put("holidays", only_new=True)
+        assert exists.value.code == "exists"
+        changed = await client.calendars.patch("holidays", if_match=made.revision, weekdays=None, yearly=["12-25"])
+        assert (changed.weekdays, changed.yearly, changed.dates) == ([], ["12-25"], ["2030-01-02"])
+        with pytest.raises(raftsched.ConflictError, match="revision"):
+            await client.calendars.delete("holidays", if_match=made.revision)
+        job = {**JOB, "trigger": {"cron": "0 9 * * *", "calendar": "holidays"}}
+        used = await client.jobs.create(job)
+        assert [found.id async for found in client.jobs.list(calendar="holidays")] == [used.id]
+        with pytest.raises(raftsched.ConflictError) as used_by:
+            await client.calendars.delete("holidays")
+        assert used_by.value.code == "in-use"
+        await client.jobs.delete(used)
+        await client.calendars.delete("holidays")
+        assert [c async for c in client.calendars.list()] == []
+
+    run(tmp_path, test)
+
+
 def test_queues(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         made = await client.queues.put("mail", max_running=2, rate={"count": 5, "per": "1m"})

@@ -9,6 +9,7 @@ import pytest
 
 from raftsched.api import (
     answers,
+    calendars_schema,
     cluster,
     events,
     explain,
@@ -42,6 +43,8 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.Retention, schema.RetentionIn),
         (spec.BulkFilter, operations_schema.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
+        (spec.CalendarDays, calendars_schema.CalendarIn),
+        (spec.DateRange, calendars_schema.RangeIn),
         (spec.Rate, operators_schema.RateIn),
         (spec.Notify, notify_schema.NotifyIn),
         (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
@@ -80,6 +83,7 @@ def test_filters() -> None:
         (models_cluster.Session, given(operators_schema.SessionOut)),
         (models_cluster.Queue, given(operators_schema.QueueOut)),
         (models_webhooks.Webhook, given(webhooks_schema.WebhookMade)),
+        (models_cluster.Calendar, given(calendars_schema.CalendarOut)),
         (models_cluster.Rate, given(operators_schema.RateOut)),
         (models_cluster.Explanation, given(explain.ExplainOut)),
         (models_cluster.WhyThen, given(explain.ThenOut)),
