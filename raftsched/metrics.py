@@ -22,6 +22,7 @@ from raftsched.core.actions import (
 )
 from raftsched.core.entry import EntryResult
 
+_LATE = frozenset({InstanceFired, InstanceStarted})
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
 
@@ -79,7 +80,10 @@ class RunMetrics(Collector):
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
         for result in results:
-            self._counts.update(map(type, result.actions))
+            kinds = Counter(map(type, result.actions))
+            self._counts.update(kinds)
+            if _LATE.isdisjoint(kinds):
+                continue
             for action in result.actions:
                 if type(action) is InstanceFired:
                     self._fired.add(action.late_ms)

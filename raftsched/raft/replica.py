@@ -53,6 +53,7 @@ _ENGINE = (
     codec.TimeoutNow,
 )
 
+_OF_MEMBERS = frozenset({ClusterFormed, MembersChanged})
 _ANSWERS = (codec.AppendAnswer, codec.VoteAnswer, codec.PreVoteAnswer, codec.Pong)
 
 OnApplied = Callable[[list[EntryResult]], None]
@@ -393,7 +394,7 @@ class Replica:
         for entry in result.applied:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:
                 self.leading = True
-            if any(isinstance(action, ClusterFormed | MembersChanged) for action in entry.actions):
+            if not _OF_MEMBERS.isdisjoint(map(type, entry.actions)):
                 self._read_members()
             for batch in entry.batches:
                 if batch.origin == self.proposer.origin:

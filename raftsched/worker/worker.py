@@ -16,7 +16,7 @@ import msgspec
 
 from raftsched import __version__
 from raftsched.clock import Clock
-from raftsched.core.actions import AttemptAssigned, AttemptEnded, KillAsked, SessionChanged
+from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
 from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
@@ -311,6 +311,8 @@ class Worker:
         look = False
         for result in results:
             for action in result.actions:
+                if type(action) is JobDue:  # as most are where many jobs are made
+                    continue
                 if isinstance(action, AttemptAssigned):
                     if action.session == session and action.token not in self._started:
                         self._todo[action.token] = action.instance
