@@ -2,137 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from tests.support.api_model import (
-    AFTER,
-    DEFAULTS,
-    Caller,
-    ModelJob,
-    Reply,
-    address,
-    in_order,
-    in_query,
-    matches,
+from tests.support.api_choices import (
+    ACTIONS,
+    NAMES,
+    OWNERS,
+    changes,
+    contents,
+    named_filters,
+    names,
+    namespaces,
+    numbers,
+    plain_filters,
+    tags,
 )
-from tests.support.cluster import Cluster, NodeProcess
-
-NAMES = ["a", "ab", "abc", "b", "report-daily", "report-weekly", "x.y_z"]
-NAMESPACES = ["default", "billing", "ops"]
-OWNERS = ["ana", "bo"]
-LABELS = [{"team": "fin"}, {"team": "ops"}, {"team": "fin", "tier": "1"}]
-ACTIONS = ["pause", "resume", "expire", "run", "delete"]
-JOBS_MAX = 40
-PAGES_MAX = 1_000
-
-triggers = st.sampled_from(
-    [{"manual": True}, {"every": "12h"}, {"every": "1d"}, {"at": "2091-01-01T00:00:00Z"}, {"cron": "0 0 1 1 *"}]
-)
-contents = st.fixed_dictionaries(
-    {"trigger": triggers, "handler": st.sampled_from([{"shell": "true"}, {"exec": ["echo", "a"]}])},
-    optional={
-        "owner": st.sampled_from(OWNERS),
-        "priority": st.sampled_from([0, 1, 9]),
-        "labels": st.sampled_from(LABELS),
-        "queue": st.sampled_from(["slow", "fast"]),
-        "overlap": st.just("allow"),
-    },
-)
-names = st.none() | st.sampled_from(NAMES)
-namespaces = st.sampled_from(NAMESPACES)
-numbers = st.integers(0, 10_000)
-tags = st.sampled_from(["none", "any", "right", "stale"])
-states = st.lists(st.sampled_from(["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]), min_size=1, max_size=3, unique=True)
-plain_filters = st.fixed_dictionaries(
-    {},
-    optional={
-        "namespace": namespaces,
-        "state": states,
-        "owner": st.sampled_from([*OWNERS, "nobody"]),
-        "labels": st.sampled_from([{"team": "fin"}, {"team": "ops"}, {"tier": "1"}]),
-        "queue": st.sampled_from(["slow", "fast", "default"]),
-        "name_contains": st.sampled_from(["a", "report", "-w", "zz"]),
-    },
-)
-named_filters = st.one_of(
-    st.just({}),
-    st.fixed_dictionaries({"name": st.sampled_from(NAMES)}),
-    st.fixed_dictionaries({"name_prefix": st.sampled_from(["a", "ab", "rep", "q"])}),
-)
-changes = st.dictionaries(
-    st.sampled_from(["owner", "priority", "labels", "queue", "overlap", "trigger"]), st.booleans(), min_size=1
-)
+from tests.support.api_model import AFTER, DEFAULTS, ModelJob, Reply, address, in_order, in_query, matches
+from tests.support.api_steps import JOBS_MAX, ApiSteps
 
 
-class ApiMachine(RuleBasedStateMachine):
-    """Its cluster is set by a subclass, and shared by all runs: each begins with no jobs. The cluster is paused, so
-    that what is run stays where it is."""
-
-    cluster: Cluster
-    caller: Caller
-    kills = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.jobs: dict[str, ModelJob] = {}
-        self.keys: dict[str, tuple[dict[str, Any], str]] = {}  # Idempotency-Key -> body, id of the job
-
-    # ------------------------------------------------------------ ways to ask
-
-    @initialize()
-    def begin(self) -> None:
-        node = self.node(0)
-        reply = self.caller(node, "DELETE", "/v1/jobs", query={"all": "true"})
-        assert reply.status in (200, 202), reply.json
-        self.wait_operation(node, reply.json["operation"]["id"])
-
-    def node(self, n: int) -> NodeProcess:
-        return self.cluster.nodes[n % len(self.cluster.nodes)]
-
-    def job(self, n: int) -> ModelJob:
-        return self.jobs[sorted(self.jobs)[n % len(self.jobs)]]
-
-    def named(self, namespace: str, name: str | None) -> ModelJob | None:
-        if name is None:
-            return None
-        return next((j for j in self.jobs.values() if (j.namespace, j.name) == (namespace, name)), None)
-
-    def read(self, n: int, path: str, query: dict[str, Any] | None = None) -> Reply:
-        """From any node, as fresh as the newest write in one of two ways."""
-        fresh = {"consistency": "leader"} if n % 2 else {"min_index": self.caller.index}
-        return self.caller(self.node(n // 2), "GET", path, query={**(query or {}), **fresh})
-
-    def learn(self, job: ModelJob, reply: Reply) -> None:
-        """The time that only the cluster knows, and then all of the job is checked."""
-        said = reply.json["next_fire_at"]
-        assert job.state == "SCHEDULED" or said is None, reply.json
-        assert "manual" not in job.content["trigger"] or said is None, reply.json
-        assert said is not None or job.state != "SCHEDULED" or "manual" in job.content["trigger"], reply.json
-        job.next_at = said
-        self.check(job, reply)
-
-    def check(self, job: ModelJob, reply: Reply) -> None:
-        expected = job.shown()
-        assert {name: reply.json[name] for name in expected} == expected
-        assert reply.headers["etag"] == f'"{job.revision}"'
-
-    def tag(self, job: ModelJob, kind: str) -> dict[str, str]:
-        said = {"none": None, "any": "*", "right": f'"{job.revision}"', "stale": f'"{job.revision + 1}"'}[kind]
-        return {} if said is None else {"If-Match": said}
-
-    def add(self, reply: Reply, namespace: str, name: str | None, content: dict[str, Any], suspended: bool) -> None:
-        said = reply.json
-        state = "NEW" if suspended else "SCHEDULED"
-        job = ModelJob(said["id"], namespace, name, state, content, said["created_at"], None)
-        assert job.id not in self.jobs
-        assert all(job.id > other for other in self.jobs), "ids ascend"
-        self.jobs[job.id] = job
-        self.learn(job, reply)
+class ApiMachine(ApiSteps):
+    """All that can be asked about jobs, but what only time brings about."""
 
     # ------------------------------------------------------------ create
 
@@ -399,34 +293,6 @@ class ApiMachine(RuleBasedStateMachine):
             counts[job.state] += matches(job, wanted)
         assert self.read(n, "/v1/stats", wanted).json["jobs"] == counts
 
-    def pages(self, n: int, path: str, query: dict[str, Any], limit: int) -> list[str]:
-        """The ids of all pages, each from another node."""
-        found: list[str] = []
-        page: dict[str, Any] = {"limit": limit}
-        for turn in range(PAGES_MAX):
-            reply = self.read(n + turn, path, {**query, **page})
-            assert reply.status == 200, reply.json
-            assert len(reply.json["items"]) <= limit
-            found += [item["id"] for item in reply.json["items"]]
-            if reply.json["next"] is None:
-                return found
-            assert f"cursor={reply.json['next']}" in reply.headers["link"]
-            page["cursor"] = reply.json["next"]
-        raise AssertionError("the pages never end")
-
-    def bounds(self, which: list[tuple[str, int]]) -> dict[str, str]:
-        """Times of jobs there are, as bounds of a filter."""
-        found: dict[str, str] = {}
-        for name, n in which:
-            job = self.job(n)
-            at = job.created_at if name.startswith("created") else job.next_at
-            if at is not None:
-                found[name] = at
-        for low, high in (("created_from", "created_to"), ("next_from", "next_to")):
-            if low in found and high in found and found[low] > found[high]:
-                found[low], found[high] = found[high], found[low]
-        return found
-
     @rule(
         n=numbers,
         wanted=plain_filters,
@@ -456,41 +322,6 @@ class ApiMachine(RuleBasedStateMachine):
         assert self.pages(n, "/v1/jobs", query, limit) == expected, wanted
 
     # ------------------------------------------------------------ many at once
-
-    def wait_operation(self, node: NodeProcess, operation: str) -> dict[str, Any]:
-        """Until it has ended."""
-        deadline = time.monotonic() + 30
-        while True:
-            reply = self.caller(node, "GET", f"/v1/operations/{operation}", query={"consistency": "leader"})
-            assert reply.status == 200, reply.json
-            if reply.json["state"] != "RUNNING":
-                assert reply.json["state"] == "DONE", reply.json
-                row: dict[str, Any] = reply.json
-                # it was the leader that wrote last, and what is read after this must have it
-                self.caller.index = max(self.caller.index, int(reply.headers["raftsched-index"]))
-                return row
-            assert time.monotonic() < deadline, reply.json
-            time.sleep(0.01)
-
-    def done(self, action: str, chosen: list[ModelJob], row: dict[str, Any]) -> None:
-        may = [job for job in chosen if job.may(action)]
-        changed = [job for job in may if job.changes(action)]
-        counts = (len(chosen), len(changed), len(may) - len(changed), len(chosen) - len(may))
-        assert (row["matched"], row["changed"], row["unchanged"], row["refused"]) == counts, row
-        assert {one["id"] for one in row["refusals"]} == {job.id for job in chosen if not job.may(action)}, row
-        for job in changed:
-            if action == "delete":
-                del self.jobs[job.id]
-            elif action != "run":
-                job.state = AFTER[job.state, action]
-        for number, job in enumerate(chosen):
-            reply = self.read(number, f"/v1/jobs/{job.id}")
-            if action == "delete":
-                assert reply.status == 404, reply.json
-                continue
-            if action == "run" and job in changed:
-                job.waiting.append(reply.json["last_instance"])
-            self.learn(job, reply)
 
     @precondition(lambda self: self.jobs)
     @rule(
@@ -560,19 +391,3 @@ class ApiMachine(RuleBasedStateMachine):
         self.caller.forget(leader)
         leader.start()
         self.cluster.wait_ready()
-
-    def teardown(self) -> None:
-        """In the end every node has all of it."""
-        for n in range(2 * len(self.cluster.nodes)):
-            found: dict[str, Any] = {}
-            cursor: dict[str, str] = {}
-            while True:
-                reply = self.read(n, "/v1/jobs", {"limit": 10, **cursor})
-                found |= {item["id"]: item for item in reply.json["items"]}
-                if reply.json["next"] is None:
-                    break
-                cursor = {"cursor": reply.json["next"]}
-            assert sorted(found) == sorted(self.jobs)
-            for job in self.jobs.values():
-                expected = job.shown()
-                assert {name: found[job.id][name] for name in expected} == expected
