@@ -34,6 +34,7 @@ from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
 from raftsched.raft import Change, Raft, RaftOptions
 from raftsched.raft.snapshots.files import require_room
+from raftsched.sealing import Sealer
 from raftsched.store import SnapshotMeta, Store
 from raftsched.worker import cgroup
 from raftsched.worker.checks import Checks
@@ -116,6 +117,8 @@ class Node:
         key = read_key(config.cluster_key_file)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_inside(calls, self._inside)
+        config.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # secrets may lie there as they are
+        sealer = Sealer(key) if key else None
         self._store = Store.open(config.data / "store")
         output = self._output = OutputStore(config.data / "output")
         cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
@@ -165,6 +168,7 @@ class Node:
             store_moves=self._store_moves,
             short_of_disk=self._own_disk_short,
             limits_whole_runs=cgroups is not None,
+            sealer=sealer,
         )
         self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read)
         registry = CollectorRegistry()
@@ -176,7 +180,7 @@ class Node:
         self._raft.subscribe_role(self._leader.on_role)
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        self._web = await self._listen(self._context(output, registry))
+        self._web = await self._listen(self._context(output, registry, sealer))
         self.local_token.write(config.data)  # only now, for the same reason
         await self._runner.start()
         await self._raft.start()
@@ -235,7 +239,7 @@ class Node:
 
     # ------------------------------------------------------------ what the API sees
 
-    def _context(self, output: OutputStore, registry: CollectorRegistry) -> ApiContext:
+    def _context(self, output: OutputStore, registry: CollectorRegistry, sealer: Sealer | None) -> ApiContext:
         assert self._store is not None
         assert self._raft is not None
         config = self.config
@@ -256,6 +260,7 @@ class Node:
             version=__version__,
             registry=registry,
             local_digest=self.local_token.digest,
+            sealer=sealer,
         )
 
     def _copy(self, target: Path) -> SnapshotMeta:

@@ -48,7 +48,7 @@ def restore(
         with source.open("rb") as opened:
             label = backup.read_label(opened, str(source))
         made = not data.exists()
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_room(data, 2 * label.size, _RESERVE)
         work = data / _UNDER_WAY
         work.mkdir()

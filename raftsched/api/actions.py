@@ -29,13 +29,14 @@ from raftsched.api.requests import (
     optional_json,
     read_body,
 )
-from raftsched.api.rows import requested_job
+from raftsched.api.rows import get_job, requested_job
 from raftsched.api.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.targets import target_job
 from raftsched.api.triggers_in import time_of
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job, JobState
+from raftsched.core.secrets import may_refer, missing, references_in
 
 BODY_MAX = 4_096  # bytes, of what takes a word or two
 SKIP_TRIES = 5
@@ -130,10 +131,26 @@ async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) ->
     if given.params is not None:
         errors: list[FieldError] = []
         params = encode_params(given.params, settings, errors)
+        if not errors and may_refer(params):
+            errors += await _missing(ctx, job_id, params)
         if errors:
             raise Problem("invalid-body", errors=errors)
     number = ctx.rng.getrandbits(64) or 1  # tells it from other runs of the same millisecond
     return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
+
+
+async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldError]:
+    """What the params of a run refer to and is not there. When that is so at its start, the run fails."""
+    for attempt in range(2):
+        with ctx.read() as view:
+            job = get_job(view, job_id)
+            if job is None:
+                return []
+            found = list(missing(view, job.namespace, references_in(job.namespace, params)))
+        if not found or attempt:
+            break
+        await catch_up(ctx)
+    return [FieldError(reference.pointer, why) for reference, why in found]
 
 
 @operation(

@@ -13,11 +13,13 @@ from raftsched.api.jobs import identify
 from raftsched.api.jobs_in import parse_name, parse_namespace, read_job
 from raftsched.api.notify_in import refuse_unknown
 from raftsched.api.operation import JOB_BODIES, operation
+from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
 from raftsched.api.rows import get_named
 from raftsched.api.schema import JobIn
 from raftsched.core.model import JobState
+from raftsched.core.secrets import missing, references
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
 
@@ -54,6 +56,9 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     identify(content, namespace, name)
     with ctx.read() as view:
         refuse_unknown(view, content.policy)
+        lost = list(missing(view, namespace, references(namespace, content.body)))
+    if lost:
+        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
     if job is None:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
     paused = job.state in _PAUSED

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from raftsched.raft import Change, Knock, MemberStatus
+    from raftsched.sealing import Sealer
     from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
 
@@ -99,6 +100,7 @@ class ApiContext:
     propose_timeout_s: float = 10.0
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
+    sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)

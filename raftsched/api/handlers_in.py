@@ -6,7 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 from raftsched.api.problems import FieldError, pointer
-from raftsched.api.schema import HandlerIn, HttpIn, LimitsIn
+from raftsched.api.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
+from raftsched.api.secrets_in import check_name
 from raftsched.api.triggers_in import duration_of
 from raftsched.handlers import wrong_in_name
 from raftsched.quantities import parse_size
@@ -80,8 +81,12 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
     wrong = wrong_in_url(given.url)
     if wrong is not None:
         errors.append(FieldError(f"{at}/url", wrong))
+    if isinstance(given.body, SecretRef):
+        check_name(given.body.name, f"{at}/body", errors)
     for name, value in given.headers.items():
-        wrong = wrong_in_header(name, value)
+        if isinstance(value, SecretRef):
+            check_name(value.name, f"{at}/headers{pointer(name[:128])}", errors)
+        wrong = wrong_in_header(name, "" if isinstance(value, SecretRef) else value)
         if wrong is not None:
             errors.append(FieldError(f"{at}/headers{pointer(name[:128])}", wrong))
 
@@ -129,7 +134,10 @@ def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str
         place = f"{at}/env{pointer(name[:128])}"
         if not name or "=" in name or "\0" in name:
             errors.append(FieldError(place, "is not a variable name; it must not be empty nor hold '=' or NUL"))
-        _no_nul(value, place, errors)
+        if isinstance(value, SecretRef):
+            check_name(value.name, place, errors)
+        else:
+            _no_nul(value, place, errors)
     if given.cwd is not None:
         if not given.cwd.startswith("/"):
             errors.append(FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere'))

@@ -23,6 +23,7 @@ from raftsched.api.notify_in import normal, notify_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 from raftsched.api.retry_in import retry_of
 from raftsched.api.schema import OWNER_MAX, READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
@@ -40,6 +41,7 @@ from raftsched.core.model import (
     Trigger,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE
+from raftsched.core.secrets import may_refer
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
 DEFAULT_QUEUE = "default"
@@ -384,6 +386,8 @@ def encode_params(params: dict[str, Any], settings: Settings, errors: list[Field
         errors.append(FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed"))
         return b"{}"
     raw = _json(params)
+    if may_refer(raw):
+        check_params(params, errors)
     if len(raw) > settings.params_max_bytes:
         errors.append(FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit"))
     return raw

@@ -40,9 +40,9 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import following, page
 from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
-from raftsched.core.commands import Accepted, DeleteNamespace, PutNamespace, encode
+from raftsched.core.commands import Accepted, encode
 from raftsched.core.model import Settings
-from raftsched.core.namespaces import CONTENT_MAX, Namespace, decode_namespace
+from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import Table
 

@@ -228,6 +228,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "PlacementIn": _placement_in,
     "TokenIn": _token_in,
     "HttpIn": _needs("url"),
+    "SecretRef": _needs("$secret"),
     "PreviewIn": _needs("trigger"),
     "BackfillIn": _needs("from"),
     "StateIn": _needs("state"),

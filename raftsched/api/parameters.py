@@ -41,6 +41,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "dead_letter": (_FLAG, "Only what is, or is not, a dead letter."),
     "dry_run": (_FLAG, "true: nothing is changed, only counted."),
     "follow": (_FLAG, "true: the answer goes on as more comes, until the attempt ends."),
+    "force": (_FLAG, "true: also while jobs refer to it."),
     "from": (_TIME, "From this time on."),
     "ids": ({"type": "array", "items": {"type": "string", "pattern": INSTANCE_ID}, "minItems": 1}, "Ids of instances."),
     "job": ({"type": "string"}, "A job's id, or its name together with `namespace`."),

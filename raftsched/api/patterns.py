@@ -32,4 +32,5 @@ WEBHOOK_HEADER = (
 A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
 JOB_OF_NAMESPACE = f"{_name(64)[:-1]}/{_name(128)[1:]}"
+SECRET = f"^({_name(64)[1:-1]}/)?{_name(128)[1:]}"
 NO_NUL = "^[^\\x00]*$"

@@ -77,7 +77,24 @@ Labels = Annotated[
         }
     ),
 ]
-Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": "^[^=\\x00]+$"}})]
+SecretName = Annotated[
+    str,
+    Meta(
+        description='a secret as "name", or "namespace/name" of one that is shared',
+        extra_json_schema={"pattern": patterns.SECRET},
+    ),
+]
+
+
+class SecretRef(msgspec.Struct, forbid_unknown_fields=True):
+    """The value of a secret, which is put in its place when a run starts."""
+
+    name: SecretName = field(default="", name="$secret")
+
+
+Environment = Annotated[
+    dict[str, Argument | SecretRef], Meta(extra_json_schema={"propertyNames": {"pattern": "^[^=\\x00]+$"}})
+]
 
 
 class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -116,13 +133,14 @@ class HttpIn(_Given):
             str,
             Annotated[
                 str, Meta(description="a string", extra_json_schema={"pattern": "^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$"})
-            ],
+            ]
+            | SecretRef,
         ],
         Meta(
             extra_json_schema={"propertyNames": {"pattern": patterns.HEADER, "not": {"pattern": patterns.OWN_HEADER}}}
         ),
     ] = {}
-    body: Text | None = None
+    body: Text | SecretRef | None = None
     expected_status: list[Status] = []
 
 

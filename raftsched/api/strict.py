@@ -189,6 +189,10 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
             rest = [t for t in types if not isinstance(t, inspect.NoneType)]
             if isinstance(value, list) and len(rest) > 1:  # one of them, or a list of them
                 rest = [t for t in rest if isinstance(_plain(t), inspect.ListType)] or rest
+            if isinstance(value, Mapping):  # of text, or an object that stands for one
+                rest.sort(key=lambda t: not isinstance(t, inspect.StructType))
+            else:
+                rest.sort(key=lambda t: not isinstance(_plain(t), inspect.StrType))
             return _walk(value, rest[0], at, errors, says)
         case inspect.StructType():
             return _struct(value, info, at, errors, frozenset())

@@ -30,6 +30,7 @@ _WORK = {
     "instances": ("raftsched.cli.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
     "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
     "namespaces": ("raftsched.cli.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
+    "secrets": ("raftsched.cli.secrets", "secrets", "Secrets that jobs refer to: list, set, delete."),
     "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
     "calendars": ("raftsched.cli.calendars", "calendars", "Days on which nothing is due: list, set, import."),
     "webhooks": ("raftsched.cli.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),

@@ -50,8 +50,9 @@ from raftsched.core.model import (
     QueueLimits,
     Settings,
 )
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
+from raftsched.core.namespaces import NamespaceCommand
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
+from raftsched.core.secrets import SecretCommand
 from raftsched.core.webhooks import WebhookCommand
 
 __all__ = [  # beside what is defined here
@@ -64,7 +65,6 @@ __all__ = [  # beside what is defined here
     "ClusterPaused",
     "ConditionsWanted",
     "CreateToken",
-    "DeleteNamespace",
     "InstanceFired",
     "InstanceReady",
     "InstanceStarted",
@@ -78,7 +78,6 @@ __all__ = [  # beside what is defined here
     "NodeRuleChanged",
     "Note",
     "OperationStarted",
-    "PutNamespace",
     "QueueChanged",
     "RevokeToken",
     "SeedTokens",
@@ -441,9 +440,9 @@ Command = (
     | RevokeToken
     | SetAccess
     | SeedTokens
-    | PutNamespace
-    | DeleteNamespace
+    | NamespaceCommand
     | WebhookCommand
+    | SecretCommand
 )
 
 _encoder = msgspec.msgpack.Encoder()

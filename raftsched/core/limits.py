@@ -81,6 +81,7 @@ SETTINGS = {  # field -> (least, most)
     "audit_keep_ms": (1_000, 3_650 * DAY_MS),
     "namespaces_max": (0, 10_000),
     "namespaces_strict": (0, 1),
+    "secrets_max": (0, 100_000),
 }
 
 

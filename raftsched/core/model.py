@@ -454,6 +454,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     audit_keep_ms: int = 90 * DAY_MS
     namespaces_max: int = 1_000  # declared
     namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
+    secrets_max: int = 1_000
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -481,8 +482,9 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     operations_running: int = 0
     changes: int = 0  # events in CHANGES
     changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none
-    last_revision: int = 0  # of a queue, a calendar, a rule of a node, a namespace, or the settings
+    last_revision: int = 0  # of a queue, a calendar, a rule of a node, a namespace, a secret, or the settings
     settings_revision: int = 0
     namespaces: int = 0  # declared ones
     webhooks: int = 0  # rows of WEBHOOKS
     calendars: int = 0  # rows of CALENDARS
+    secrets: int = 0  # rows of SECRETS

@@ -67,3 +67,6 @@ class DeleteNamespace(msgspec.Struct, array_like=True, frozen=True, tag=81):
 
     name: str
     if_revision: int | None = None
+
+
+NamespaceCommand = PutNamespace | DeleteNamespace

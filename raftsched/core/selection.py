@@ -17,6 +17,7 @@ import msgspec
 from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
 from raftsched.core.model import Job, JobState, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.secrets import REFERENCES_MAX, may_refer, references
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
 
 FILTER_MAX = 4_096  # bytes of all texts of a filter
@@ -134,10 +135,15 @@ def state_tag(state: JobState) -> bytes:
     return _STATE_TAGS[state]
 
 
+def secret_tag(namespace: str, name: str) -> bytes:
+    """Of the jobs that refer to it."""
+    return tag("secret", namespace, name)
+
+
 def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     """The tags of a job's content, one after the other, each once."""
     calendar, notify = policy.trigger.calendar, policy.notify
-    untagged = b'"owner"' not in body and b'"labels"' not in body
+    untagged = b'"owner"' not in body and b'"labels"' not in body and not may_refer(body)
     if namespace == DEFAULT_NAMESPACE and calendar is None and not notify and untagged:
         return b""
     found: list[bytes] = []
@@ -151,6 +157,8 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     found += [webhook_tag(one.webhook) for one in notify]
     if calendar is not None:
         found.append(tag("calendar", calendar))
+    for reference in references(namespace, body)[:REFERENCES_MAX]:
+        found.append(secret_tag(reference.namespace, reference.name))
     return b"".join(dict.fromkeys(found))
 
 

@@ -43,6 +43,7 @@ class Table(IntEnum):
     TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels, calendar and rare states of jobs (core.selection)
     HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
     NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.namespaces)
+    SECRETS = 29  # namespace \0 name -> Secret (core.secrets)
     CALENDARS = 40  # name -> Calendar
     CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
     TOKENS = 35  # sha256 of the secret (32) -> Token

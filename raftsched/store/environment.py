@@ -33,7 +33,7 @@ class Environment:
             sync=sync,
             metasync=sync,
             lock=shared,
-            meminit=False,
+            meminit=True,  # else pages carry along what lay in memory before: the values of secrets, for example
             lib_version=0,
         )
         self.tables: list[Any] = [None] * (max(Table) + 1)

@@ -13,7 +13,7 @@ import resource
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from raftsched.clock import SystemClock
@@ -240,9 +240,12 @@ def keep_attempt(
     spawn: Callable[[int, int], int],
     limits: wire.Limits | None = None,
     group: str | None = None,
+    hidden: Sequence[str] = (),
 ) -> None:
-    """The whole life of the keeper of one attempt; its last words go to `control`. `group`: the attempt's cgroup."""
+    """The whole life of the keeper of one attempt; its last words go to `control`. `group`: the attempt's cgroup.
+    `hidden`: what it must not show of what is printed."""
     tree = Tree(around, control, launch.session)
+    tree.capture.hide(hidden)
     tree.kill_first = lambda: cgroup.kill(group)
     clock = tree.clock
     started_at_ms = clock.wall_ms()

@@ -16,6 +16,8 @@ import struct
 import traceback
 from collections.abc import Callable
 
+import msgspec
+
 from raftsched.worker import cgroup, wire
 from raftsched.worker.keeper import CannotStart, Surroundings, Tree
 from raftsched.worker.processes import close_all_but, die_with_parent
@@ -24,11 +26,22 @@ PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the 
 OP_RUN, OP_KILL, OP_TIMEOUT = 1, 2, 3
 
 
+HIDDEN_MAX = 64 * 1024  # bytes; the values of one run take half of it at most
+
+_encode_hidden = msgspec.msgpack.Encoder().encode
+_hidden_decoder = msgspec.msgpack.Decoder(tuple[str, ...])
+
+
+def _decode_hidden(raw: bytes) -> tuple[str, ...]:
+    return _hidden_decoder.decode(raw) if raw else ()
+
+
 class Shared:
-    """Two words that keeper and service share."""
+    """Some words that keeper and service share, and what the keeper has to hide."""
 
     def __init__(self) -> None:
         self._words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
+        self._hidden = mmap.mmap(-1, HIDDEN_MAX)
 
     @property
     def reads(self) -> int:
@@ -48,6 +61,25 @@ class Shared:
     @token.setter
     def token(self, value: int) -> None:
         self._words[1] = value
+
+    @property
+    def hidden_version(self) -> int:
+        """Another one when there are other values to hide."""
+        value: int = self._words[2]
+        return value
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What the keeper must not show of what the attempt prints."""
+        return _decode_hidden(self._hidden[: self._words[3]])
+
+    def hide(self, values: tuple[str, ...]) -> None:
+        """Before the attempt prints anything."""
+        if values or self._words[3]:
+            raw = _encode_hidden(values) if values else b""
+            self._hidden[: len(raw)] = raw
+            self._words[3] = len(raw)
+            self._words[2] += 1
 
 
 def keep_service(
@@ -79,7 +111,25 @@ def keep_service(
         except OSError:
             pass
 
+    hides = 0  # the version that it knows
+
+    def learn() -> None:
+        """Before anything is read: what is there to be read was printed after it was said."""
+        nonlocal hides
+        if hides != shared.hidden_version:
+            hides = shared.hidden_version
+            tree.capture.hide(shared.hidden)
+
+    def before_read() -> None:
+        shared.count_read()
+        learn()
+
+    def kill_first() -> None:
+        learn()  # the rest is read now
+        cgroup.kill(cgroup.of_run(around.cgroups, shared.token))
+
     def collect() -> None:
+        learn()
         tree.drain()
         send(collected())
 
@@ -91,8 +141,8 @@ def keep_service(
     finally:
         work.close()
     # Of all runs of a service at most its last one has a group: it ends with a run that has limits.
-    tree.kill_first = lambda: cgroup.kill(cgroup.of_run(around.cgroups, shared.token))
-    tree.watch(lambda now: None, lambda: shared.token, shared.count_read, collect)
+    tree.kill_first = kill_first
+    tree.watch(lambda now: None, lambda: shared.token, before_read, collect)
     killed_for_memory = cgroup.leave(cgroup.of_run(around.cgroups, shared.token))
     send(wire.Gone(tree.exit_code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory))
 

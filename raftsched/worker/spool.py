@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from raftsched.worker.hiding import Hider
 from raftsched.worker.wire import INLINE_MAX
 
 STDOUT, STDERR, NOTE = 1, 2, 3
@@ -62,6 +63,7 @@ class Capture:
 
     def __init__(self, directory: str, limit: int) -> None:
         self._directory = directory
+        self._hider: Hider | None = None
         self._head_max = limit // 2
         self._tail_max = limit - limit // 2
         self._fd = -1
@@ -83,7 +85,18 @@ class Capture:
         self._tails = {STDOUT: b"", STDERR: b""}
         self.flush_at: int | None = None
 
+    def hide(self, values: Sequence[str]) -> None:
+        """From here on none of these is shown in what is written; a piece of one that may be going on waits."""
+        self._hider = Hider(values) if values else None
+
     def write(self, stream: int, data: bytes, now_ms: int) -> None:
+        if self._hider is not None:
+            data = self._hider.feed(stream, data)
+            if not data:
+                return
+        self._write(stream, data, now_ms)
+
+    def _write(self, stream: int, data: bytes, now_ms: int) -> None:
         self._tails[stream] = (self._tails[stream] + data)[-_TAIL:]
         room = self._head_max - self._head_size
         if room > 0:
@@ -146,13 +159,20 @@ class Capture:
             frames.insert(0, pack(NOTE, _COUNT.pack(self._left_out)))
         return b"".join(frames)
 
+    def _settle(self) -> None:
+        """The run is over: what waited for more of it does not wait any longer."""
+        for stream, data in self._hider.rest() if self._hider is not None else ():
+            self._write(stream, data, 0)
+
     def tail(self) -> str:
-        """The end of stderr, or of stdout when nothing went to stderr."""
+        """The end of stderr, or of stdout when nothing went to stderr. To be asked for when the run is over."""
+        self._settle()
         raw = self._tails[STDERR].strip() or self._tails[STDOUT].strip()
         return raw.decode("utf-8", "replace")
 
     def finish(self, token: int) -> tuple[bytes, bool, int]:
         """(frames, spooled, bytes left out), and ready for the next attempt. Empty and not spooled: no output."""
+        self._settle()
         left_out = self._left_out
         frames = b""
         if self._fd < 0 and self._failure is None and self._unwritten_size + self._rest_size <= INLINE_MAX:

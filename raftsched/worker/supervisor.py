@@ -171,7 +171,9 @@ class Supervisor:
             limited = task.limits is not None and task.limits.memory is not None
             group = cgroup.of_run(self._around.cgroups, launch.token) if limited else None
             spawn = spawner(task, group)
-            pid, control = self._fork(lambda end: keep_attempt(self._around, end, launch, spawn, task.limits, group))
+            pid, control = self._fork(
+                lambda end: keep_attempt(self._around, end, launch, spawn, task.limits, group, task.hidden)
+            )
         except OSError as exc:  # no process, no descriptor, no memory
             error = f"this node cannot start a process: {exc.strerror}"
             self.emit(wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error)))

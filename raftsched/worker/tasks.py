@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -11,20 +11,28 @@ import msgspec
 
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, Job
+from raftsched.core.secrets import SECRET, Secret, may_refer, target
 from raftsched.quantities import parse_duration, parse_size
+from raftsched.sealing import Sealer, Unsealable, open_value
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
+
+VALUES_MAX = 32 * 1024  # bytes of secrets that are put into one run: it travels in one packet
 
 
 class BadJob(Exception):
     """Why this job cannot be run by this node, for the user."""
 
 
+class _Secret(msgspec.Struct):
+    name: str = msgspec.field(name=SECRET)
+
+
 class _HttpBody(msgspec.Struct):
     url: str = ""
     method: str | None = None
-    headers: dict[str, str] = {}
-    body: str | None = None
+    headers: dict[str, str | _Secret] = {}
+    body: str | _Secret | None = None
     expected_status: tuple[int, ...] = ()
 
 
@@ -40,7 +48,7 @@ class _Handler(msgspec.Struct):
     shell: str | None = None
     python: str | None = None
     http: _HttpBody | None = None
-    env: dict[str, str] = {}
+    env: dict[str, str | _Secret] = {}
     cwd: str | None = None
     limits: _Limits | None = None
 
@@ -56,17 +64,88 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _decode_body = msgspec.json.Decoder(_Body).decode
 
 
-def spec_of(job: Job, instance: Instance, attempt: Attempt, calls: Mapping[str, str] = _NONE) -> RunSpec:
-    """What the runner gets. `calls`: this node's handlers by name, as "package.module:function". Raises BadJob."""
+class Values:
+    """The values of the secrets that one run refers to; `hidden`: those that were asked for."""
+
+    def __init__(self, namespace: str, find: Callable[[str, str], Secret | None], sealer: Sealer | None) -> None:
+        self._namespace = namespace
+        self._find = find
+        self._sealer = sealer
+        self._room = VALUES_MAX
+        self._known: dict[tuple[str, str], str] = {}
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        return tuple(sorted(set(self._known.values())))
+
+    def of(self, text: str | _Secret) -> str:
+        """Raises BadJob."""
+        if isinstance(text, str):
+            return text
+        place = target(self._namespace, text.name)
+        if place not in self._known:
+            self._known[place] = self._read(*place)
+        value = self._known[place]
+        self._room -= len(value.encode())
+        if self._room < 0:
+            raise BadJob(f"the secrets that this run refers to take more than {VALUES_MAX:,} bytes together")
+        return value
+
+    def _read(self, namespace: str, name: str) -> str:
+        secret = self._find(namespace, name)
+        what = f"the secret {namespace}/{name}"
+        if namespace != self._namespace and (secret is None or not secret.shared):
+            raise BadJob(f"{what} does not exist, or is not shared with other namespaces")
+        if secret is None:
+            raise BadJob(f"{what} does not exist any more")
+        try:
+            return open_value(self._sealer, namespace, name, secret.nonce, secret.value).decode()
+        except Unsealable as why:
+            raise BadJob(f"{what} cannot be read by this node: {why}") from None
+        except UnicodeDecodeError:
+            raise BadJob(f"{what} is not text") from None
+
+    def in_params(self, params: bytes) -> bytes:
+        """Params with values in place of references, at any depth. Raises BadJob."""
+        if not may_refer(params):
+            return params
+        return msgspec.json.encode(self._filled(msgspec.json.decode(params)))
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            if isinstance(value.get(SECRET), str):
+                return self.of(_Secret(value[SECRET]))
+            return {key: self._filled(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._filled(item) for item in value]
+        return value
+
+
+def _nothing(namespace: str, name: str) -> None:
+    return None
+
+
+def spec_of(
+    job: Job,
+    instance: Instance,
+    attempt: Attempt,
+    calls: Mapping[str, str] = _NONE,
+    secrets: Callable[[str, str], Secret | None] = _nothing,
+    sealer: Sealer | None = None,
+) -> RunSpec:
+    """What the runner gets. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what the
+    tables hold of one, by namespace and name. Raises BadJob."""
     try:
         body = _decode_body(job.body)
     except msgspec.DecodeError as exc:
         raise BadJob(f"this node cannot read the job's handler: {exc}") from None
     params = instance.params if instance.params is not None else bytes(body.params)
+    values = Values(job.namespace, secrets, sealer)
+    params = values.in_params(params)
     return RunSpec(
         token=attempt.token,
         session=attempt.session,
-        task=_task(body.handler, params, _environment(job, instance, attempt), calls),
+        task=_task(body.handler, params, _environment(job, instance, attempt), calls, values),
         timeout_ms=job.policy.timeout_ms,
     )
 
@@ -84,7 +163,7 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
     }
 
 
-def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[str, str]) -> Task:
+def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[str, str], values: Values) -> Task:
     """What the cluster says about the run (`env`) wins over the job's own environment."""
     limits = _limits(handler.limits) if handler.limits is not None else None
     function = handler.python
@@ -92,15 +171,16 @@ def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[
         function = calls.get(handler.call)
         if function is None:
             raise BadJob(f'this node has no handler "{handler.call}" any more; start it with the module that has it')
+    own = {name: values.of(value) for name, value in handler.env.items()}
     if function is not None:
-        return Python(function, params, {**handler.env, **env}, handler.cwd, limits)
+        return Python(function, params, {**own, **env}, handler.cwd, limits, values.hidden)
     if handler.http is not None:
-        return _http(handler.http, params, env)
-    command = {**handler.env, **env, "RAFTSCHED_PARAMS": params.decode()}
+        return _http(handler.http, params, env, values)
+    command = {**own, **env, "RAFTSCHED_PARAMS": params.decode()}
     if handler.exec is not None:
-        return Exec(handler.exec, command, handler.cwd, limits)
+        return Exec(handler.exec, command, handler.cwd, limits, values.hidden)
     if handler.shell is not None:
-        return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd, limits)
+        return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd, limits, values.hidden)
     raise BadJob("the job's handler is none of exec, shell, python, http, call; this node may be older than the job")
 
 
@@ -115,18 +195,18 @@ def _limits(given: _Limits) -> Limits:
         raise BadJob(f"this node cannot read the handler's limits: {exc}") from None
 
 
-def _http(given: _HttpBody, params: bytes, env: dict[str, str]) -> Http:
+def _http(given: _HttpBody, params: bytes, env: dict[str, str], values: Values) -> Http:
     """A request without a body of its own carries the params, when its method has a body and there are any. What other
     handlers see in RAFTSCHED_ variables, it has in headers: RAFTSCHED_JOB_ID is Raftsched-Job-Id."""
-    body = given.body.encode() if given.body is not None else None
+    body = values.of(given.body).encode() if given.body is not None else None
     method = (given.method or ("GET" if body is None else "POST")).upper()
     about = {name.title().replace("_", "-"): value for name, value in env.items() if value}
-    headers = {**given.headers, **about}
+    headers = {**{name: values.of(value) for name, value in given.headers.items()}, **about}
     if body is None and method in ("POST", "PUT", "PATCH") and _has_members(params):
         body = params
         if not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"
-    return Http(method, given.url, headers, body or b"", given.expected_status)
+    return Http(method, given.url, headers, body or b"", given.expected_status, hidden=values.hidden)
 
 
 def _has_members(params: bytes) -> bool:

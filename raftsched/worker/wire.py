@@ -37,6 +37,7 @@ class Exec(msgspec.Struct, array_like=True, frozen=True, tag="exec"):
     env: dict[str, str]  # on top of the base environment
     cwd: str | None = None
     limits: Limits | None = None
+    hidden: tuple[str, ...] = ()  # not to be shown in what it prints
 
 
 class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
@@ -45,6 +46,7 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     env: dict[str, str]
     cwd: str | None = None
     limits: Limits | None = None
+    hidden: tuple[str, ...] = ()
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
@@ -54,6 +56,7 @@ class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
     body: bytes
     expect: tuple[int, ...]  # statuses; empty: any 2xx
     keep: int = 0  # bytes of the response that are read; 0: as many as of any output
+    hidden: tuple[str, ...] = ()
 
 
 Task = Exec | Python | Http

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 import msgspec
 
@@ -21,9 +22,12 @@ from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, e
 from raftsched.core.leasing import Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance, Job, Outcome, Session
+from raftsched.core.secrets import find_secret
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.sealing import Sealer
 from raftsched.worker.deliveries import delivery_of
+from raftsched.worker.hiding import hide_in_json, hide_in_text
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports
 from raftsched.worker.runner import RunEnd
@@ -67,6 +71,7 @@ class Worker:
         store_moves: Callable[[], bool] = lambda: True,
         short_of_disk: Callable[[], bool] = lambda: False,
         limits_whole_runs: bool = False,
+        sealer: Sealer | None = None,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
@@ -86,6 +91,8 @@ class Worker:
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
         self._limits_whole_runs = limits_whole_runs
+        self._sealer = sealer
+        self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._tenure = Tenure()
         self._reports = Reports()
@@ -280,6 +287,7 @@ class Worker:
                 self._nonce = None
                 self._tenure.adopt(newest, row.ttl_ms, self._clock.boot_ms())
                 self._started.clear()
+                self._hidden.clear()
                 self._take_given(view)
                 log.info("%s: session %d", self._node_id, newest)
             elif newest != self._tenure.session or row is None or not row.open:
@@ -353,6 +361,7 @@ class Worker:
     def _forget(self, token: int) -> None:
         self._reports.shown(token)
         self._started.pop(token, None)
+        self._hidden.pop(token, None)
         self._todo.pop(token, None)
 
     def _start_given(self) -> None:
@@ -383,10 +392,12 @@ class Worker:
             if instance.notice is not None:
                 spec = delivery_of(view, job, instance, attempt, self._clock.wall_ms())
             else:
-                spec = spec_of(job, instance, attempt, self._calls)
+                spec = spec_of(job, instance, attempt, self._calls, partial(find_secret, view), self._sealer)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return
+        if spec.task.hidden:
+            self._hidden[token] = spec.task.hidden
         self._runner.launch(spec)
 
     def _job(self, view: ReadView, instance: Instance) -> Job | None:
@@ -415,6 +426,7 @@ class Worker:
             if session == self.session:
                 self._lapse("a run was stopped for the sake of the lease")
             return
+        hidden = self._hidden.get(token, ())
         self._report(
             Ended(
                 session,
@@ -423,8 +435,8 @@ class Worker:
                 end.started_at_ms,
                 end.ended_at_ms,
                 end.exit_code,
-                end.error,
-                end.result,
+                hide_in_text(end.error, hidden),
+                hide_in_json(end.result, hidden),
                 end.output,
             )
         )

@@ -41,9 +41,10 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.namespaces import decode_namespace
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace, decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notify
 from raftsched.core.operations import BulkAction, decode_operation
+from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.selection import JobFilter
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
@@ -79,6 +80,7 @@ class Author:
             queues_max=2,
             backfill_max=5,
             namespaces_max=2,
+            secrets_max=2,
             namespaces_strict=self.random.choice([0, 0, 0, 1]),
         )
         small = msgspec.structs.replace(
@@ -114,7 +116,8 @@ class Author:
         if self.batches and r.random() < 0.2:
             batches.append(r.choice(self.batches))  # proposed again
         self.batches += batches
-        data = b"" if r.random() < 0.03 else encode_entry(self.now, batches)
+        empty = r.random() < 0.03 and self.log  # never the first: without its settings limits come in late
+        data = b"" if empty else encode_entry(self.now, batches)
         self.log.append(data)
         apply_entry(self.view, len(self.log), 1, data)
         found = violations(self.view)
@@ -215,6 +218,7 @@ class Author:
             self._sort: 3,
             self._node_rule: 2,
             self._namespace: 2,
+            self._secret: 2,
             self._bulk: 2,
             self._calendar: 3,
             self._step: 4,
@@ -255,6 +259,9 @@ class Author:
                 b'{"labels":{"a":"1","b":"2"}}',
                 b'{"owner":"bo","labels":{"a":"2"}}',
                 b'{"owner":7}',
+                b'{"handler":{"env":{"A":{"$secret":"pw"}}},"params":{"b":[{"$secret":"d/other"}]}}',
+                b'{"handler":{"http":{"body":{"$secret":"pw"},"headers":{"X":{"$secret":"d/pw"}}}}}',
+                b'{"handler":{"env":{"$secret":"pw","B":{"$secret":7}}},"params":[{"$secret":{}}]}',
             ]
         )
 
@@ -478,11 +485,23 @@ class Author:
         name = r.choice(["d", "d", "default", "e", "f", "", "x" * 600, "a\0b"])
         revision = r.choice([None, None, None, 0, self._space_revision()])
         if r.random() < 0.3:
-            return c.DeleteNamespace(name, revision)
+            return DeleteNamespace(name, revision)
         most = r.choice([None, None, 0, 1, 3, -1])
-        return c.PutNamespace(
+        return PutNamespace(
             name, r.choice([b"{}", b'{"owner":"ana"}', b"x" * 20_000]), most, revision, r.random() < 0.2
         )
+
+    def _secret(self) -> Command:
+        r = self.random
+        namespace = r.choice(["d", "d", "default", "e", "", "x" * 600])
+        name = r.choice(["pw", "pw", "other", "", "a/b", "x" * 600])
+        revision = r.choice([None, None, None, 1, self._number()])
+        if r.random() < 0.3:
+            return DeleteSecret(namespace, name, revision, r.random() < 0.3)
+        sealed = r.choice([(b"", b""), (b"n" * 20, b"same"), (b"n" * 20, b"other"), (b"n" * 99, b"")])
+        value = r.choice([b"v", b"w", b"x" * 10_000])
+        shared = r.choice([None, True, False])
+        return PutSecret(namespace, name, value, *sealed, shared, revision, r.random() < 0.1)
 
     def _node_rule(self) -> Command:
         r = self.random

@@ -36,6 +36,7 @@ from raftsched.core.model import InstanceState as I
 from raftsched.core.namespaces import decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
 from raftsched.core.operations import OperationState, decode_operation
+from raftsched.core.secrets import decode_secret
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     LANE_NOBODY,
@@ -443,8 +444,15 @@ def _namespaces(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     """What is in them is counted; a row that says nothing and counts nothing is not there."""
     counted = Counter(job.namespace for job in jobs.values() if job.state is not JobState.DELETED)
     declared = 0
+    secrets = {key: decode_secret(raw) for key, raw in view.scan(Table.SECRETS)}
+    held = Counter(secret.namespace for secret in secrets.values())
+    for key, secret in secrets.items():
+        if key != name_key(secret.namespace, secret.name) or not secret.revision:
+            found.append(f"SECRETS row {key.hex()} is of {secret}, at revision {secret.revision}")
+    if decode_meta(view.get(Table.META, b"meta")).secrets != len(secrets):
+        found.append(f"meta counts other secrets than there are: {len(secrets)}")
     rows = {key.decode(): decode_namespace(raw) for key, raw in view.scan(Table.NAMESPACES)}
-    for name in rows.keys() | counted.keys():
+    for name in rows.keys() | counted.keys() | held.keys():
         row = rows.get(name)
         if row is None:
             found.append(f"namespace {name} has no row, and {counted[name]} jobs")
@@ -452,6 +460,8 @@ def _namespaces(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         declared += row.revision > 0
         if row.name != name or not row.is_needed:
             found.append(f"NAMESPACES row {name} is of {row.name} and of no use")
+        if row.secrets != held[name]:
+            found.append(f"namespace {name} counts {row.secrets} secrets; there are {held[name]}")
         if row.jobs != counted[name]:
             found.append(f"namespace {name} counts {row.jobs} jobs; there are {counted[name]}")
         if not row.revision and (row.content or row.max_jobs is not None):

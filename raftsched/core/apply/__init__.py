@@ -29,13 +29,16 @@ from raftsched.core.apply import (
     operations,
     queues,
     retention,
+    secrets,
     webhooks,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
 from raftsched.core.commands import Accepted, Answer, By, Keyed, Note, Rejected, asked, decode
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.origins import claim
+from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import View
 
 
@@ -104,12 +107,14 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.RevokeToken: access.revoke_token,
     c.SetAccess: access.set_access,
     c.SeedTokens: access.seed_tokens,
-    c.PutNamespace: namespaces.put_namespace,
-    c.DeleteNamespace: namespaces.delete_namespace,
+    PutNamespace: namespaces.put_namespace,
+    DeleteNamespace: namespaces.delete_namespace,
     w.PutWebhook: webhooks.put_webhook,
     w.DeleteWebhook: webhooks.delete_webhook,
     w.RotateSecret: webhooks.rotate_secret,
     w.TestWebhook: webhooks.send_test,
+    PutSecret: secrets.put_secret,
+    DeleteSecret: secrets.delete_secret,
 }
 
 

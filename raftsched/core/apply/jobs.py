@@ -10,6 +10,7 @@ from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import admit, resolved
 from raftsched.core.apply.notices import unknown_webhook
+from raftsched.core.apply.secrets import check_references
 from raftsched.core.apply.tx import Tx, kept, no_job, scheduled_instance
 from raftsched.core.commands import (
     Accepted,
@@ -39,7 +40,7 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 
 def _create(tx: Tx, c: CreateJob) -> Answer:
-    refused = _check(tx, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
+    refused = _check(tx, c.namespace, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
     if refused is not None:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
@@ -113,7 +114,7 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
     return Rejected("name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content.")
 
 
-def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
+def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | None:
     """The API has checked before; a limit may have changed meanwhile, and nothing over it may enter the tables."""
     settings = tx.meta.settings
     if len(body) > settings.body_max_bytes:
@@ -127,7 +128,8 @@ def _check(tx: Tx, policy: Policy, body: bytes) -> Rejected | None:
     if calendar is not None and tx.calendar(calendar) is None:
         detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
         return Rejected("invalid-trigger", detail, "/trigger/calendar")
-    return unknown_webhook(tx, policy) if policy.notify else None
+    refused = unknown_webhook(tx, policy) if policy.notify else None
+    return refused or check_references(tx, namespace, body)
 
 
 def _anchor(tx: Tx, policy: Policy) -> int:
@@ -183,7 +185,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
-    refused = kept(job) or _check(tx, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+    refused = kept(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)

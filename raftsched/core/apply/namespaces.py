@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, DeleteNamespace, PutNamespace, Rejected
-from raftsched.core.namespaces import CONTENT_MAX, DEFAULTS_STALE, JOBS_MAX, Namespace, wrong_in_namespace
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.namespaces import (
+    CONTENT_MAX,
+    DEFAULTS_STALE,
+    JOBS_MAX,
+    DeleteNamespace,
+    Namespace,
+    PutNamespace,
+    wrong_in_namespace,
+)
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 

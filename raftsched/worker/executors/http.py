@@ -81,6 +81,7 @@ class HttpService:
     async def _run(self, token: int, task: wire.Http) -> None:
         started = self._clock.wall_ms()
         capture = Capture(self._live_directory, self._most(task))
+        capture.hide(task.hidden)
         outcome, error, result = wire.SUCCEEDED, None, None
         try:
             status, reason, location = await self._request(task, capture)

@@ -29,6 +29,7 @@ import msgspec
 
 from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
+from raftsched.worker.hiding import hide_in_text
 from raftsched.worker.limits import OOM_SCORE, blamed, confine
 from raftsched.worker.processes import become_subreaper, has_children, oom_score
 from raftsched.worker.service import PACKET_HEAD, Shared
@@ -124,6 +125,7 @@ class PythonService:
             token, _op = PACKET_HEAD.unpack_from(buffer)
             task = wire.decode_task(view[PACKET_HEAD.size : size])
             shared.token = token
+            shared.hide(task.hidden)
             reads = shared.reads
             flags, done = self._run(token, task)
             if os.getpid() != me:  # a child forked by the function came back from it
@@ -167,6 +169,7 @@ class PythonService:
                     print(exc.code, file=sys.stderr)
         except BaseException as exc:
             text = "".join(traceback.format_exception(type(exc), exc, _outside(exc.__traceback__)))
+            text = hide_in_text(text, task.hidden) or ""  # before it is cut: a piece would not be found
             outcome, error = wire.FAILED, wire.shorten(text.rstrip())
             why = blamed(task.limits, None, error[-_LAST_WORDS:])
             if why is not None:

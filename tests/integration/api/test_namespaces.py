@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.commands import PutNamespace
 from tests.support.local_api import Client, LocalCluster, run
 
 MERGE = {"Content-Type": "application/merge-patch+json"}

@@ -6,7 +6,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.model import DAY_MS, JobState
-from raftsched.core.namespaces import CONTENT_MAX, Namespace, decode_namespace
+from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, after, policy
 
@@ -28,60 +28,60 @@ def create(name: str | None = None, defaults: int | None = None, namespace: str 
 class TestDeclared:
     def test_put_anew_and_taken_back(self) -> None:
         world = World()
-        assert world.ok(c.PutNamespace("d", b"{}", 3)).created
+        assert world.ok(PutNamespace("d", b"{}", 3)).created
         first = namespace(world)
         assert first is not None
         assert (first.content, first.max_jobs, first.jobs) == (b"{}", 3, 0)
-        assert not world.ok(c.PutNamespace("d", b"{}", 3)).created
+        assert not world.ok(PutNamespace("d", b"{}", 3)).created
         assert namespace(world) == first  # no change: the revision stays
-        world.ok(c.PutNamespace("d", b'{"owner":"ana"}'))
+        world.ok(PutNamespace("d", b'{"owner":"ana"}'))
         second = namespace(world)
         assert second is not None
         assert second.revision > first.revision
         assert second.max_jobs is None
-        world.ok(c.DeleteNamespace("d"))
+        world.ok(DeleteNamespace("d"))
         assert namespace(world) is None
-        assert world.refused(c.DeleteNamespace("d")) == "not-found"
-        world.ok(c.PutNamespace("d", b"{}", 3))
+        assert world.refused(DeleteNamespace("d")) == "not-found"
+        world.ok(PutNamespace("d", b"{}", 3))
         third = namespace(world)
         assert third is not None
         assert third.revision > second.revision  # never one that was there before
 
     def test_conditions(self) -> None:
         world = World()
-        assert world.refused(c.PutNamespace("d", b"{}", if_revision=1)) == "stale-revision"
-        world.ok(c.PutNamespace("d", b"{}", if_none=True))
+        assert world.refused(PutNamespace("d", b"{}", if_revision=1)) == "stale-revision"
+        world.ok(PutNamespace("d", b"{}", if_none=True))
         found = namespace(world)
         assert found is not None
-        assert world.refused(c.PutNamespace("d", b"{}", if_none=True)) == "exists"
-        assert world.refused(c.PutNamespace("d", b"{}", if_revision=found.revision + 1)) == "stale-revision"
-        assert world.refused(c.DeleteNamespace("d", found.revision + 1)) == "stale-revision"
-        world.ok(c.DeleteNamespace("d", found.revision))
+        assert world.refused(PutNamespace("d", b"{}", if_none=True)) == "exists"
+        assert world.refused(PutNamespace("d", b"{}", if_revision=found.revision + 1)) == "stale-revision"
+        assert world.refused(DeleteNamespace("d", found.revision + 1)) == "stale-revision"
+        world.ok(DeleteNamespace("d", found.revision))
 
     def test_one_that_holds_jobs_stays(self) -> None:
         world = World()
-        world.ok(c.PutNamespace("d", b"{}"))
+        world.ok(PutNamespace("d", b"{}"))
         job = world.ok(create("a")).job
         assert job is not None
-        assert world.refused(c.DeleteNamespace("d")) == "not-possible"
+        assert world.refused(DeleteNamespace("d")) == "not-possible"
         world.ok(c.DeleteJob(job.id))
-        world.ok(c.DeleteNamespace("d"))
+        world.ok(DeleteNamespace("d"))
 
     @pytest.mark.parametrize("name", ["", "x" * 65, "a\0b"])
     def test_names_that_are_no_keys(self, name: str) -> None:
         world = World()
-        assert world.refused(c.PutNamespace(name, b"{}")) == "invalid-parameter"
-        assert world.refused(c.DeleteNamespace(name)) == "not-found"
+        assert world.refused(PutNamespace(name, b"{}")) == "invalid-parameter"
+        assert world.refused(DeleteNamespace(name)) == "not-found"
         assert world.refused(create(namespace=name)) == "invalid-job"
 
     def test_bounds(self) -> None:
         world = World()
-        assert world.refused(c.PutNamespace("d", b"x" * (CONTENT_MAX + 1))) == "invalid-parameter"
-        assert world.refused(c.PutNamespace("d", b"", -1)) == "invalid-parameter"
+        assert world.refused(PutNamespace("d", b"x" * (CONTENT_MAX + 1))) == "invalid-parameter"
+        assert world.refused(PutNamespace("d", b"", -1)) == "invalid-parameter"
         world.settings(namespaces_max=1)
-        world.ok(c.PutNamespace("d", b""))
-        assert world.refused(c.PutNamespace("e", b"")) == "not-possible"
-        world.ok(c.PutNamespace("d", b"{}"))
+        world.ok(PutNamespace("d", b""))
+        assert world.refused(PutNamespace("e", b"")) == "not-possible"
+        world.ok(PutNamespace("d", b"{}"))
 
 
 class TestCount:
@@ -111,7 +111,7 @@ class TestCount:
     def test_a_one_shot_that_goes_by_itself_does_not_count(self) -> None:
         world = World()
         session = world.session()
-        world.ok(c.PutNamespace("d", b"{}", 1))
+        world.ok(PutNamespace("d", b"{}", 1))
         job = world.ok(c.CreateJob("d", None, policy(after(1_000)), b"{}")).job
         assert job is not None
         world.fire(job.id)
@@ -125,10 +125,10 @@ class TestCount:
 
     def test_the_limit_is_exact_in_one_entry(self) -> None:
         world = World()
-        world.ok(c.PutNamespace("d", b"{}", 2))
+        world.ok(PutNamespace("d", b"{}", 2))
         answers = world.run(create("a"), create("b"), create("c"), create("a"))
         assert [isinstance(answer, c.Accepted) for answer in answers] == [True, True, False, True]
-        world.ok(c.PutNamespace("d", b"{}", 1))  # below what there is: nothing goes, nothing comes
+        world.ok(PutNamespace("d", b"{}", 1))  # below what there is: nothing goes, nothing comes
         assert jobs_in(world) == 2
         assert world.refused(create("c")) == "not-possible"
         world.ok(c.CreateJob("d", "a", policy(priority=7), b"{}", replace=True))
@@ -140,7 +140,7 @@ class TestDefaults:
         assert world.refused(create("a", 1)) == "stale-defaults"
         job = world.ok(create("a", 0)).job
         assert job is not None
-        world.ok(c.PutNamespace("d", b"{}"))
+        world.ok(PutNamespace("d", b"{}"))
         found = namespace(world)
         assert found is not None
         edit = c.EditJob(job.id, policy(priority=7), b"{}", None, "a", 0)
@@ -152,11 +152,11 @@ class TestDefaults:
 
     def test_a_new_declaration_of_the_same_is_another_one(self) -> None:
         world = World()
-        world.ok(c.PutNamespace("d", b"{}"))
+        world.ok(PutNamespace("d", b"{}"))
         found = namespace(world)
         assert found is not None
-        world.ok(c.DeleteNamespace("d"))
-        world.ok(c.PutNamespace("d", b"{}"))
+        world.ok(DeleteNamespace("d"))
+        world.ok(PutNamespace("d", b"{}"))
         assert world.refused(create("a", found.revision)) == "stale-defaults"
 
 
@@ -170,5 +170,5 @@ def test_where_they_have_to_be_declared_others_take_no_new_jobs() -> None:
     assert (answer.code, answer.pointer) == ("invalid-job", "/namespace")
     world.ok(c.EditJob(job.id, policy(priority=7), b"{}", None, "a"))
     world.ok(create("b", namespace="default"))
-    world.ok(c.PutNamespace("d", b"{}"))
+    world.ok(PutNamespace("d", b"{}"))
     world.ok(create("b"))

@@ -1,0 +1,128 @@
+"""Secrets: put, deleted; and whether what a job refers to is there."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from raftsched.core.apply.namespaces import known
+from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import Job, JobState
+from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.secrets import (
+    SEALED_MAX,
+    VALUE_MAX,
+    DeleteSecret,
+    PutSecret,
+    Secret,
+    encode_secret,
+    find_secret,
+    missing,
+    references,
+    wrong_in_secret,
+)
+from raftsched.core.selection import secret_tag
+from raftsched.core.tables import Table, after, name_key
+
+NAMED_MAX = 5  # jobs named in a refusal
+LOOKED_AT_MAX = 100  # rows that may be of jobs that refer to it: two tags fall together once in 2^64 times
+_NONCE_MAX = 32
+_DIGEST_MAX = 64
+
+
+def put_secret(tx: Tx, c: PutSecret) -> Answer:
+    wrong = wrong_in_namespace(c.namespace) or wrong_in_secret(c.namespace, c.name)
+    if wrong is None and len(c.value) > (SEALED_MAX if c.nonce else VALUE_MAX):
+        wrong = f"a secret takes at most {VALUE_MAX} bytes."
+    if wrong is None and (len(c.nonce) > _NONCE_MAX or len(c.digest) > _DIGEST_MAX):
+        wrong = "a nonce or a digest is longer than any."
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    secret = find_secret(tx.view, c.namespace, c.name)
+    if c.if_none and secret is not None:
+        return Rejected("exists", f"The secret {c.namespace}/{c.name} exists already.")
+    if c.if_revision is not None and (secret is None or secret.revision != c.if_revision):
+        return _stale(secret)
+    created = secret is None
+    if secret is None:
+        refused = known(tx, c.namespace)
+        if refused is not None:
+            return refused
+        most = tx.meta.settings.secrets_max
+        if tx.meta.secrets >= most:
+            return Rejected("not-possible", f"There are {tx.meta.secrets} secrets; {most} is the limit.")
+        secret = Secret(namespace=c.namespace, name=c.name, revision=0, value=b"", created_at_ms=tx.now)
+        tx.meta.secrets += 1
+        _count(tx, c.namespace, 1)
+    shared = secret.shared if c.shared is None else c.shared
+    if created or not _same(secret, c) or shared != secret.shared:
+        secret.value, secret.nonce, secret.digest, secret.shared = c.value, c.nonce, c.digest, shared
+        secret.revision = tx.new_revision()
+        secret.modified_at_ms = tx.now
+        tx.view.put(Table.SECRETS, name_key(c.namespace, c.name), encode_secret(secret))
+    return Accepted(created=created)
+
+
+def _same(secret: Secret, c: PutSecret) -> bool:
+    """Of sealed values, which differ each time, by their digests."""
+    if c.nonce and secret.nonce:
+        return bool(c.digest) and secret.digest == c.digest
+    return not c.nonce and not secret.nonce and secret.value == c.value
+
+
+def _stale(secret: Secret | None) -> Rejected:
+    if secret is None:
+        return Rejected("stale-revision", "The secret does not exist; leave out the condition to create it.")
+    return Rejected("stale-revision", f"The secret is at revision {secret.revision} now; read it again.")
+
+
+def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
+    secret = find_secret(tx.view, c.namespace, c.name)
+    if secret is None:
+        return Rejected("not-found", f"There is no secret {c.namespace[:64]}/{c.name[:128]}.")
+    if c.if_revision is not None and secret.revision != c.if_revision:
+        return _stale(secret)
+    users = [] if c.force else _users(tx, secret)
+    if users:
+        more = "" if len(users) <= NAMED_MAX else ", ..."
+        return Rejected(
+            "not-possible",
+            f"Jobs refer to the secret {c.namespace}/{c.name}: {', '.join(users[:NAMED_MAX])}{more}. Change them, or "
+            "force it: then their runs fail.",
+        )
+    tx.view.delete(Table.SECRETS, name_key(c.namespace, c.name))
+    tx.meta.secrets -= 1
+    _count(tx, c.namespace, -1)
+    return Accepted()
+
+
+def _users(tx: Tx, secret: Secret) -> list[str]:
+    """Names of jobs that refer to it, one more than are told at most."""
+    prefix = secret_tag(secret.namespace, secret.name)
+    found: list[str] = []
+    for key, _ in islice(tx.view.scan(Table.TAGS, prefix, after(prefix)), LOOKED_AT_MAX):
+        raw = tx.view.get(Table.JOBS, key[-8:])
+        job = None if raw is None else decode_job(raw)
+        if job is not None and job.state is not JobState.DELETED and _refers(job, secret):
+            found.append(f"{job.namespace}/{job.name or job_text(job.id)}")
+            if len(found) > NAMED_MAX:
+                break
+    return found
+
+
+def _refers(job: Job, secret: Secret) -> bool:
+    return any((r.namespace, r.name) == (secret.namespace, secret.name) for r in references(job.namespace, job.body))
+
+
+def _count(tx: Tx, name: str, more: int) -> None:
+    namespace = tx.namespace(name) or Namespace(name=name)
+    namespace.secrets = max(0, namespace.secrets + more)
+    tx.put_namespace(namespace)
+
+
+def check_references(tx: Tx, namespace: str, body: bytes) -> Rejected | None:
+    """Whether all that a job refers to is there."""
+    for reference, why in missing(tx.view, namespace, references(namespace, body)):
+        return Rejected("invalid-job", why, reference.pointer)
+    return None

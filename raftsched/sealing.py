@@ -1,0 +1,66 @@
+"""Values of secrets, sealed with a key that comes of the cluster's: what lies in the tables, in the log and in copies
+of them cannot be read without it.
+
+AES-256-GCM under keys by HKDF-SHA256 (RFC 5869). A value is bound to its place: it cannot be put under another name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+
+NONCE_SIZE = 12  # bytes; random: good for 2^32 values under one key
+_ID_SIZE = 8  # bytes, of the key, in front of the nonce
+
+
+class Unsealable(Exception):
+    """Why a value cannot be read here, for the user."""
+
+
+class Sealer:
+    """For one cluster key."""
+
+    def __init__(self, cluster_key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # who has no key needs none of it
+
+        root = hmac.new(b"raftsched secrets", cluster_key, hashlib.sha256).digest()
+        self._aead = AESGCM(_expand(root, b"seal"))
+        self._digest_key = _expand(root, b"digest")
+        self._id = _expand(root, b"id")[:_ID_SIZE]
+
+    def seal(self, namespace: str, name: str, value: bytes) -> tuple[bytes, bytes, bytes]:
+        """(nonce, sealed value, digest by which the same value of the same secret is known again)"""
+        place = _place(namespace, name)
+        nonce = os.urandom(NONCE_SIZE)
+        digest = hmac.new(self._digest_key, place + b"\0" + value, hashlib.sha256).digest()
+        return self._id + nonce, self._aead.encrypt(nonce, value, place), digest
+
+    def open(self, namespace: str, name: str, nonce: bytes, sealed: bytes) -> bytes:
+        """Raises Unsealable."""
+        from cryptography.exceptions import InvalidTag
+
+        if nonce[:_ID_SIZE] != self._id:
+            raise Unsealable("it was put under another cluster key; put it again")
+        try:
+            return self._aead.decrypt(nonce[_ID_SIZE:], sealed, _place(namespace, name))
+        except (InvalidTag, ValueError):
+            raise Unsealable("what is kept of it is damaged; put it again") from None
+
+
+def open_value(sealer: Sealer | None, namespace: str, name: str, nonce: bytes, value: bytes) -> bytes:
+    """What was put; as it lies there when it was not sealed. Raises Unsealable."""
+    if not nonce:
+        return value
+    if sealer is None:
+        raise Unsealable("it is sealed with the cluster key, which this node was not given (--cluster-key-file)")
+    return sealer.open(namespace, name, nonce, value)
+
+
+def _expand(root: bytes, info: bytes) -> bytes:
+    """The first 32 bytes of HKDF-Expand."""
+    return hmac.new(root, info + b"\1", hashlib.sha256).digest()
+
+
+def _place(namespace: str, name: str) -> bytes:
+    return f"{namespace}/{name}".encode()

@@ -1,0 +1,92 @@
+"""Values of secrets are taken out of what a run prints, of its error and of its result.
+
+Exact occurrences only: what a job encodes, cuts or spells otherwise is shown. Very short values are left alone; they
+would take half of the output with them, and be told by the holes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+SHORTEST = 4  # bytes of a value that is hidden
+SHOWN = b"***"
+
+
+class Hider:
+    """Of the streams of one run, as they come."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        raw = (value.encode() for value in values)
+        self._values = sorted({value for value in raw if len(value) >= SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, self._values))) if self._values else None
+        self._held: dict[int, bytes] = {}
+
+    def feed(self, stream: int, data: bytes) -> bytes:
+        """What may be shown. What may be the beginning of a value waits for what follows."""
+        if self._pattern is None:
+            return data
+        data = self._held.pop(stream, b"") + data
+        end = len(data) - self._begun(data)
+        parts: list[bytes] = []
+        at = 0
+        for match in self._pattern.finditer(data):
+            if match.start() >= end:
+                break
+            parts += (data[at : match.start()], SHOWN)
+            at = match.end()
+        end = max(end, at)
+        parts.append(data[at:end])
+        if end < len(data):
+            self._held[stream] = data[end:]
+        return b"".join(parts)
+
+    def _begun(self, data: bytes) -> int:
+        """Bytes at the end that are the beginning of a value, and not all of it; as many as there are."""
+        longest = 0
+        for value in self._values:
+            start = max(0, len(data) - len(value) + 1)
+            found = data.find(value[:1], start)
+            while found >= 0:
+                if value.startswith(data[found:]):
+                    longest = max(longest, len(data) - found)
+                    break
+                found = data.find(value[:1], found + 1)
+        return longest
+
+    def rest(self) -> Iterator[tuple[int, bytes]]:
+        """(stream, bytes) of what waited: nothing follows."""
+        held, self._held = self._held, {}
+        for stream, data in held.items():
+            yield stream, data if self._pattern is None else self._pattern.sub(SHOWN, data)
+
+
+def hide_in_text(text: str | None, values: Sequence[str]) -> str | None:
+    if text:
+        for value in sorted(values, key=len, reverse=True):
+            if len(value.encode()) >= SHORTEST:
+                text = text.replace(value, SHOWN.decode())
+    return text
+
+
+def hide_in_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
+    """In its strings; what is no JSON is dropped."""
+    if not raw or not values:
+        return raw
+    try:
+        return msgspec.json.encode(_hidden(msgspec.json.decode(raw), values))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _hidden(value: Any, values: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return hide_in_text(value, values)
+    if isinstance(value, dict):
+        return {hide_in_text(key, values): _hidden(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item, values) for item in value]
+    return value
