@@ -60,7 +60,7 @@ def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None)
         if (only is None or field in only) and getattr(given, field) is None:
             value = getattr(defaults, field)
             if value is not None:
-                setattr(given, field, _own(value))
+                setattr(given, field, own(value))
                 filled = True
     trigger = given.trigger
     if defaults.timezone is not None and trigger is not None and (only is None or "trigger" in only) and _open(trigger):
@@ -69,8 +69,10 @@ def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None)
     return filled
 
 
-def _own(value: Any) -> Any:
+def own(value: Any) -> Any:
     """What becomes of a job's field must not become of the namespace's."""
+    if isinstance(value, list):
+        return [own(one) for one in value]
     return msgspec.structs.replace(value) if isinstance(value, msgspec.Struct) else value
 
 

@@ -11,7 +11,7 @@ from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX
 from raftsched.api.callers import permits
 from raftsched.api.context import ApiContext
-from raftsched.api.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace
+from raftsched.api.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import content_of, parse_namespace
 from raftsched.api.merging import merge
@@ -265,9 +265,8 @@ def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[F
     job = JobIn(
         trigger=TriggerIn(cron="0 0 * * *", timezone=defaults.timezone),
         handler=HandlerIn(exec=["true"]),
-        **{field: getattr(defaults, field) for field in FILLED},
+        **{field: own(getattr(defaults, field)) for field in FILLED},
     )
-    job.placement = job.placement and msgspec.structs.replace(job.placement)
     found: list[FieldError] = []
     content_of(job, settings, now_ms, found)
     for error in found:

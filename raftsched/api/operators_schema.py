@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api import patterns
+from raftsched.api.notify_schema import Notify
 from raftsched.api.schema import (
     Count,
     DeliveryName,
@@ -79,6 +80,7 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     misfire: MisfireIn | None = None
     labels: Labels | None = None
     placement: PlacementIn | None = None
+    notify: Notify | None = None
     retention: RetentionIn | None = None
 
 

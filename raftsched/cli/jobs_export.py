@@ -39,6 +39,8 @@ def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str
         }
         if "placement" in says and found.get("placement") is None:
             found["placement"] = {}
+        if "notify" in says and found.get("notify") is None:
+            found["notify"] = []
         if "timezone" in says:
             found["trigger"] = _with_zone(found["trigger"])
         if found.get("max_concurrency") == (None if found.get("overlap") == "allow" else 1):

@@ -83,6 +83,7 @@ class Place:
         (directory / "backup.crontab").write_text("*/5 * * * * echo backup\n")
         (directory / "shop.yaml").write_text(SHOP)
         (directory / "holidays.ics").write_text(HOLIDAYS)
+        (directory / "password.txt").write_text("of nothing\n")
         (directory / "jobs.yaml").write_text(SHOP)
         servers = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
         self.environment = {
@@ -104,11 +105,15 @@ class Place:
         for name in ("/v1/namespaces/default/jobs/hello", path):
             assert self.cluster.nodes[0].request("DELETE", name).status in (204, 404)
         self.ask("PUT", path, REPORT)
+        self.put_secret()
         instance = str(self.ask("POST", f"{path}/run", {})["id"])
         node = self.cluster.nodes[0]
         self.cluster.wait("the run to be known", lambda: node.find(f"/v1/instances/{instance}"), 30)
         assert wait_final(self.cluster, node, instance)["state"] == "SUCCEEDED"
         return instance
+
+    def put_secret(self) -> None:
+        self.ask("PUT", "/v1/namespaces/billing/secrets/smtp", {"value": "of nothing"})
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -147,6 +152,7 @@ def _expected(command: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in ("json", "yaml")], ids=str)
 def test_jobs_are_accepted(place: Place, block: Block) -> None:
+    place.put_secret()
     if block.language == "json":
         jobs = jobs_of(block)
     else:

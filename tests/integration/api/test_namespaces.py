@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.namespaces import PutNamespace
 from tests.support.local_api import Client, LocalCluster, run
 
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -185,6 +186,21 @@ def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
         assert job["trigger"]["timezone"] == "Europe/Madrid"
         _, job = await call("PUT", f"{PATH}/jobs/b", {**CRON, "trigger": {"every": "1m"}, "priority": None})
         assert (job["trigger"], job["priority"]) == ({"every": "1m"}, 7)  # null is the same as left out
+
+    run(tmp_path, test)
+
+
+def test_webhooks_are_taken_over_too(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await declare(call, defaults={"notify": [{"webhook": "ops", "on": ["succeeded", "failed"]}]})
+        status, problem = await call("PUT", JOB, CRON)
+        assert (status, problem["errors"][0]["pointer"]) == (422, "/notify/webhook")
+        assert (await call("PUT", "/v1/webhooks/ops", {"url": "http://127.0.0.1:9/"}))[0] == 201
+        for name in ("a", "b"):
+            _, job = await call("PUT", f"{PATH}/jobs/{name}", CRON)
+            assert job["notify"]["webhook"] == "ops"
+        _, job = await call("PUT", JOB, {**CRON, "notify": []})
+        assert job["notify"] is None
 
     run(tmp_path, test)
 
