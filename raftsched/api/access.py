@@ -59,7 +59,7 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
         raw = view.get(Table.ACCESS, ACCESS_KEY)
         found = view.get(Table.TOKENS, digest) if digest else None
     required = raw is not None and decode_access(raw).required
-    if digest and hmac.compare_digest(digest, ctx.local_digest):
+    if required and digest and hmac.compare_digest(digest, ctx.local_digest):
         return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
     if found is not None:
         token = decode_token(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ def test_changes_are_noted_whoever_asked(tmp_path: Path) -> None:
 
 def test_work_is_noted_with_a_token_and_costs_nothing_without(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        await call("POST", "/v1/jobs", JOB)
+        call.context.local_digest = sha256(b"rl_x").digest()
+        for who in (call, As(call, "rl_x")):  # also a program with its own node
+            assert (await who("POST", "/v1/jobs", JOB))[0] == 201
         assert await listed(call) == []
         with call.cluster.store.read() as view:
             assert list(view.scan(Table.AUDIT)) == []
@@ -85,8 +88,6 @@ def test_work_is_noted_with_a_token_and_costs_nothing_without(tmp_path: Path) ->
 
 async def guarded_again(call: Client) -> dict[str, str]:
     """One more operator, made with the secret of the node."""
-    from hashlib import sha256
-
     call.context.local_digest = sha256(b"rl_x").digest()
     status, made = await As(call, "rl_x")("POST", "/v1/tokens", {"name": "op-2", "role": "operator"})
     assert status == 201
