@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -66,30 +67,40 @@ class Creates:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._waiting: deque[_Wanted] = deque()
-        self._room = asyncio.Semaphore(WAITING_MAX)
         self._flights: set[asyncio.Task[None]] = set()
         self._started = False  # sending is called in this turn of the loop, or as soon as a flight ends
 
-    async def create(self, raw: bytes, name: str | None, namespace: str, timeout: float) -> Created:
+    def create(self, raw: bytes, name: str | None, namespace: str, timeout: float) -> Awaitable[Created]:
         """`timeout` in seconds. Raises ClientError. Who stops waiting does not stop the job from being made."""
-        loop = asyncio.get_running_loop()
-        async with self._room:
-            wanted = _Wanted(raw, name, namespace, loop.time() + timeout, loop.create_future())
-            self._waiting.append(wanted)
-            if not self._started:
-                self._started = True
-                loop.call_soon(self._go)
-            if timeout >= self._transport.timeout:
-                return await wanted.done  # what it travels with takes no longer
-            try:
-                async with asyncio.timeout(timeout):
-                    return await wanted.done
-            except TimeoutError:
-                raise self._late(wanted, timeout) from None
+        if len(self._waiting) < WAITING_MAX and timeout >= self._transport.timeout:
+            return self._want(raw, name, namespace, timeout).done  # what it travels with takes no longer
+        return self._in_time(raw, name, namespace, timeout)
 
-    def _late(self, wanted: _Wanted, timeout: float) -> ClientError:
-        if wanted in self._waiting:
-            self._waiting.remove(wanted)
+    async def _in_time(self, raw: bytes, name: str | None, namespace: str, timeout: float) -> Created:
+        wanted: _Wanted | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                while len(self._waiting) >= WAITING_MAX:
+                    await asyncio.wait(self._flights, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.sleep(0)  # what has landed lets others go
+                wanted = self._want(raw, name, namespace, timeout)
+                return await wanted.done
+        except TimeoutError:
+            raise self._late(wanted, timeout) from None
+
+    def _want(self, raw: bytes, name: str | None, namespace: str, timeout: float) -> _Wanted:
+        loop = asyncio.get_running_loop()
+        wanted = _Wanted(raw, name, namespace, loop.time() + timeout, loop.create_future())
+        self._waiting.append(wanted)
+        if not self._started:
+            self._started = True
+            loop.call_soon(self._go)
+        return wanted
+
+    def _late(self, wanted: _Wanted | None, timeout: float) -> ClientError:
+        if wanted is None or wanted in self._waiting:
+            if wanted is not None:
+                self._waiting.remove(wanted)
             return UnavailableError("unreachable", f"The job was not sent within {timeout:g} s; others are under way.")
         return UnknownOutcomeError("unknown-outcome", f"It is not known after {timeout:g} s whether the job was made.")
 

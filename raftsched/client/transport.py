@@ -32,6 +32,7 @@ CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
 CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
 PAUSE_S = (0.05, 1.0)  # between two rounds over all nodes: first, most
+LAST_TRY_S = 0.25  # what is left of the time when a write that was refused for the moment is tried for the last time
 ERROR_MAX = 1 << 20  # bytes of an error's body that are read
 _AGAIN = frozenset({"no-leader", "overloaded", "stopping", "behind"})  # nothing was done; another node may do it
 _ELSEWHERE = frozenset({"no-leader", "stopping"})  # another node may do it at any moment: not waited for as they say
@@ -242,9 +243,12 @@ class Transport:
                 else:
                     raise error_seen
             left = deadline - loop.time()
+            wait = max(asked, pause * random.uniform(0.5, 1.0))
+            if lead and refusal is not None and uncertain is None and left - wait < min(LAST_TRY_S, self.timeout / 4):
+                break  # nothing was done: better to say so than to try again and not to know
             if left <= 0:
                 break
-            await asyncio.sleep(min(left, max(asked, pause * random.uniform(0.5, 1.0))))
+            await asyncio.sleep(min(left, wait))
             pause = min(most, pause * 2)
         if uncertain and lead:
             raise _unknown(method, path, uncertain)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import raftsched
+from raftsched.client import creates
 from raftsched.client.models_cluster import ClusterNode, ClusterView
 from raftsched.client.nodes import COOL_S, STRANGE_COOL_S, Nodes
 from raftsched.client.servers import Server, parse_servers
@@ -177,6 +178,36 @@ def test_items_of_a_batch_end_each_for_itself() -> None:
     asyncio.run(main())
 
 
+def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(creates, "WAITING_MAX", 5)
+    held, seen = threading.Event(), 0
+
+    def answer(request: Request) -> Reply:
+        held.wait()
+        return batch(request) if ":batch" in request.path else (201, MADE)
+
+    async def main() -> None:
+        nonlocal seen
+        with serve(answer) as stub:
+            async with client(stub.url) as c:
+                first = asyncio.create_task(c.jobs.create(JOB))
+                await asyncio.sleep(0)
+                rest = [asyncio.create_task(c.jobs.create(JOB)) for _ in range(20)]
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                seen = len(c._creates._waiting)
+                try:
+                    with pytest.raises(raftsched.UnavailableError, match="was not sent"):
+                        await c.within(0.05).jobs.create(JOB)
+                finally:
+                    held.set()
+                await asyncio.gather(first, *rest)
+            assert max(len(r.json) for r in stub.requests if ":batch" in r.path) <= 5
+
+    asyncio.run(main())
+    assert seen == 5
+
+
 def test_what_nobody_knows_to_the_end_says_so() -> None:
     def answer(request: Request) -> Reply:
         return 200, {"items": [problem(504, "unknown-outcome", "Perhaps.")[1] for _ in request.json]}
@@ -266,7 +297,7 @@ def test_no_node_within_the_timeout() -> None:
                 await c.jobs.get("default/a")
             assert caught.value.code == "unreachable"
         with serve(script(NO_LEADER)) as stub:
-            async with client(stub.url, timeout=0.2) as c:
+            async with client(stub.url, timeout=2) as c:
                 with pytest.raises(raftsched.UnavailableError) as caught:
                     await c.jobs.pause("default/a")
                 assert caught.value.code == "no-leader"
