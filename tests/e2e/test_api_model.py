@@ -18,8 +18,8 @@ from tests.support.api_model import Caller
 from tests.support.cluster import Cluster
 
 SECONDS = float(os.environ.get("API_MODEL_SECONDS", "40"))
-ROUND = 5  # machines, and
-STEPS = 80  # calls of each
+ROUND = 2  # machines, and
+STEPS = 60  # calls of each
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS + 600)]
 
