@@ -178,6 +178,13 @@ def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
     return rule
 
 
+def _trigger_in(schema: dict[str, Any]) -> None:
+    _one_of(KINDS_OF_TRIGGER, BELONGS)(schema)
+    (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
+    delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
+    every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
+
+
 def _job_in(schema: dict[str, Any]) -> None:
     _needs("trigger", "handler")(schema)
 
@@ -212,7 +219,7 @@ def _placement_in(schema: dict[str, Any]) -> None:
 
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "TriggerIn": _one_of(KINDS_OF_TRIGGER, BELONGS),
+    "TriggerIn": _trigger_in,
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
         dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),
