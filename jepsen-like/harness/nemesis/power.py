@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import struct
 from pathlib import Path
 
 from harness.cluster import Node
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.processes import send
 from harness.world import World
 
 HEAD = struct.Struct("=4Q")  # offset, length of the old bytes, size of the file before, length of the path
@@ -35,9 +33,7 @@ class PowerLoss:
         nodes = [node for node in nodes if node.alive]
         if not nodes:
             return None
-        send(signal.SIGKILL, [node.pid for node in nodes])
-        for node in nodes:
-            await node.kill()
+        await world.cluster.kill(nodes)
         await asyncio.sleep(1.0)  # what the node had started ends with it, and writes no more
         for node in nodes:
             world.history.note("power-loss", node=node.name, **lose(node, world.rng))

@@ -78,9 +78,7 @@ class KillAll(_OnNodes):
     whole: bool = True
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
-        send(signal.SIGKILL, [node.pid for node in world.cluster.nodes if node.alive])
-        for node in world.cluster.nodes:
-            await node.kill()
+        await world.cluster.kill(world.cluster.nodes)
         await asyncio.sleep(world.rng.uniform(0.2, 3.0))
         for node in world.rng.sample(world.cluster.nodes, len(world.cluster.nodes)):
             await node.start()
