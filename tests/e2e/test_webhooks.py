@@ -74,6 +74,11 @@ def test_a_receiver_that_fails_at_first(cluster: Cluster) -> None:
         path = f"/v1/instances/{row['id']}/output?attempt={attempt}"
         outputs.append(cluster.wait("its output", lambda p=path: node.request("GET", p)).body.decode())
     assert outputs == ["not now", "thanks"]
+    for one in cluster.nodes:
+        assert secret.removeprefix("whsec_") not in one.log.read_text()
+        assert not any(
+            secret.encode() in file.read_bytes() for file in (one.data / "output").rglob("*") if file.is_file()
+        )
 
 
 def test_a_receiver_that_dies_in_the_middle(cluster: Cluster) -> None:

@@ -209,3 +209,17 @@ def test_many_at_once(tmp_path: Path) -> None:
             assert {bed.text(await bed.end(token)) for token in tokens} == {"ok"}
 
     asyncio.run(body())
+
+
+def test_a_request_may_say_how_much_is_kept_of_the_answer(tmp_path: Path) -> None:
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(fixed(response)) as server:
+            end = await bed.run(Http("POST", f"http://127.0.0.1:{server.port}/", {}, b"", (), 1_000))
+            text = bed.text(end)
+            assert end.outcome is Outcome.SUCCEEDED
+            assert 900 <= text.count("x") <= 1_000
+            assert "only the first 1000 bytes of the response were read" in text
+
+    asyncio.run(body())
