@@ -1,0 +1,121 @@
+"""Whatever is asked for: each end of an instance is told once to a webhook that listens to all, in its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, note, settings
+
+from raftsched.core.actions import Action
+from raftsched.core.apply.events import Events
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.changes import Change, InstanceChange, InstanceEvent
+from raftsched.core.commands import Command
+from raftsched.core.ids import instance_key
+from raftsched.core.model import FINAL
+from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, decode_notice
+from raftsched.core.tables import Table
+from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec, decode_webhook
+from tests.property.test_apply_replay import SEEDS, Author
+
+LISTENER = "all"
+
+
+class Listening(Author):
+    """Has a webhook that nobody else touches, and holds what it is told against the events of each entry."""
+
+    def __init__(self, seed: int, changes: list[Change]) -> None:
+        super().__init__(seed)
+        self._changes = changes
+        self._told: set[bytes] = set()  # deliveries seen
+        self._dropped = 0
+        self.ends = 0
+
+    def _entry(self, commands: list[Command]) -> None:
+        before = self._webhook_row()
+        listens = before is not None and before.spec.active
+        if not listens:  # the first entry; or its receiver answered 410
+            commands = [*commands, PutWebhook(LISTENER, WebhookSpec(url="http://h/", on=tuple(Ending)), b"s" * 32)]
+        self._changes.clear()
+        super()._entry(commands)
+        webhook = self._webhook_row()
+        if webhook is None:
+            return
+        told = sorted(self._about(webhook))
+        dropped, self._dropped = webhook.dropped - self._dropped, webhook.dropped
+        ends = sorted(self._ended())
+        if not listens or not webhook.spec.active:
+            return  # for a part of the entry only
+        self.ends += len(ends)
+        assert len(told) + dropped == len(ends), f"entry {len(self.log)}: {len(ends)} ends, {len(told)} told"
+        rest = list(ends)
+        for key in told:
+            assert key in rest, "told of what did not end, or twice"
+            rest.remove(key)
+
+    def _command(self) -> Command:
+        """More of what brings runs to their ends."""
+        r = self.random
+        if r.random() < 0.4:
+            return super()._command()
+        usual = [self._create, self._open, self._run_now, self._run_now, self._fire, self._kill, self._wake]
+        return r.choice([*usual, *[self._assign, self._end] * 4])()
+
+    def _webhook_row(self) -> Webhook | None:
+        raw = self.view.get(Table.WEBHOOKS, LISTENER.encode())
+        return None if raw is None else decode_webhook(raw)
+
+    def _about(self, webhook: Webhook) -> Iterator[bytes]:
+        """Of deliveries that are new: the instances that they are about."""
+        for key, raw in self.view.scan(Table.INSTANCES):
+            row = decode_instance(raw)
+            if row.job_id == webhook.job_id and key not in self._told:
+                self._told.add(key)
+                assert row.notice is not None
+                notice = decode_notice(row.notice)
+                assert notice.ending is not None
+                yield notice.instance
+
+    def _ended(self) -> Iterator[bytes]:
+        for change in self._changes:
+            if (
+                isinstance(change, InstanceChange)
+                and change.event is InstanceEvent.STATE
+                and change.state in FINAL
+                and change.namespace != SYSTEM_NAMESPACE
+            ):
+                yield instance_key(change.nominal_at_ms, change.job_id, change.request)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_each_end_is_told_once(seed: int) -> None:
+    note(f"seed {seed}")
+    changes: list[Change] = []
+    close = Events.close
+
+    def closing(self: Events, index: int, actions: list[Action]) -> None:
+        changes.extend(self._changes)
+        close(self, index, actions)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Events, "close", closing)
+        Listening(seed, changes).write(200)
+
+
+def test_there_are_ends_to_be_told_of() -> None:
+    """Else the test above would prove little."""
+    changes: list[Change] = []
+    close = Events.close
+
+    def closing(self: Events, index: int, actions: list[Action]) -> None:
+        changes.extend(self._changes)
+        close(self, index, actions)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Events, "close", closing)
+        authors = [Listening(seed, changes) for seed in range(10)]
+        for author in authors:
+            author.write(200)
+    assert sum(author.ends for author in authors) > 20
