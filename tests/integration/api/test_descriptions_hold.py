@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documented import document
 from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
@@ -55,3 +56,17 @@ def test_statistics_from_a_time_to_come_on_are_of_nothing(tmp_path: Path) -> Non
             assert (status, answer["complete"], answer["duration"]["count"]) == (200, True, 0), answer
 
     run(tmp_path, test)
+
+
+def test_links_lead_to_operations_by_what_their_addresses_name() -> None:
+    paths = document()["paths"]
+    addresses = {one["operationId"]: path for path, methods in paths.items() for one in methods.values()}
+    links = document()["components"]["links"]
+    for link in links.values():
+        (name,) = link["parameters"]
+        assert f"{{{name}}}" in addresses[link["operationId"]], link
+        assert link["parameters"][name] == f"$response.body#/{name}"
+    made = paths["/v1/jobs"]["post"]["responses"]["201"]["links"]
+    assert {"jobs_get", "jobs_patch", "jobs_delete", "actions_run"} <= set(made)
+    assert "instances_kill" in paths["/v1/jobs/{id}/run"]["post"]["responses"]["202"]["links"]
+    assert "jobs_get" not in paths["/v1/jobs/{id}/run"]["post"]["responses"]["202"]["links"]
