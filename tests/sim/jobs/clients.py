@@ -10,6 +10,8 @@ import msgspec
 
 from raftsched.core import commands as c
 from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.calendars import PutCalendar
+from raftsched.core.limits import RECURRING
 from raftsched.core.model import (
     FINAL,
     Condition,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
 QUEUES = ("narrow", "slow")
+CALENDARS = ("open", "free")
 ASKED = {
     "delete": 2,
     "run": 6,
@@ -54,6 +57,7 @@ ASKED = {
     "node": 2,
     "cluster": 2,
     "bulk": 1,
+    "calendar": 3,
 }
 KEEP_ALL = Retention(100_000, 100_000)
 
@@ -138,6 +142,8 @@ class JobClient(Client):
                 return job, body, c.PutNodeRule(node, drained=rng.random() < 0.3, slots=slots)
             case "cluster":
                 return job, body, c.PauseCluster(rng.random() < 0.3)
+            case "calendar":
+                return job, body, self._calendar()
             case "settings":
                 return job, body, c.PutSettings(self._settings())
             case "bulk":
@@ -176,6 +182,20 @@ class JobClient(Client):
         most = rng.choice([None, 1, 2, 5])
         return c.PutQueue(name, most, rate, 1_000 if rate else 0, paused=rng.random() < 0.2)
 
+    def _calendar(self) -> c.Command:
+        """It excludes nothing that comes: what is owed stays owed, however often it is computed anew."""
+        content = f'{{"dates":["2001-01-{self._rng.randint(1, 28):02}"]}}'
+        return PutCalendar(self._rng.choice(CALENDARS), content.encode())
+
+    def _with_calendar(self, trigger: Trigger) -> Trigger:
+        """Sometimes with one that some node knows."""
+        stores = [machine.store for machine in self._world.machines.values() if machine.store is not None]
+        if trigger.kind not in RECURRING or trigger.mode is EveryMode.FIXED_DELAY or not stores:
+            return trigger
+        with self._rng.choice(stores).read() as view:
+            known = [name for name in CALENDARS if view.get(Table.CALENDARS, name.encode()) is not None]
+        return msgspec.structs.replace(trigger, calendar=self._rng.choice([None, *known]))
+
     def _some_instance(self) -> bytes | None:
         """Of a manual run, or one that is in the tables of some node now."""
         rng = self._rng
@@ -208,7 +228,7 @@ class JobClient(Client):
         job = Job(f"{self.name}-{self._made}")
         self.jobs.append(job)
         body = self._body()
-        policy = self._policies[job.name] = self._policy(self._trigger(once))
+        policy = self._policies[job.name] = self._policy(self._with_calendar(self._trigger(once)))
         return job, body, c.CreateJob(NAMESPACE, job.name, policy, body, suspended=rng.random() < 0.05)
 
     def _now_ms(self) -> int:
@@ -294,7 +314,9 @@ class JobClient(Client):
         return Condition(kind, f"{NAMESPACE}/{name}", within_ms=rng.choice([3_000, 60_000]))
 
     def _edited(self, policy: Policy) -> Policy:
-        trigger = policy.trigger if self._rng.random() < 0.7 else self._trigger(once=policy.trigger.once)
+        trigger = (
+            policy.trigger if self._rng.random() < 0.7 else self._with_calendar(self._trigger(once=policy.trigger.once))
+        )
         edited = self._policy(trigger, policy.overlap is Overlap.ALLOW)
         return msgspec.structs.replace(edited, max_concurrency=policy.max_concurrency)
 

@@ -153,7 +153,9 @@ class Dues:
         time only; when failures suspended a job is not known here."""
         trigger = stretch.trigger
         assert stretch.end_ms is not None
-        known = trigger.kind is TriggerKind.EVERY and stretch.job_id not in self._may_suspend
+        known = (
+            trigger.kind is TriggerKind.EVERY and trigger.calendar is None and stretch.job_id not in self._may_suspend
+        )
         return known and at_ms + trigger.jitter_ms <= stretch.end_ms
 
     def _covered(self, stretch: Stretch, rows: list[Instance]) -> None:
