@@ -22,6 +22,7 @@ SOURCES: dict[str, dict[str, str]] = {
     "queues": {"Queues": "c.queues"},
     "webhooks": {"Webhooks": "c.webhooks"},
     "calendars": {"Calendars": "c.calendars"},
+    "namespaces": {"Namespaces": "c.namespaces"},
     "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
 }
 RENAMED = {"aio": "asked", "AsyncClient": "Asked"}

@@ -16,6 +16,7 @@ from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
 from raftsched.client.models import Event, Preview
 from raftsched.client.models_bulk import Stats
+from raftsched.client.namespaces import Namespaces
 from raftsched.client.nodes import Nodes
 from raftsched.client.operations import Operations
 from raftsched.client.queues import Queues
@@ -67,6 +68,7 @@ class AsyncClient:
         self.queues = Queues(transport)
         self.webhooks = Webhooks(transport)
         self.calendars = Calendars(transport)
+        self.namespaces = Namespaces(transport)
         self.nodes = ClusterNodes(transport)
         self.cluster = Cluster(transport)
 

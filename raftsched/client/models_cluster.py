@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -99,6 +100,26 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     per: str
+
+
+class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    max_jobs: int | None  # None: no limit
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """Unless `declared` nothing is said about it, and its revision is 0: it merely has jobs or secrets."""
+
+    name: str
+    declared: bool
+    description: str | None
+    owner: str | None
+    defaults: dict[str, Any]
+    limits: NamespaceLimits
+    jobs: int
+    secrets: int
+    revision: int
+    created_at: datetime | None
+    modified_at: datetime | None
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

@@ -191,6 +191,35 @@ class QueueLimits(TypedDict, total=False):
 DateRange = TypedDict("DateRange", {"from": str, "to": str})  # both included
 
 
+class JobDefaults(TypedDict, total=False):
+    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""
+
+    timezone: str
+    priority: int
+    queue: str
+    timeout: Duration
+    delivery: Literal["at_least_once", "at_most_once"]
+    max_lost: int
+    retry: Retry
+    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+    misfire: Misfire
+    labels: Mapping[str, str]
+    placement: Placement
+    notify: Mapping[str, Any]
+    retention: Retention
+
+
+class NamespaceLimits(TypedDict, total=False):
+    max_jobs: int | None
+
+
+class NamespaceSpec(TypedDict, total=False):
+    description: str | None
+    owner: str | None
+    defaults: JobDefaults | None
+    limits: NamespaceLimits | None
+
+
 class CalendarDays(TypedDict, total=False):
     """Dates as text, 2027-03-26; `yearly` as 12-25."""
 

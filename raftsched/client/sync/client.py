@@ -12,6 +12,7 @@ from raftsched.client.sync.calendars import Calendars
 from raftsched.client.sync.cluster import Cluster, ClusterNodes
 from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
+from raftsched.client.sync.namespaces import Namespaces
 from raftsched.client.sync.operations import Operations
 from raftsched.client.sync.queues import Queues
 from raftsched.client.sync.webhooks import Webhooks
@@ -30,6 +31,7 @@ class Calls(Asked):
         self.queues = Queues(bridge)
         self.webhooks = Webhooks(bridge)
         self.calendars = Calendars(bridge)
+        self.namespaces = Namespaces(bridge)
         self.nodes = ClusterNodes(bridge)
         self.cluster = Cluster(bridge)
 

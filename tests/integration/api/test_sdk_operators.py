@@ -102,6 +102,29 @@ def test_a_job_in_all_its_ways(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_namespaces(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        made = await client.namespaces.put("billing", only_new=True, owner="ana", defaults={"priority": 7})
+        assert (made.declared, made.owner, made.defaults, made.jobs) == (True, "ana", {"priority": 7}, 0)
+        with pytest.raises(raftsched.ConflictError) as exists:
+            await client.namespaces.put("billing", only_new=True)
+        assert exists.value.code == "exists"
+        changed = await client.namespaces.patch("billing", if_match=made.revision, limits={"max_jobs": 1})
+        assert (changed.limits.max_jobs, changed.owner) == (1, "ana")
+        with pytest.raises(raftsched.ConflictError, match="revision"):
+            await client.namespaces.patch("billing", if_match=made.revision, owner=None)
+        job = await client.jobs.create(JOB, namespace="billing")
+        assert (await client.jobs.get(job)).priority == 7
+        with pytest.raises(raftsched.ClientError):
+            await client.jobs.create(JOB, namespace="billing")
+        assert (await client.namespaces.get("billing")).jobs == 1
+        await client.jobs.delete(job)
+        await client.namespaces.delete("billing")
+        assert "billing" not in [n.name async for n in client.namespaces.list()]
+
+    run(tmp_path, test)
+
+
 def test_calendars(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         days = {"from": "2030-08-01", "to": "2030-08-31"}
