@@ -149,7 +149,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     "Take back what is said about a namespace",
     {204: None},
     headers=("If-Match",),
-    codes=(*WRITES, "stale-revision", "not-possible"),
+    codes=(*WRITES, "stale-revision", "in-use"),
     role="operator",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:

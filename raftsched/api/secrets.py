@@ -110,7 +110,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     {204: None},
     query=("force",),
     headers=("If-Match",),
-    codes=(*WRITES, "stale-revision", "not-possible"),
+    codes=(*WRITES, "stale-revision", "in-use"),
     role="editor",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:

@@ -36,11 +36,15 @@ Trigger = TypedDict(
 )
 
 
+# The value of a secret, put in its place when a run starts: {"$secret": "name"}
+SecretRef = TypedDict("SecretRef", {"$secret": str})
+
+
 class HttpCall(TypedDict, total=False):
     url: str
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-    headers: Mapping[str, str]
-    body: str
+    headers: Mapping[str, str | SecretRef]
+    body: str | SecretRef
     expected_status: Sequence[int]
 
 
@@ -56,7 +60,7 @@ class Handler(TypedDict, total=False):
     python: str
     http: HttpCall
     call: str
-    env: Mapping[str, str]
+    env: Mapping[str, str | SecretRef]
     cwd: str
     limits: Limits
 

@@ -57,7 +57,7 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
         return _stale(c.name, namespace)
     if namespace.jobs or namespace.secrets:
         return Rejected(
-            "not-possible",
+            "in-use",
             f"The namespace {c.name} holds {namespace.jobs} jobs and {namespace.secrets} secrets; delete them first.",
         )
     tx.meta.namespaces -= 1

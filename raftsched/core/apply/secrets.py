@@ -87,7 +87,7 @@ def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
     if users:
         more = "" if len(users) <= NAMED_MAX else ", ..."
         return Rejected(
-            "not-possible",
+            "in-use",
             f"Jobs refer to the secret {c.namespace}/{c.name}: {', '.join(users[:NAMED_MAX])}{more}. Change them, or "
             "force it: then their runs fail.",
         )

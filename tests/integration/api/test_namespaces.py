@@ -96,7 +96,7 @@ def test_those_that_merely_have_jobs_are_listed_too(tmp_path: Path) -> None:
         assert (status, problem["code"]) == (404, "not-found")
         await declare(call)
         status, problem = await call("DELETE", PATH)
-        assert (status, problem["code"]) == (409, "not-possible")
+        assert (status, problem["code"]) == (409, "in-use")
         await call("DELETE", JOB)
         assert (await call("DELETE", PATH))[0] == 204
 

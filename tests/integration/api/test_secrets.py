@@ -178,7 +178,7 @@ def test_one_that_jobs_refer_to_stays_unless_it_is_forced(tmp_path: Path) -> Non
         await put(call)
         await call("PUT", f"{JOBS}/mailer", job(env={"PW": {"$secret": "smtp"}}))
         status, problem = await call("DELETE", PATH)
-        assert (status, problem["code"]) == (409, "not-possible")
+        assert (status, problem["code"]) == (409, "in-use")
         assert "billing/mailer" in problem["detail"]
         assert (await call("DELETE", f"{PATH}?force=true"))[0] == 204
         assert (await call("GET", f"{JOBS}/mailer"))[0] == 200

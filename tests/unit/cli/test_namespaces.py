@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_not_sent(options: tuple[str, ...]) -> None:
 
 
 def test_delete() -> None:
-    full = problem(409, "not-possible", "The namespace billing holds 3 jobs and 1 secrets; delete them first.")
+    full = problem(409, "in-use", "The namespace billing holds 3 jobs and 1 secrets; delete them first.")
     with serve(lambda r: full) as stub:
         result = run("--server", stub.url, "namespaces", "delete", "billing")
     assert (result.exit_code, "3 jobs" in result.stderr) == (4, True)

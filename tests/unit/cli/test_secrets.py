@@ -67,7 +67,7 @@ def test_a_value_is_no_argument() -> None:
 
 
 def test_delete() -> None:
-    used = problem(409, "not-possible", "Jobs refer to the secret billing/smtp: billing/mailer.")
+    used = problem(409, "in-use", "Jobs refer to the secret billing/smtp: billing/mailer.")
     with serve(lambda r: (204, None) if "force" in r.path else used) as stub:
         result = run("--server", stub.url, "secrets", "delete", "billing/smtp")
         assert (result.exit_code, "billing/mailer" in result.stderr) == (4, True)

@@ -63,7 +63,7 @@ class TestDeclared:
         world.ok(PutNamespace("d", b"{}"))
         job = world.ok(create("a")).job
         assert job is not None
-        assert world.refused(DeleteNamespace("d")) == "not-possible"
+        assert world.refused(DeleteNamespace("d")) == "in-use"
         world.ok(c.DeleteJob(job.id))
         world.ok(DeleteNamespace("d"))
 

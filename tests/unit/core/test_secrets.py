@@ -165,7 +165,7 @@ class TestDelete:
         world.ok(create("b", "d/pw", namespace="o"))
         answer = world.do(DeleteSecret("d", "pw"))
         assert isinstance(answer, c.Rejected)
-        assert answer.code == "not-possible"
+        assert answer.code == "in-use"
         assert "d/a" in answer.detail
         assert "o/b" in answer.detail
         world.ok(c.DeleteJob(job.id))
@@ -195,6 +195,6 @@ class TestDelete:
         world = World()
         world.ok(PutNamespace("d", b"{}"))
         world.ok(put())
-        assert world.refused(DeleteNamespace("d")) == "not-possible"
+        assert world.refused(DeleteNamespace("d")) == "in-use"
         world.ok(DeleteSecret("d", "pw"))
         world.ok(DeleteNamespace("d"))
