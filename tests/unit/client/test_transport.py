@@ -297,7 +297,7 @@ def test_no_node_within_the_timeout() -> None:
                 await c.jobs.get("default/a")
             assert caught.value.code == "unreachable"
         with serve(script(NO_LEADER)) as stub:
-            async with client(stub.url, timeout=2) as c:
+            async with client(stub.url, timeout=4) as c:
                 with pytest.raises(raftsched.UnavailableError) as caught:
                     await c.jobs.pause("default/a")
                 assert caught.value.code == "no-leader"
