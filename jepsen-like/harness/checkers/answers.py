@@ -8,7 +8,9 @@ from harness.clock import SECOND
 
 KILL_TAKES = 20 * SECOND  # a lease with its margin, five seconds after TERM, and a busy machine
 START_TAKES = 10 * SECOND  # what was handed out before the kill may still start until its lease ends
+HOPELESS_ATTEMPTS = 4  # the first, and one for each of three delays
 BEFORE = SECOND  # a delete so long before a due time leaves no doubt
+MANY = 20  # calls of a kind of which none was done are no accident
 EXPECTED = {
     "write": {412},
     "delete": {404},
@@ -31,6 +33,8 @@ def retried(evidence: Evidence) -> Finding:
         finding.counts["attempts that failed"] += failed
         if op.request["hopeless"]:
             finding.counts["dead letters"] += name in dead
+            if name in dead and failed < HOPELESS_ATTEMPTS:
+                finding.wrong.append(f"{name} became a dead letter after {failed} attempts that failed")
             if name not in dead:
                 finding.wrong.append(f"{name} failed {failed} times for good and is no dead letter")
         elif name in dead:
@@ -41,7 +45,10 @@ def retried(evidence: Evidence) -> Finding:
 def cancelled(evidence: Evidence) -> Finding:
     finding = Finding("what is deleted does not start, what is killed ends")
     runs = evidence.lives.by_job()
+    there = {row["name"] for row in evidence.rows("jobs") if row.get("name")}
     for op in evidence.record.of("delete"):
+        if op.ok and op.request["job"] in there:
+            finding.wrong.append(f"{op.request['job']} was deleted and is in the list")
         if op.ok and op.ended is not None and op.ended < evidence.record.boot_of(op.request["at_ms"]) - BEFORE:
             finding.looked_at += 1
             for run in runs.get(op.request["job"], ()):
@@ -89,6 +96,14 @@ def stood(evidence: Evidence) -> Finding:
     finding.looked_at = len(evidence.record.noted("healed"))
     for note in evidence.record.noted("exit"):
         finding.wrong.append(f"{note['node']} ended with exit code {note['code']}: {note['log'][-600:]}")
+    for note in evidence.record.noted("sync-error"):
+        finding.counts["failed syncs that ended a node"] += note["ended"]
+    for note in evidence.record.noted("damaged"):
+        finding.counts["damaged stores that were refused"] += note["refused"]
+    for note in evidence.record.noted("ended"):
+        finding.counts[f"nodes that ended by {note['of']}"] += 1
+    for note in evidence.record.noted("power-loss"):
+        finding.counts["writes that power losses took back"] += note["lost"]
     for note in evidence.record.noted("bad-stop"):
         finding.wrong.append(f"{note['node']} answered SIGTERM with exit code {note['code']}")
     for note in evidence.record.noted("not-over"):
@@ -96,4 +111,15 @@ def stood(evidence: Evidence) -> Finding:
     return finding
 
 
-RULES = (retried, cancelled, in_bulk, documented, stood)
+def served(evidence: Evidence) -> Finding:
+    """A cluster that refuses everything breaks no other rule."""
+    finding = Finding("of each kind of call some are done")
+    for f in sorted({op.f for op in evidence.record.ops}):
+        ops = evidence.record.of(f)
+        finding.looked_at += len(ops)
+        if len(ops) >= MANY and not any(op.ok for op in ops):
+            finding.wrong.append(f"none of {len(ops)} calls of {f!r} was done")
+    return finding
+
+
+RULES = (retried, cancelled, in_bulk, documented, served, stood)

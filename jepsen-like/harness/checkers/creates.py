@@ -13,6 +13,7 @@ def lost(evidence: Evidence) -> Finding:
     finding = Finding("no acknowledged job is lost")
     runs = evidence.lives.by_job()
     there = {row["id"] for row in evidence.rows("jobs")}
+    named = _named(evidence)
     gone = {op.request["job"] for op in evidence.record.of("delete") if not op.failed}
     stopped = {op.request["job"] for op in evidence.record.of("kill") if not op.failed}
     for op in _creates(evidence):
@@ -23,6 +24,8 @@ def lost(evidence: Evidence) -> Finding:
         done = any(run.ended and not run.failed for run in runs.get(name, ()))
         if not op.ok:
             finding.counts["unknown creates that ran"] += done
+            if name in named and not done and name not in stopped and name not in gone:
+                finding.wrong.append(f"{name} may have been refused, is in the list, and never ran to its end")
             continue
         finding.looked_at += 1
         if name in gone:
@@ -37,16 +40,37 @@ def lost(evidence: Evidence) -> Finding:
 def refused(evidence: Evidence) -> Finding:
     finding = Finding("what was refused never runs")
     runs = evidence.lives.by_job()
+    named = _named(evidence)
     for op in _creates(evidence):
         if op.failed:
             finding.looked_at += 1
             if op.request["job"] in runs:
                 finding.wrong.append(f"{op.request['job']} was refused ({op.answer.get('error') or op.answer}) and ran")
+            elif op.request["job"] in named:
+                finding.wrong.append(f"{op.request['job']} was refused and is in the list")
     return finding
+
+
+def single(evidence: Evidence) -> Finding:
+    """A create that was repeated, by the client or between nodes, is one job; and a job that is due once has one
+    instance."""
+    finding = Finding("what is created once is one job, with one instance")
+    runs = evidence.lives.by_job()
+    for op in _creates(evidence):
+        instances = sorted({run.instance for run in runs.get(op.request["job"], ())})
+        finding.looked_at += bool(instances)
+        if len(instances) > 1:
+            finding.wrong.append(f"{op.request['job']} ran as {', '.join(instances)}")
+    return finding
+
+
+def _named(evidence: Evidence) -> set[str]:
+    """Names of jobs in the list. Some jobs have none."""
+    return {row["name"] for row in evidence.rows("jobs") if row.get("name")}
 
 
 def _creates(evidence: Evidence) -> list[Op]:
     return [op for f in CREATES for op in evidence.record.of(f)]
 
 
-RULES = (lost, refused)
+RULES = (lost, refused, single)

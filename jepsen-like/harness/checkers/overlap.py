@@ -48,7 +48,7 @@ def readable(evidence: Evidence) -> Finding:
     finding.wrong += evidence.lives.faults
     for note in evidence.record.noted("quiet"):
         for run in evidence.lives.runs:
-            if run.last > note["at"] and run.started < note["at"]:
+            if run.last > note["at"]:
                 finding.wrong.append(f"{run.name} lived {(run.last - note['at']) / SECOND:.1f} s after all was over")
     return finding
 
@@ -60,14 +60,16 @@ def duplicates(evidence: Evidence) -> Finding:
     for instance, runs in _instances(evidence.lives.runs).items():
         finding.counts["runs"] += len(runs)
         finding.counts["instances"] += 1
+        row = rows.get(instance)
+        given = {attempt["token"]: attempt for attempt in row["attempts"]} if row is not None else {}
+        if given and row is not None and row["attempts"][0].get("number") == 1:  # none was dropped as too old
+            finding.wrong += [f"{run.name} ran, and nobody gave it out" for run in runs if run.token not in given]
         if len(runs) == 1:
             continue
         finding.looked_at += 1
-        row = rows.get(instance)
         if row is None:
             finding.counts["of deleted jobs"] += 1
             continue
-        given = {attempt["token"]: attempt for attempt in row["attempts"]}
         for run in sorted(runs, key=lambda r: r.started)[:-1]:
             finding.counts[f"repeated after: {_why(given.get(run.token))}"] += 1
             if run.token in given and given[run.token]["outcome"] == "succeeded":

@@ -25,15 +25,14 @@ def recurring(evidence: Evidence) -> Finding:
     faults = spans(evidence.record)
     runs = evidence.lives.by_job()
     for note in evidence.record.noted("recurs"):
-        if note["kind"] != "allow":
-            continue
         first: dict[str, int] = {}
         for run in runs.get(note["job"], ()):
             first[run.instance] = min(run.started, first.get(run.instance, run.started))
         targets = [evidence.record.boot_of(at) for at in note["targets_ms"]]
         missed, extra = match([window(at, faults) for at in targets], sorted(first.values()))
-        finding.looked_at += len(targets)
-        for at in missed:
+        skips = note["kind"] == "forbid"  # a time that comes while the last one's run lives may be left out
+        finding.looked_at += len(first) if skips else len(targets)
+        for at in () if skips else missed:
             finding.wrong.append(f"{note['job']}: nothing started for the time {_s(evidence, at + EARLY)}")
         for at in extra:
             finding.wrong.append(f"{note['job']}: the run that started at {_s(evidence, at)} is for no time")
@@ -45,16 +44,18 @@ def once(evidence: Evidence) -> Finding:
     faults = spans(evidence.record)
     runs = evidence.lives.by_job()
     for op in evidence.record.of("create"):
-        if not op.ok or not (found := runs.get(op.request["job"])):
+        if op.failed or not (found := runs.get(op.request["job"])):
             continue  # that it ran at all is for another rule
         finding.looked_at += 1
         due = evidence.record.boot_of(op.request["at_ms"])
-        assert op.ended is not None
         low, high = window(max(due, op.began), faults)
         started = min(run.started for run in found)
         late = started - due
-        finding.counts["started in time"] += late <= EPSILON
-        finding.counts["later, in a window that a fault made longer"] += late > EPSILON
+        if op.ok:
+            finding.counts["started in time"] += late <= EPSILON
+            finding.counts["later, in a window that a fault made longer"] += late > EPSILON
+        else:  # when it was taken nobody knows: only too early is wrong
+            high = max(high, started)
         if not min(low, due - EARLY) <= started <= high:
             finding.wrong.append(
                 f"{op.request['job']} was due at {_s(evidence, due)} and started {late / SECOND:+.1f} s from then, "

@@ -44,6 +44,33 @@ def test_what_was_refused_must_not_run() -> None:
     assert not creates.refused(story.evidence).held
 
 
+def test_what_nobody_answered_for_is_there_with_its_run_or_not_at_all() -> None:
+    story = Story()
+    story.create("a", 1.0, "unknown")
+    assert creates.lost(story.evidence).held
+    story.row("jobs", id="1", name="a")
+    assert "is in the list, and never ran" in said(creates.lost(story.evidence))
+    story.run("a", 1.0, 1.5)
+    assert creates.lost(story.evidence).held
+
+
+def test_what_was_refused_must_not_be_listed() -> None:
+    story = Story()
+    story.create("a", 1.0, "fail")
+    story.row("jobs", id="1", name="a")
+    assert "refused and is in the list" in said(creates.refused(story.evidence))
+
+
+def test_a_create_that_made_two_is_found() -> None:
+    story = Story()
+    story.create("a", 1.0)
+    story.run("a", 1.0, 1.1, token=1)
+    story.run("a", 2.0, 2.1, token=2)
+    assert creates.single(story.evidence).held
+    story.run("a", 3.0, 3.1, token=3, instance="another@1")
+    assert "a ran as a@1, another@1" in said(creates.single(story.evidence))
+
+
 def test_two_lives_of_an_instance_that_overlap_are_found() -> None:
     story = Story()
     story.run("a", 1.0, 2.0, token=1)
@@ -102,6 +129,18 @@ def test_a_repetition_needs_a_reason() -> None:
     assert "run again" in said(overlap.duplicates(story.evidence))
 
 
+def test_a_run_that_nobody_gave_out_is_found() -> None:
+    story = Story()
+    story.run("a", 1.0, 1.1, token=1, ended=False)
+    attempts = [{"number": 1, "token": 1, "outcome": "lost"}, {"number": 2, "token": 3, "outcome": "succeeded"}]
+    story.row("instances", id="a@1", attempts=attempts)
+    assert overlap.duplicates(story.evidence).held
+    story.run("a", 2.0, 2.1, token=2)
+    assert "(token 2, n1) ran, and nobody gave it out" in said(overlap.duplicates(story.evidence))
+    del attempts[0]  # an old one is not listed any more
+    assert overlap.duplicates(story.evidence).held
+
+
 def test_what_succeeded_wrote_its_end_under_that_token() -> None:
     story = Story()
     story.run("a", 1.0, 1.1, token=1, ended=False)
@@ -123,6 +162,13 @@ def test_nothing_lives_on_when_all_is_over() -> None:
     assert overlap.readable(story.evidence).held
     story.note("quiet", 4.0)
     assert "1.0 s after" in said(overlap.readable(story.evidence))
+
+
+def test_nothing_starts_when_all_is_over() -> None:
+    story = Story()
+    story.note("quiet", 4.0)
+    story.run("a", 5.0, 5.5)
+    assert "1.5 s after" in said(overlap.readable(story.evidence))
 
 
 def test_lines_that_no_run_would_write_are_found() -> None:
@@ -148,6 +194,9 @@ def test_what_is_hopeless_becomes_a_dead_letter() -> None:
     story = failing("h", True)
     assert "no dead letter" in said(answers.retried(story.evidence))
     story.note("dead-letters", jobs=["h"])
+    assert "after 0 attempts that failed" in said(answers.retried(story.evidence))
+    for number in range(4):
+        story.run("h", number, number + 0.1, token=number + 1, failed=True)
     assert answers.retried(story.evidence).held
 
 
@@ -166,6 +215,15 @@ def test_what_was_deleted_in_time_must_not_start() -> None:
     assert answers.cancelled(story.evidence).held
     story.run("a", 10.0, 10.1)
     assert not answers.cancelled(story.evidence).held
+
+
+def test_what_was_deleted_must_not_be_listed() -> None:
+    story = Story()
+    story.op("delete", {"job": "a", "at_ms": 10_000}, 5.0, 5.1, "unknown")
+    story.row("jobs", id="1", name="a")
+    assert answers.cancelled(story.evidence).held
+    story.op("delete", {"job": "a", "at_ms": 10_000}, 5.0, 5.1)
+    assert "a was deleted and is in the list" in said(answers.cancelled(story.evidence))
 
 
 def test_what_was_killed_ends_and_does_not_start_again() -> None:
@@ -197,6 +255,15 @@ def test_errors_that_are_not_documented_are_found() -> None:
     story.op("read", {}, 0, 1, "fail", {"status": 412, "code": "stale"})
     story.op("create", {}, 0, 1, "fail", {"status": 500, "code": "internal"})
     assert len(answers.documented(story.evidence).wrong) == 2
+
+
+def test_a_cluster_that_refuses_everything_is_found() -> None:
+    story = Story()
+    for number in range(30):
+        story.op("create", {"job": f"a{number}"}, 0, 1, "fail", {"status": 503})
+    assert "none of 30 calls of 'create'" in said(answers.served(story.evidence))
+    story.op("create", {"job": "b"}, 0, 1)
+    assert answers.served(story.evidence).held
 
 
 def test_a_node_that_ends_by_itself_is_found() -> None:

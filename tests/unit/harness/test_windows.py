@@ -6,7 +6,7 @@ from harness.checkers.windows import EPSILON, MOST, RECOVERY, match, once, recur
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.harness.evidence import S, Story, said
+from tests.unit.harness.evidence import S, Story, at, said
 
 SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)).map(lambda w: (w[0], w[0] + w[1])), max_size=7)
 
@@ -75,6 +75,16 @@ def test_a_run_that_is_for_no_time_is_found() -> None:
     assert "for no time" in said(recurring(periodic(8.0, 15.0, 20.0).evidence))
 
 
+def test_a_job_that_forbids_overlap_may_leave_times_out_and_adds_none() -> None:
+    story = Story()
+    story.note("recurs", job="tick", kind="forbid", targets_ms=[10_000, 15_000, 20_000])
+    story.run("tick", 10.0, 16.0, instance="tick@0")
+    story.run("tick", 20.0, 20.1, instance="tick@1")
+    assert recurring(story.evidence).held
+    story.run("tick", 17.5, 17.6, instance="tick@2")
+    assert "started at 17.50 s is for no time" in said(recurring(story.evidence))
+
+
 def test_a_second_attempt_is_not_taken_for_the_next_time() -> None:
     story = periodic(10.0, 20.0)
     story.fault(10.0, 11.0)
@@ -106,3 +116,12 @@ def test_one_that_was_due_before_it_was_accepted_is_due_then() -> None:
     story.create("past", 5.0, began=9.0)
     story.run("past", 9.5, 9.6)
     assert once(story.evidence).held
+
+
+def test_one_that_nobody_answered_for_must_not_start_early() -> None:
+    story = Story()
+    story.create("a", 5.0, "unknown")
+    run = story.run("a", 50.0, 50.1)
+    assert once(story.evidence).held
+    run.started = run.last = at(3.0)
+    assert not once(story.evidence).held
