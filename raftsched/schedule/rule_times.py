@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import product
+from math import gcd
 
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.rule_days import EPOCH, DayParts, days_of, weekday_of
@@ -42,9 +43,17 @@ class RuleTimes:
         if rule.positions and not self._by_set:
             self.pattern = tuple(self.pattern[i] for i in _positions(rule, len(self.pattern)))
         self._phases: dict[int, Sequence[int]] = {}
+        if rule.interval > 1 and self._unit < DAY_S and not self._ever():
+            self.pattern = ()
         self._until = None if rule.until_utc else rule.until
         if rule.count is not None:
             self._until = self._last(rule.count)
+
+    def _ever(self) -> bool:
+        """Whether the steps of the interval come to a time of day that the rule allows, on any day at all: what they
+        leave modulo the day is all that has to fit. Else each day would be looked through in vain."""
+        step = gcd(self._rule.interval, self._per_day)
+        return bool(self._of_phase(range(self._start // self._unit % step, self._per_day, step)))
 
     def next_from(self, wall: int) -> int | None:
         """The first matching wall time at or after `wall`; None when there is none up to the end of LAST_YEAR."""
@@ -94,7 +103,7 @@ class RuleTimes:
                 if chosen:
                     yield 0, [days[day] * DAY_S + self.pattern[time] for day, time in chosen]
             return
-        for day in self._days(low // DAY_S):
+        for day in self._days(low // DAY_S) if self.pattern else ():
             offsets = self.pattern if self._unit == DAY_S else self._offsets(day)
             if offsets:
                 yield day * DAY_S, offsets

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from raftsched.schedule import TriggerError, describe, next_nominal, preview, validate
-from tests.support.cron_times import following, local, ms, rrule
+from tests.support.cron_times import following, local, ms, rrule, within
 
 NOW = ms("2026-11-22T06:00:05.123Z")
 MADRID = "Europe/Madrid"
@@ -154,6 +154,7 @@ def test_notes_where_clocks_change() -> None:
         ("FREQ=DAILY;INTERVAL=7;BYDAY=MO", "INTERVAL steps over"),  # from a Sunday on
         ("FREQ=SECONDLY;BYSETPOS=2;BYHOUR=1", "never fires"),
         ("FREQ=SECONDLY;INTERVAL=60;BYSECOND=7", "never fires"),
+        ("FREQ=SECONDLY;INTERVAL=1202;BYSECOND=2;BYHOUR=3", "never fires"),  # from an odd second on, in even steps
         ("FREQ=MINUTELY;INTERVAL=1000000;BYMONTH=2;BYMONTHDAY=30", "never fires"),
         ("FREQ=DAILY;COUNT=1", "COUNT=1, counted from the start"),
         ("FREQ=DAILY;UNTIL=20251231", "UNTIL comes before"),
@@ -212,3 +213,20 @@ def test_a_search_costs_little_long_after_the_start() -> None:
     """A walk from the start would take a billion steps."""
     trigger = rrule("FREQ=SECONDLY;COUNT=1000000000", starts_at_ms=ms("1999-01-01T00:00Z"))
     assert next_nominal(trigger, NOW) == NOW - NOW % 1000 + 1000
+
+
+@pytest.mark.parametrize("week", [1, 2, 26, 51, 52, 53, -1, -2, -52, -53])
+def test_weeks_are_those_of_the_iso_calendar(week: int) -> None:
+    """Also at the turn of the year, where a day may be in a week of another one."""
+    everyday = "BYDAY=MO,TU,WE,TH,FR,SA,SU"
+    start = ms("1999-12-31T12:00Z")
+    rule = rrule(f"FREQ=YEARLY;BYWEEKNO={week};{everyday};BYHOUR=0", starts_at_ms=start)
+    found = within(rule, start, ms("2041-01-01T00:00Z"))
+    first = date(2000, 1, 1)
+    days = [first + timedelta(n) for n in range((date(2041, 1, 1) - first).days)]
+
+    def number(day: date) -> int:
+        year, number, _ = day.isocalendar()
+        return number if week > 0 else number - date(year, 12, 28).isocalendar().week - 1
+
+    assert [datetime.fromtimestamp(at / 1000, UTC).date() for at in found] == [d for d in days if number(d) == week]
