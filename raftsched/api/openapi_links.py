@@ -14,6 +14,7 @@ from raftsched.api.openapi_types import Special
 from raftsched.api.operation import OPERATIONS, Reply
 
 _PLACE = re.compile(r"\{([a-z]+)\}")
+_SAID = {"ns": "name"}  # part of an address -> the field of an answer that says it, where that is called otherwise
 _REFERENCE = "#/components/links/{name}"
 
 
@@ -42,9 +43,9 @@ class Links:
             return {}
         found = {}
         for route in self._routes:
-            if route.path == path or route.path.startswith(f"{path}/"):
+            if len(_PLACE.findall(route.path)) == 1 and (route.path == path or route.path.startswith(f"{path}/")):
                 name = self._operation_id(route)
-                expression = f"$response.body#/{place[1]}"
+                expression = f"$response.body#/{_SAID.get(place[1], place[1])}"
                 self._used[name] = {"operationId": name, "parameters": {place[1]: expression}}
                 found[name] = {"$ref": _REFERENCE.format(name=name)}
         return found

@@ -107,6 +107,7 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {
     "webhooks": ({"type": "string", "pattern": NAMESPACE}, "A webhook's name."),
     "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
     "calendars": ({"type": "string", "pattern": NAME}, "A calendar's name."),
+    "secrets": ({"type": "string", "pattern": NAME}, "A secret's name."),
     "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
     "name": ({"type": "string", "pattern": NAME}, "A job's name."),
 }
