@@ -13,7 +13,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
-from raftsched.api.callers import permits
+from raftsched.api.callers import caller, permits
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.instances_out import instance_json
@@ -48,6 +48,7 @@ from raftsched.api.webhooks_schema import (
     WebhookMade,
     WebhookOut,
 )
+from raftsched.core.access import Role
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
@@ -69,6 +70,7 @@ from raftsched.webhooks import encode_secret
 BODY_MAX = 64 * 1024  # bytes
 PATCH_TRIES = 5
 MADE_BYTES = 32  # of a secret that is made here
+HIDDEN = "***"  # for the value of a header
 _LISTING = "webhooks"
 
 _encode = msgspec.json.Encoder().encode
@@ -288,6 +290,16 @@ def _is_callers(webhook: Webhook) -> bool:
     return webhook.spec.namespace is None or permits(webhook.spec.namespace)
 
 
+def _given(webhook: Webhook) -> dict[str, Any]:
+    """As it would be put; to callers who may not put it the values of its headers are not shown, for with these it
+    proves to the receiver who it is."""
+    given = as_given(webhook.spec)
+    who = caller()
+    if who.role < Role.OPERATOR or who.namespaces is not None:
+        given["headers"] = dict.fromkeys(given["headers"], HIDDEN)
+    return given
+
+
 def _item(view: ReadView, webhook: Webhook) -> bytes | None:
     return _encode(_shown(view, webhook)) if _is_callers(webhook) else None
 
@@ -353,7 +365,7 @@ def _shown(view: ReadView, webhook: Webhook) -> WebhookOut:
     until = _secrets(view, webhook.name).previous_until_ms or None
     return WebhookOut(
         name=webhook.name,
-        **as_given(webhook.spec),
+        **_given(webhook),
         gone=webhook.gone,
         revision=webhook.revision,
         job_id=job_text(webhook.job_id),

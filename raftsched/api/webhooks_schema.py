@@ -112,7 +112,7 @@ class WebhookFilterOut(msgspec.Struct):
 class WebhookOut(msgspec.Struct):
     """`gone`: it is not active because its receiver answered 410. `waiting`: deliveries that are not at their end.
     `dropped`: events that were not sent, because too many waited. `previous_secret_until`: until then the secret before
-    signs, too."""
+    signs, too. `headers`: their values are *** for callers who may not change them."""
 
     name: str
     url: str

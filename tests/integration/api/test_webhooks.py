@@ -16,6 +16,7 @@ from raftsched.core.model import Outcome
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import Secrets, decode_secrets
 from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.tokens import guarded, limited
 
 PATH = "/v1/webhooks/ops"
 HOOK = {"name": "ops", "url": "https://ops.example/hook", "events": ["dead_letter", "killed"]}
@@ -406,3 +407,25 @@ def test_a_node_that_is_behind_does_not_say_that_there_is_none(tmp_path: Path) -
             cluster.close()
 
     asyncio.run(main())
+
+
+def test_the_values_of_headers_are_for_those_who_may_put_them(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        who = await guarded(call)
+        given = {"Authorization": "Bearer of-the-receiver", "X-Team": "fin"}
+        hidden = dict.fromkeys(given, "***")
+        made = (await who["operator"]("POST", "/v1/webhooks", {**HOOK, "headers": given}))[1]
+        assert made["headers"] == given
+        own = await limited(who["admin"], "own", "operator", "billing")
+        for caller, expected in (
+            (who["viewer"], hidden),
+            (who["editor"], hidden),
+            (own, hidden),
+            (who["operator"], given),
+            (who["admin"], given),
+        ):
+            assert (await caller("GET", PATH))[1]["headers"] == expected
+            (listed,) = (await caller("GET", "/v1/webhooks"))[1]["items"]
+            assert listed["headers"] == expected
+
+    run(tmp_path, test)
