@@ -154,4 +154,4 @@ def _wrong_method(allowed: list[str]) -> Handler:
 
 
 async def _nowhere(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
-    raise Problem("not-found", f"There is nothing at {request.path[:200]}; the API is under /v1.")
+    raise Problem("not-found", f"There is nothing at {request.path[:200]}; /docs lists what there is.")

@@ -57,7 +57,8 @@ class Problem(RaftschedError):
     ) -> None:
         if not detail and errors:
             first = errors[0]
-            detail = f"{_place(first)} {first.detail}."
+            detail = f"{_place(first)} {first.detail}"
+            detail += "" if detail.endswith("?") else "."
             if len(errors) > 1:
                 detail += f" And {len(errors) - 1} more."
         super().__init__(code, detail)

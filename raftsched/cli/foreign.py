@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.expression import parse
+from raftsched.schedule.zones import zone_info
+
 _GO_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
 _GO_UNITS = {"ns": Fraction(1, 10**6), "us": Fraction(1, 1000), "µs": Fraction(1, 1000), "ms": Fraction(1),
              "s": Fraction(1000), "m": Fraction(60_000), "h": Fraction(3_600_000)}  # fmt: skip
@@ -69,6 +73,8 @@ class Notes:
 
 def job_name(text: str, prefix: str, notes: Notes) -> str:
     """A name that is possible here. Raises Unmapped."""
+    if not text.strip():
+        raise Unmapped("it has no name")
     name = prefix + text
     if not _NAME.fullmatch(name):
         name = (prefix + re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-"))[:128]
@@ -125,7 +131,7 @@ def cron_trigger(text: str, zone: str, *, seconds: bool, notes: Notes) -> dict[s
     if nickname.startswith("@"):
         if nickname.lower() not in _NICKNAMES or rest:
             raise Unmapped(f"the schedule {text[:60]!r} is not known; known are {', '.join(_NICKNAMES)} and @every")
-        return {"cron": nickname.lower(), "timezone": zone}
+        return _checked(nickname.lower(), zone, text)
     fields = text.split()
     if len(fields) not in ((5, 6) if seconds else (5,)):
         raise Unmapped(f"the schedule {text[:60]!r} has {len(fields)} fields; {'6' if seconds else '5'} are expected")
@@ -136,8 +142,17 @@ def cron_trigger(text: str, zone: str, *, seconds: bool, notes: Notes) -> dict[s
                 f"the schedule {text[:60]!r} means either of {one} and {other} where it comes from, and both of them"
                 " here; write it as two jobs"
             )
-    fields = ["*" + item[1:] if item.startswith("?") else item for item in fields]
-    return {"cron": " ".join(fields), "timezone": zone}
+    return _checked(" ".join("*" + item[1:] if item.startswith("?") else item for item in fields), zone, text)
+
+
+def _checked(cron: str, zone: str, text: str) -> dict[str, Any]:
+    """What the cluster would refuse is refused here, so that a dry run says it, too."""
+    try:
+        parse(cron, "", 0)
+        zone_info(zone)
+    except TriggerError as error:
+        raise Unmapped(f"the schedule {text[:60]!r}: {error.detail}") from None
+    return {"cron": cron, "timezone": zone}
 
 
 def every(period_ms: int, notes: Notes) -> str:

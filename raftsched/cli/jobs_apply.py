@@ -69,7 +69,10 @@ def read_wanted(files: Sequence[str], namespace: str) -> list[Wanted]:
             if not isinstance(job.get("name"), str):
                 raise click.UsageError(f"{place} has no name; apply finds jobs by name (or use jobs create)")
             wanted = Wanted(place, str(job.get("namespace") or namespace), job, document.expired)
-            by_name(wanted.namespace, wanted.name)
+            try:
+                by_name(wanted.namespace, wanted.name)
+            except click.UsageError as error:
+                raise click.UsageError(f"{place}: {error.message}") from None
             before = seen.setdefault((wanted.namespace, wanted.name), place)
             if before != place:
                 raise click.UsageError(f"{place}: {job_ref(wanted.where)} is there already, at {before}; keep one")

@@ -132,7 +132,7 @@ def _run_of(client: Client, watch: _Watch, ref: str) -> str:
             raise Failure(f"{job_ref(job)} has expired; it will not run again", Exit.ERROR)
         return None
 
-    return str(watch.until(f"{job_ref(job)} has not run", look))
+    return str(watch.until(f"{job_ref(job)} has not run meanwhile", look))
 
 
 def _state(client: Client, watch: _Watch, ref: str, wanted: str) -> None:

@@ -175,6 +175,7 @@ def test_a_bad_field_is_named_with_what_would_be_right(tmp_path: Path) -> None:
             assert problem["status"] == 422
             assert problem["type"] == f"urn:raftsched:problem:{problem['code']}"
             assert problem["code"] in ("invalid-job", "invalid-trigger")
+            assert not problem["detail"].endswith("?."), problem
             named = [e["detail"] for e in problem["errors"] if e["pointer"] == pointer]
             assert named, (shown, problem)
             assert any(says in detail for detail in named), (shown, problem)

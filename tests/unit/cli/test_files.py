@@ -178,6 +178,11 @@ def test_apply_reads_directories_and_refuses_a_job_that_is_there_twice(tmp_path:
         assert twice.exit_code == 2
         assert "is there already" in twice.stderr
         assert len(stub.requests) == sent
+        (tmp_path / "c.yaml").write_text("---\nname: No Such\n")
+        named = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
+        assert named.exit_code == 2
+        assert "c.yaml: line 2: 'No Such' is not a job name" in named.stderr
+        assert len(stub.requests) == sent
     missing = run("jobs", "apply", "-f", str(tmp_path / "none.yaml"))
     assert (missing.exit_code, "cannot read" in missing.stderr) == (2, True)
 

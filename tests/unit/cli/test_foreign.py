@@ -113,6 +113,9 @@ def test_schedules_of_dkron(schedule: str, trigger: dict[str, Any]) -> None:
         ({"retries": "many"}, "not a whole number"),
         ({"tags": "x"}, "not an object"),
         ({"name": "?"}, "a name here may have"),
+        ({"name": ""}, "it has no name"),
+        ({"schedule": "0 0 25 * * *"}, "allowed are 0-23"),
+        ({"timezone": "Europe/Nowhere"}, "no time zone"),
     ],
 )
 def test_what_dkron_has_and_cannot_be_had_here_is_refused(change: dict[str, Any], reason: str) -> None:
@@ -280,6 +283,8 @@ def test_what_lacks_something_comes_in_suspended(container: str, lacks: str) -> 
         (SMALL % ("0 0 */2 * 1", "{command: [a]}"), "two jobs"),
         (SMALL % ("0 0 0 * * *", "{command: [a]}"), "has 6 fields"),
         (SMALL % ("", "{command: [a]}"), "no schedule"),
+        (SMALL % ("61 * * * *", "{command: [a]}"), "allowed are 0-59"),
+        (SMALL % ("TZ=Nowhere 0 0 * * *", "{command: [a]}"), "no time zone"),
         (SMALL % ("@hourly", ""), "no containers"),
         ("kind: CronJob\nmetadata: {name: a}\n", "spec is missing"),
         ("kind: CronJob\nspec: {}\n", "no metadata.name"),
