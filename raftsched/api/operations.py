@@ -109,7 +109,8 @@ def _asked(given: ActionsIn) -> _Asked:
             ids.append(job_id)
     ways = (given.ids is not None) + (given.filter is not None) + given.all
     if ways != 1 or given.ids == [] or given.filter == JobFilterIn():
-        errors.append(FieldError("", 'needs one of these three, and one only: "ids", a "filter" (neither of them empty), "all": true'))
+        detail = 'needs one of these three, and one only: "ids", a "filter" (neither of them empty), "all": true'
+        errors.append(FieldError("", detail))
     if errors:
         raise Problem("invalid-body", errors=errors)
     assert given.action is not None
