@@ -13,6 +13,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import parse_name
 from raftsched.api.merging import merge
+from raftsched.api.openapi_types import patch_of
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected
 from raftsched.api.replies import propose_one, reply_page, reply_value
@@ -115,7 +116,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     "Change a part of a calendar",
     {200: Reply(CalendarOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
-    body=CalendarIn,
+    body=patch_of("CalendarPatch", CalendarIn),
     media=(JSON, MERGE_PATCH),
     codes=(*BODIES, *WRITES, "stale-revision", "too-many"),
     role="operator",

@@ -72,6 +72,18 @@ def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
     return {**whole, "title": "JobReplacement", "description": _replacement.__doc__, "properties": properties}
 
 
+def patch_of(title: str, model: Any) -> Special:
+    """What is to change of a thing (RFC 7396); null: the default."""
+
+    def make(schemas: dict[str, Any]) -> dict[str, Any]:
+        whole = schemas[model.__name__]
+        given = {name: {k: v for k, v in one.items() if k != "default"} for name, one in whole["properties"].items()}
+        properties = {name: _or_null(one) for name, one in given.items()}
+        return {**whole, "title": title, "description": patch_of.__doc__, "properties": properties, "required": []}
+
+    return Special(title, (model,), make)
+
+
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema if _NULL in schema.get("anyOf", []) else {"anyOf": [schema, _NULL]}
 

@@ -167,13 +167,15 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}
         if not any(name not in ("dry_run",) for name in query):
             query |= {"ids": chosen["ids"]} if chosen.get("ids") else {"all": "true"}
-    query |= {name: first for name, first in (("min_index", 1), ("after", "1")) if _is_index(query.get(name))}
+    query |= {name: first for name, first in (("after", "1"),) if _is_index(query.get(name))}
+    if _is_index(query.get("min_index"), 2**53):
+        query["min_index"] = 1
     return query
 
 
-def _is_index(value: Any) -> bool:
+def _is_index(value: Any, most: int = 10**18) -> bool:
     whole = str(value).partition(".")[0]
-    return whole.isascii() and whole.isdigit() and 1 < int(whole) <= 2**53
+    return whole.isascii() and whole.isdigit() and 1 < int(whole) <= most
 
 
 @schemathesis.hook
