@@ -174,6 +174,8 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_index(value: Any, most: int = 10**18) -> bool:
+    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,9})?", str(value), re.ASCII):
+        return False  # malformed, and to be refused as such
     whole = str(value).partition(".")[0]
     return whole.isascii() and whole.isdigit() and 1 < int(whole) <= most
 
