@@ -1,7 +1,8 @@
 """Values of secrets are taken out of what a run prints, of its error and of its result.
 
-Exact occurrences only: what a job encodes, cuts or spells otherwise is shown. Very short values are left alone; they
-would take half of the output with them, and be told by the holes.
+As they are, and as they stand in JSON (RAFTSCHED_PARAMS is that) and in Python's repr (errors are made of it): what a
+job encodes, cuts or spells otherwise is shown. Very short values are left alone; they would take half of the output
+with them, and be told by the holes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ SHORTEST = 4  # bytes of a value that is hidden
 SHOWN = b"***"
 
 
+def spellings(values: Sequence[str]) -> list[str]:
+    """All that is hidden, the longest first."""
+    found: set[str] = set()
+    for value in values:
+        if len(value.encode()) >= SHORTEST:
+            found |= {value, msgspec.json.encode(value)[1:-1].decode(), repr(value)[1:-1]}
+    return sorted(found, key=len, reverse=True)
+
+
 class Hider:
     """Of the streams of one run, as they come."""
 
     def __init__(self, values: Sequence[str]) -> None:
-        raw = (value.encode() for value in values)
-        self._values = sorted({value for value in raw if len(value) >= SHORTEST}, key=len, reverse=True)
+        self._values = sorted((value.encode() for value in spellings(values)), key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._values))) if self._values else None
         self._held: dict[int, bytes] = {}
 
@@ -65,11 +74,7 @@ class Hider:
 
 
 def hide_in_text(text: str | None, values: Sequence[str]) -> str | None:
-    if text:
-        for value in sorted(values, key=len, reverse=True):
-            if len(value.encode()) >= SHORTEST:
-                text = text.replace(value, SHOWN.decode())
-    return text
+    return _without(text, spellings(values)) if text else text
 
 
 def hide_in_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
@@ -77,16 +82,22 @@ def hide_in_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
     if not raw or not values:
         return raw
     try:
-        return msgspec.json.encode(_hidden(msgspec.json.decode(raw), values))
+        return msgspec.json.encode(_hidden(msgspec.json.decode(raw), spellings(values)))
     except (ValueError, RecursionError):
         return None
 
 
-def _hidden(value: Any, values: Sequence[str]) -> Any:
+def _hidden(value: Any, spelled: Sequence[str]) -> Any:
     if isinstance(value, str):
-        return hide_in_text(value, values)
+        return _without(value, spelled)
     if isinstance(value, dict):
-        return {hide_in_text(key, values): _hidden(item, values) for key, item in value.items()}
+        return {_without(key, spelled): _hidden(item, spelled) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(item, values) for item in value]
+        return [_hidden(item, spelled) for item in value]
     return value
+
+
+def _without(text: str, spelled: Sequence[str]) -> str:
+    for one in spelled:
+        text = text.replace(one, SHOWN.decode())
+    return text

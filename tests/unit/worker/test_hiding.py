@@ -32,6 +32,10 @@ def shown(values: Sequence[str], *pieces: bytes) -> bytes:
         (["abc"], [b"abc"], b"abc"),  # too short to be hidden
         ([], [b"abc"], b"abc"),
         (["two\nlines"], [b"two\n", b"lines\n"], b"***\n"),
+        (['a "b"\n\xe9'], ['{"key":"a \\"b\\"\\n\xe9"}'.encode()], b'{"key":"***"}'),  # as RAFTSCHED_PARAMS has it
+        (["two\nlines"], [b"KeyError: 'two\\n", b"lines'"], b"KeyError: '***'"),
+        (["don't\x1b"], [b'"don\'t\\x1b"'], b'"***"'),
+        (['"\n'], [b'\\"\\n'], b'\\"\\n'),  # too short, however it is written
     ],
 )
 def test_what_is_shown(values: list[str], pieces: list[bytes], wanted: bytes) -> None:
@@ -72,6 +76,7 @@ def test_in_what_is_kept_of_a_run_and_in_its_tail(tmp_path: Path) -> None:
 
 def test_in_errors_and_results() -> None:
     assert hide_in_text("no hunter2 here", ["hunter2", "abc"]) == "no *** here"
+    assert hide_in_text("KeyError: 'two\\nlines'", ["two\nlines"]) == "KeyError: '***'"
     assert hide_in_text(None, ["hunter2"]) is None
     assert hide_in_json(b'{"hunter2":["hunter2",12345678,null]}', ["hunter2", "12345678"]) == (
         b'{"***":["***",12345678,null]}'
