@@ -13,7 +13,9 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,9 @@ WELL_S = 90.0  # for the cluster, after the last fault
 QUIET_S = 180.0  # for all that is due to have run after that
 LINGER_S = 2.0  # a process that nobody knows of any more would write a beat meanwhile
 PAGE = 1_000
+TIME_MAX_S = 7 * 24 * 3600
+Outcome = tuple[list[Finding], Evidence, dict[str, str]]
+TOLD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BUSY = "WAITING,LAUNCHED,RUNNING,RETRYING"
 
 
@@ -64,8 +69,13 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--broken", choices=broken, help="a build with one rule taken out; it must be caught")
     parser.add_argument("--list", action="store_true", help="shows faults and workloads, and what cannot be done here")
     args = parser.parse_args(argv)
-    if args.time <= 0:
-        parser.error("--time must be above 0")
+    if not 0 < args.time <= TIME_MAX_S:
+        parser.error(f"--time must be above 0, and {TIME_MAX_S} at most")
+    for flag, file in (("--report", args.report), ("--json", args.json)):
+        if file is not None and not Path(file).resolve().parent.is_dir():
+            parser.error(f"{flag}: there is no directory {Path(file).resolve().parent}")
+    if args.dir is not None and Path(args.dir).exists() and not Path(args.dir).is_dir():
+        parser.error(f"--dir: {args.dir} is no directory")
     args.faults = chosen(parser, "--nemesis", args.nemesis, nemesis.named())
     args.workloads = chosen(parser, "--workload", args.workload, workloads.named())
     return args
@@ -101,9 +111,16 @@ def main() -> int:
         return 2
     here = machine.look(directory)
     if args.list:
-        return show(args, here)
+        show(args, here)
+        if not args.dir:
+            shutil.rmtree(directory, ignore_errors=True)
+        return 0
     seed = random.SystemRandom().randrange(2**32) if args.seed is None else args.seed
-    findings, evidence, facts = asyncio.run(trial(args, here, directory, seed))
+    try:
+        findings, evidence, facts = asyncio.run(until_told(trial(args, here, directory, seed)))
+    except asyncio.CancelledError:
+        print(f"\nverdict: none, it was interrupted; what there is: {directory}")
+        return 130
     held = all(finding.held for finding in findings)
     file = Path(args.report) if args.report else directory / "report.html"
     report.write(file, "raftsched under faults", facts, findings, evidence)
@@ -119,7 +136,7 @@ def main() -> int:
     return 0 if held else 1
 
 
-def show(args: argparse.Namespace, here: machine.Machine) -> int:
+def show(args: argparse.Namespace, here: machine.Machine) -> None:
     print("faults:")
     for fault in nemesis.named().values():
         why = fault.impossible(here, args.nodes)
@@ -127,12 +144,23 @@ def show(args: argparse.Namespace, here: machine.Machine) -> int:
     print("workloads:")
     for name, kind in workloads.named().items():
         print(f"  {name:<30}{(sys.modules[kind.__module__].__doc__ or '').strip().splitlines()[0]}")
-    return 0
 
 
-async def trial(
-    args: argparse.Namespace, here: machine.Machine, directory: Path, seed: int
-) -> tuple[list[Finding], Evidence, dict[str, str]]:
+async def until_told(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Ctrl-C and SIGTERM end it as its time does: faults are healed and nodes stopped. Told again, it goes on with
+    that."""
+    task = asyncio.create_task(work)
+    for number in TOLD:
+        asyncio.get_running_loop().add_signal_handler(number, told, task)
+    return await task
+
+
+def told(task: asyncio.Task[Any]) -> None:
+    if not task.cancelling():
+        task.cancel()
+
+
+async def trial(args: argparse.Namespace, here: machine.Machine, directory: Path, seed: int) -> Outcome:
     names = [f"n{number}" for number in range(1, args.nodes + 1)]
     skipped = {f.name: why for f in args.faults if (why := f.impossible(here, args.nodes)) is not None}
     faults = [fault for fault in args.faults if fault.name not in skipped]
@@ -172,6 +200,7 @@ async def trial(
         "leaders": str(len({n["at"] for n in evidence.record.noted("leader") if n["node"]})),
         "calls": f"{len(evidence.record.ops):,}",
         "runs": f"{len(evidence.lives.runs):,}",
+        "did not come": ", ".join(sorted({f.name for f in faults} - conductor.done.keys())) or "all came",
         "skipped": "; ".join(f"{name} ({why})" for name, why in skipped.items()) or "nothing",
     }
     print()
@@ -201,6 +230,7 @@ async def live(world: World, conductor: Conductor, used: list[Any]) -> dict[str,
 async def settle(world: World, used: list[Any]) -> None:
     """Until the cluster is well, everything that was due has run, and what the workloads have left to do is done."""
     cluster = world.cluster
+    await cluster.restart_dead()  # of which nobody has taken notice yet
     for node in cluster.nodes:
         if not node.alive:
             await node.start()

@@ -35,6 +35,7 @@ class Node:
         self.directory = cluster.directory / name
         self.data = self.directory / "data"
         self.undo = self.directory / "undo"
+        self.hold = self.directory / "hold"  # while it is there, nothing is synced
         self.clock = self.directory / "clock"  # what is added to its wall clock, in nanoseconds
         self.log = self.directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -87,7 +88,7 @@ class Node:
         loaded = []
         if machine.shim is not None:
             loaded.append(machine.shim)
-            env |= {"UNSYNCED_DIR": str(self.data), "UNSYNCED_UNDO": str(self.undo)}
+            env |= {"UNSYNCED_DIR": str(self.data), "UNSYNCED_UNDO": str(self.undo), "UNSYNCED_HOLD": str(self.hold)}
         if machine.clock is not None:
             loaded.append(machine.clock)
             env["WALLCLOCK_OFFSET"] = str(self.clock)
@@ -259,6 +260,9 @@ class Cluster:
                 except subprocess.TimeoutExpired:
                     await node.kill()
         await self.network.close()
+        if self.own_disks:
+            for node in self.nodes:
+                subprocess.run(["umount", "-l", str(node.data)], check=False, stderr=subprocess.DEVNULL)
 
 
 def tail(file: Path, size: int = 2_000) -> str:

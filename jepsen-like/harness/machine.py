@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from harness.processes import children, send
 
 INSIDE = "RAFTSCHED_HARNESS_INSIDE"  # set in the environment once the namespaces are there
 SHIM = Path(__file__).parent / "nemesis" / "unsynced.c"
 CLOCK = SHIM.with_name("wallclock.c")
+PR_SET_PDEATHSIG = 1
+ATTACH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ def look(directory: Path) -> Machine:
     namespaces = os.environ.get(INSIDE) == "1"
     if not namespaces:
         missing["namespaces"] = "not run as root, or with --network loopback"
-    clock = found("clock", _compiled(CLOCK, directory), "no C compiler (cc) to build its shim with")
-    shim = found("shim", _compiled(SHIM, directory), "no C compiler (cc) to build its shim with")
+    clock = found("clock", _compiled(CLOCK, directory), "no C compiler (cc) that builds its shim")
+    shim = found("shim", _compiled(SHIM, directory), "no C compiler (cc) that builds its shim")
     strace = found("strace", _strace(), "strace is not installed, or may not trace here")
     return Machine(namespaces, clock, shim, strace, missing)
 
@@ -54,23 +61,31 @@ def _compiled(source: Path, directory: Path) -> str | None:
     if compiler is None:
         return None
     out = directory / f"{source.stem}.so"
-    done = subprocess.run(
-        [compiler, "-O2", "-shared", "-fPIC", "-Wall", "-o", str(out), str(source), "-ldl"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{source.name} does not compile:\n{done.stderr}")
-    return str(out)
+    command = [compiler, "-O2", "-shared", "-fPIC", "-Wall", "-o", str(out), str(source), "-ldl"]
+    return str(out) if subprocess.run(command, capture_output=True, check=False).returncode == 0 else None
 
 
 def _strace() -> str | None:
     found = shutil.which("strace")
     if found is None:
         return None
-    tried = subprocess.run([found, "-f", "-qq", "-o", os.devnull, "true"], capture_output=True, check=False)
-    return found if tried.returncode == 0 else None
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as cat:
+        tracer = subprocess.Popen([found, "-f", "-qq", "-o", os.devnull, "-p", str(cat.pid)], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + ATTACH_S
+        while not (attached := traced(cat.pid)) and tracer.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        cat.kill()
+        tracer.terminate()
+        tracer.wait()
+    return found if attached else None
+
+
+def traced(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return any(line.startswith("TracerPid:") and int(line.split()[1]) for line in status)
+    except OSError:
+        return False
 
 
 def can_have_namespaces() -> str | None:
@@ -92,7 +107,17 @@ def enter(argv: list[str]) -> NoReturn:
     """Starts this program again in namespaces of its own, and ends with its exit code: no process, mount or address
     that it makes outlives it."""
     os.environ[INSIDE] = "1"
-    os.execvp(_UNSHARE[0], [*_UNSHARE, sys.executable, *argv])
+    outer = os.fork()
+    if outer == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execvp(_UNSHARE[0], [*_UNSHARE, sys.executable, *argv])
+
+    def pass_on(number: int, frame: Any) -> None:  # unshare itself is deaf to it
+        send(signal.Signals(number), children(outer))
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(outer, 0)[1]))
 
 
 def settle() -> None:

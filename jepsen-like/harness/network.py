@@ -62,6 +62,7 @@ class RelayProcess:
             *(sys.executable, "-S", str(RELAY), config),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the harness
         )
         relay = cls(process)
         await relay._answer("ready")

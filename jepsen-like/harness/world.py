@@ -85,13 +85,16 @@ class World:
             return None
         if reply.status < 300:
             self.history.complete(number, "ok", **answer(reply))
-        else:  # 504 says that nobody knows; every other refusal says that nothing was done
-            kind = "unknown" if reply.status == 504 else "fail"
+        else:  # 504 says that nobody knows, 500 says nothing; every other refusal says that nothing was done
+            kind = "unknown" if reply.status in (500, 504) else "fail"
             self.history.complete(number, kind, status=reply.status, code=reply.code)
         return reply
 
-    async def insist(self, method: str, path: str, body: Any = None, timeout_s: float = 60.0) -> Reply:
-        """Asks one node after the other until one does it: for what may be repeated."""
+    async def insist(
+        self, method: str, path: str, body: Any = None, timeout_s: float = 60.0, done_too: int | None = None
+    ) -> Reply:
+        """Asks one node after the other until one does it: for what may be repeated. `done_too`: the status that says
+        that it has been done already."""
         end = boot_ns() + int(timeout_s * SECOND)
         said = "nothing was asked"
         while boot_ns() < end:
@@ -101,7 +104,7 @@ class World:
                 except (NotSent, NoAnswer) as error:
                     said = str(error)
                     continue
-                if reply.status < 300:
+                if reply.status < 300 or reply.status == done_too:
                     return reply
                 said = f"{reply.status} {reply.body[:300]!r}"
             await asyncio.sleep(0.3)

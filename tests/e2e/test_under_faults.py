@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,3 +32,37 @@ def test_everything_promised_holds_under_faults(tmp_path: Path) -> None:
     idle = [rule for rule, number in looked_at.items() if number == 0 and rule != "what was refused never runs"]
     assert not idle, f"nothing to look at for: {idle}"
     assert int(said["facts"]["faults"].split(" ")[0]) >= FAULTS_MIN
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(180)
+def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    trial = tmp_path / "trial"
+    command = [sys.executable, str(RUN), "--network", "loopback", "--nemesis", "stop-worker", "--workload", "once"]
+    with subprocess.Popen([*command, "--dir", str(trial)], stdout=subprocess.PIPE, text=True) as harness:
+        end = time.monotonic() + 90
+        while '"f":"fault"' not in (_text(trial / "history.jsonl")) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert _processes_of(trial)
+        harness.send_signal(signal.SIGTERM)
+        out, _ = harness.communicate()
+    assert harness.returncode == 130
+    assert "verdict: none, it was interrupted" in out
+    assert _processes_of(trial) == []
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def _processes_of(trial: Path) -> list[bytes]:
+    """Nodes of it: they name their data directory."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if f"{trial}/n".encode() in line:
+            found.append(line)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from harness.checkers import Evidence, Finding
 from harness.clock import SECOND
+from harness.history import Op
 
 KILL_TAKES = 20 * SECOND  # a lease with its margin, five seconds after TERM, and a busy machine
 START_TAKES = 10 * SECOND  # what was handed out before the kill may still start until its lease ends
@@ -86,7 +87,9 @@ def documented(evidence: Evidence) -> Finding:
         finding.looked_at += 1
         status = op.answer["status"]
         finding.counts[f"status {status}" if status else "no answer"] += 1
-        if op.kind == "fail" and status not in BUSY | EXPECTED.get(op.f, set()):
+        if status == 500 and _without_memory(evidence, op):
+            continue  # it has no memory to say more
+        if (op.failed or status == 500) and status not in BUSY | EXPECTED.get(op.f, set()):
             finding.wrong.append(f"{op.f} {op.request}: {status} {op.answer.get('code')}")
     return finding
 
@@ -102,6 +105,8 @@ def stood(evidence: Evidence) -> Finding:
         finding.counts["damaged stores that were refused"] += note["refused"]
     for note in evidence.record.noted("ended"):
         finding.counts[f"nodes that ended by {note['of']}"] += 1
+    for note in evidence.record.noted("memory"):
+        finding.counts["memory limits that were reached"] += note["reached"] or note["ended"]
     for note in evidence.record.noted("power-loss"):
         finding.counts["writes that power losses took back"] += note["lost"]
     for note in evidence.record.noted("bad-stop"):
@@ -109,6 +114,14 @@ def stood(evidence: Evidence) -> Finding:
     for note in evidence.record.noted("not-over"):
         finding.wrong.append(f"patience ran out: {note['amiss']}")
     return finding
+
+
+def _without_memory(evidence: Evidence, op: Op) -> bool:
+    return any(
+        op.began < note["at"] and (op.ended is None or op.ended > note["began"])
+        for note in evidence.record.noted("healed")
+        if note["name"] == "memory-limit"
+    )
 
 
 def served(evidence: Evidence) -> Finding:

@@ -80,7 +80,9 @@ class SyncError(FullDisk):
         # the write of LMDB's meta page is O_DSYNC, and so a sync of its own
         wrong = ("trace=fdatasync,fsync", "inject=fdatasync,fsync:error=EIO")
         tracer = await asyncio.create_subprocess_exec(
-            strace, "-f", "-qq", "-o", os.devnull, "-p", str(node.pid), *(part for w in wrong for part in ("-e", w))
+            *(strace, "-f", "-qq", "-o", os.devnull, "-p", str(node.pid)),
+            *(part for w in wrong for part in ("-e", w)),
+            start_new_session=True,
         )
         for _ in range(100):
             if not node.alive:

@@ -26,7 +26,7 @@ class Membership:
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
         node = world.cluster.node(world.rng.choice(free))
         others = world.cluster.others(node)
-        await world.insist("DELETE", f"/v1/cluster/members/{node.name}")
+        await world.insist("DELETE", f"/v1/cluster/members/{node.name}", done_too=404)
         await asyncio.sleep(world.rng.uniform(0.2, 3.0))
         await node.kill()
         node.wipe()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.cluster import Node
@@ -14,6 +15,7 @@ from harness.machine import Machine
 from harness.nemesis import Fault
 from harness.world import World
 
+TRIES, TRY_S = 200, 0.005
 HEAD = struct.Struct("=4Q")  # offset, length of the old bytes, size of the file before, length of the path
 
 
@@ -33,17 +35,37 @@ class PowerLoss:
         nodes = [node for node in nodes if node.alive]
         if not nodes:
             return None
+        await until_writing(nodes)
         await world.cluster.kill(nodes)
         await asyncio.sleep(1.0)  # what the node had started ends with it, and writes no more
         for node in nodes:
             world.history.note("power-loss", node=node.name, **lose(node, world.rng))
         await asyncio.sleep(world.rng.uniform(0.1, 3.0))
         for node in nodes:
+            node.hold.unlink(missing_ok=True)
             await node.start()
         return [node.name for node in nodes]
 
     async def heal(self, world: World) -> None:
-        return None
+        for node in world.cluster.nodes:
+            node.hold.unlink(missing_ok=True)
+
+
+async def until_writing(nodes: Sequence[Node]) -> None:
+    """Power goes at the worst moment: when most have written what they have not synced. A sync is over too soon to be
+    met, so that it waits."""
+    for node in nodes:
+        node.hold.touch()
+    for _ in range(TRIES):
+        if sum(at_risk(node) for node in nodes) * 2 > len(nodes):
+            return
+        await asyncio.sleep(TRY_S)
+
+
+def at_risk(node: Node) -> bool:
+    """Its store has bytes that were not synced."""
+    store = str(node.data / "store")
+    return any(path.startswith(store) for file in node.undo.iterdir() for path, *_ in parse(file.read_bytes()))
 
 
 def lose(node: Node, rng: random.Random) -> dict[str, int]:

@@ -16,6 +16,7 @@ from harness.world import PATIENT_S, World
 BRIEF_S = (0.2, 3.0)
 LONG_S = (6.5, 12.0)  # longer than a lease: what ran there runs elsewhere before it ends
 LONG_SHARE = 0.6
+LISTS = 8
 Choose = Callable[[World, list[str]], Awaitable[Node | None]]
 
 
@@ -129,6 +130,27 @@ class Stop(_OnNodes):
         self._stopped = []
 
 
+class StopAll(_OnNodes):
+    """All stand still, and wake up at once: nobody's lease, vote or clock is what it was."""
+
+    name: str = "stop-all"
+    whole: bool = True
+
+    def __init__(self) -> None:
+        self._stopped: list[int] = []
+
+    async def strike(self, world: World, free: list[str]) -> list[str] | None:
+        nodes = [node for node in world.cluster.nodes if node.alive]
+        self._stopped = [node.pid for node in nodes]
+        send(signal.SIGSTOP, self._stopped)
+        await asyncio.sleep(duration(world))
+        return [node.name for node in nodes]
+
+    async def heal(self, world: World) -> None:
+        send(signal.SIGCONT, self._stopped)
+        self._stopped = []
+
+
 class Slow(_OnNodes):
     """A node that gets a tenth of its time."""
 
@@ -161,7 +183,12 @@ class Memory(_OnNodes):
             return None
         node.expected = True
         resource.prlimit(node.pid, resource.RLIMIT_DATA, (size + self.HEADROOM, size + self.HEADROOM))
-        await asyncio.sleep(world.rng.uniform(3.0, 8.0))
+        end = asyncio.get_running_loop().time() + world.rng.uniform(3.0, 8.0)
+        while node.alive and asyncio.get_running_loop().time() < end:  # long answers need memory
+            await asyncio.gather(*(node.get("/v1/instances?limit=1000") for _ in range(LISTS)))
+            await asyncio.sleep(0.2)
+        reached = private_bytes(node.pid) - size > self.HEADROOM * 0.9
+        world.history.note("memory", node=node.name, ended=not node.alive, reached=reached)
         await node.kill()
         await node.start()
         return [node.name]
@@ -195,9 +222,11 @@ FAULTS: tuple[Fault, ...] = (
     KillGuards("kill-supervisor", False),
     KillGuards("kill-supervisor-and-keepers", True),
     Stop("stop-leader", leader, True, False),
+    Stop("stop-follower", follower, True, False),
     Stop("stop-worker", busiest, True, False),
     Stop("stop-supervisor", busiest, False, True),
     Stop("stop-node-and-supervisor", busiest, True, True),
+    StopAll(),
     Slow(),
     Memory(),
     Roll(),

@@ -3,6 +3,7 @@
  * does that lost its power (nemesis/power.py). One undo file in $UNSYNCED_UNDO for each file, named by its inode:
  *   records of { offset, length of the old bytes, size of the file before, length of the path } as 64-bit numbers,
  *   the path, the old bytes.
+ * While the file $UNSYNCED_HOLD is there, a sync waits, for a second at most.
  * A file opened with O_DSYNC or O_SYNC is synced by each of its writes, and so are the bytes written before through
  * other descriptors only where fsync or fdatasync says so: such writes are not kept, and drop nothing. */
 #define _GNU_SOURCE
@@ -23,7 +24,7 @@ struct file { dev_t dev; ino_t ino; int undo; char path[512]; };
 static struct file files[FILES];
 static int known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const char *below, *undo_dir;
+static const char *below, *undo_dir, *hold;
 
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static ssize_t (*real_pwritev)(int, const struct iovec *, int, off_t);
@@ -40,6 +41,7 @@ __attribute__((constructor)) static void begin(void) {
   real_fsync = dlsym(RTLD_NEXT, "fsync");
   below = getenv("UNSYNCED_DIR");
   undo_dir = getenv("UNSYNCED_UNDO");
+  hold = getenv("UNSYNCED_HOLD");
 }
 
 /* The entry of a regular file below the directory; NULL for everything else. */
@@ -132,5 +134,11 @@ ssize_t writev(int fd, const struct iovec *v, int c) {
   if (at >= 0) keep(fd, at, total(v, c));
   return real_writev(fd, v, c);
 }
-int fdatasync(int fd) { int r = real_fdatasync(fd); if (!r) synced(fd); return r; }
-int fsync(int fd) { int r = real_fsync(fd); if (!r) synced(fd); return r; }
+static void wait_for_hold(void) {
+  int saved = errno;
+  for (int i = 0; hold && i < 1000 && !access(hold, F_OK); i++) usleep(1000);
+  errno = saved;
+}
+
+int fdatasync(int fd) { wait_for_hold(); int r = real_fdatasync(fd); if (!r) synced(fd); return r; }
+int fsync(int fd) { wait_for_hold(); int r = real_fsync(fd); if (!r) synced(fd); return r; }

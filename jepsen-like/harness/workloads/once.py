@@ -56,7 +56,8 @@ class Once:
         except UnknownOutcomeError as error:
             world.history.complete(number, "unknown", error=error.detail)
         except ClientError as error:
-            world.history.complete(number, "fail", error=error.detail, status=error.status, code=error.code)
+            kind = "unknown" if error.status == 500 else "fail"
+            world.history.complete(number, kind, error=error.detail, status=error.status, code=error.code)
         else:
             world.history.complete(number, "ok", id=made.id)
 

@@ -19,10 +19,10 @@ import pytest
 from harness import history
 from harness.cluster import Node
 from harness.history import History
-from harness.machine import CLOCK, SHIM
+from harness.machine import CLOCK, SHIM, look
 from harness.nemesis import named
 from harness.nemesis.network import halves, leader_alone, one_way, ring
-from harness.nemesis.power import lose
+from harness.nemesis.power import at_risk, lose, until_writing
 from harness.network import Loopback
 
 from tests.unit.harness.conftest import FOLDER
@@ -152,6 +152,39 @@ def test_what_was_not_synced_vanishes_and_nothing_else(tmp_path: Path) -> None:
     assert (data / "file-3").read_bytes() == b"kept by itself"
 
 
+SYNCS = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(fd, b"A" * 100)
+print("written", flush=True)
+os.fsync(fd)
+print("synced", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
+def test_a_sync_waits_so_that_there_is_something_to_lose(tmp_path: Path) -> None:
+    shim = tmp_path / "unsynced.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", shim, SHIM, "-ldl"], check=True)
+    node: Any = SimpleNamespace(data=tmp_path / "data", undo=tmp_path / "undo", hold=tmp_path / "hold")
+    (node.data / "store").mkdir(parents=True)
+    node.undo.mkdir()
+    node.hold.touch()
+    named = {"UNSYNCED_DIR": node.data, "UNSYNCED_UNDO": node.undo, "UNSYNCED_HOLD": node.hold}
+    env = {**os.environ, "LD_PRELOAD": str(shim), **{name: str(value) for name, value in named.items()}}
+    command = [sys.executable, "-S", "-c", SYNCS, str(node.data / "store" / "file")]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        asyncio.run(until_writing([node]))
+        node.hold.unlink()
+        assert process.stdout.readline() == b"synced\n"
+        assert not at_risk(node)
+        process.stdin.close()
+
+
 def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     log = History(tmp_path / "history.jsonl")
     first = log.invoke("create", "a", job="x")
@@ -179,6 +212,44 @@ def test_the_command_says_what_is_wrong() -> None:
     assert done.returncode == 2
     assert "there is no 'kill-cat'; there are kill-leader" in done.stderr
     assert subprocess.run([*run, "--help"], capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--time", "nan"], "--time must be above 0"),
+        (["--time", "inf"], "--time must be above 0"),
+        (["--report", "/nowhere/at/all.html"], "there is no directory /nowhere/at"),
+        (["--json", "/nowhere/at/all.json"], "there is no directory /nowhere/at"),
+        (["--dir", "/dev/null"], "/dev/null is no directory"),
+    ],
+)
+def test_what_would_fail_in_the_end_is_said_at_once(flags: list[str], why: str) -> None:
+    run = [sys.executable, str(FOLDER / "run.py"), "--list"]
+    done = subprocess.run([*run, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+def test_a_list_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, str(FOLDER / "run.py"), "--list", "--network", "loopback"]
+    done = subprocess.run(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert "full-disk                     skipped: not run as root" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_compiler_that_cannot_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "cc").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    seen = look(tmp_path)
+    assert seen.shim is None
+    assert "no C compiler" in (seen.lacks("shim") or "")
+    assert "strace is not installed" in (seen.lacks("strace") or "")
 
 
 CLOCKS = """

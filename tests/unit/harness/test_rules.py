@@ -255,6 +255,10 @@ def test_errors_that_are_not_documented_are_found() -> None:
     story.op("read", {}, 0, 1, "fail", {"status": 412, "code": "stale"})
     story.op("create", {}, 0, 1, "fail", {"status": 500, "code": "internal"})
     assert len(answers.documented(story.evidence).wrong) == 2
+    story.op("read", {}, 10, 11, "unknown", {"status": 500, "code": "internal"})
+    assert len(answers.documented(story.evidence).wrong) == 3
+    story.note("healed", 12, name="memory-limit", began=at(9), nodes=["n1"])
+    assert len(answers.documented(story.evidence).wrong) == 2
 
 
 def test_a_cluster_that_refuses_everything_is_found() -> None:
