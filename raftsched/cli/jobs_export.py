@@ -26,6 +26,7 @@ DEFAULTS: Mapping[str, Any] = {
     "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
 }  # fmt: skip
 _NO = object()
+_UNSAID = frozenset(["placement", "notify", "timezone"])  # null, or absent, means what the namespace says
 _FIRST = ("name", "namespace", "owner", "suspended", "trigger", "handler")
 
 
@@ -37,14 +38,14 @@ def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str
         found = {
             k: _short(k, v) for k, v in found.items() if k in says or (v is not None and v != DEFAULTS.get(k, _NO))
         }
-        if "placement" in says and found.get("placement") is None:
-            found["placement"] = {}
-        if "notify" in says and found.get("notify") is None:
-            found["notify"] = []
-        if "timezone" in says:
-            found["trigger"] = _with_zone(found["trigger"])
         if found.get("max_concurrency") == (None if found.get("overlap") == "allow" else 1):
             found.pop("max_concurrency", None)
+    if "placement" in says and found.get("placement") is None:
+        found["placement"] = {}
+    if "notify" in says and found.get("notify") is None:
+        found["notify"] = []
+    if "timezone" in says:
+        found["trigger"] = _with_zone(found["trigger"])
     return {k: found[k] for k in (*(k for k in _FIRST if k in found), *(k for k in found if k not in _FIRST))}
 
 
@@ -78,7 +79,7 @@ def _short(field: str, value: Any) -> Any:
 @click.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @filter_options
-@click.option("--full", is_flag=True, help="Write the defaults, too.")
+@click.option("--full", is_flag=True, help="Write the defaults, too, for namespaces with other ones.")
 @click.option("--name-unnamed", is_flag=True, help="Give jobs without a name their id as one, so that they can go.")
 @click.option(
     "-o",
@@ -119,8 +120,8 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
         else:
             job["name"] = job.get("name") or job["id"]
             namespace = job["namespace"]
-            if namespace not in says:
-                says[namespace] = said_by_namespace(client, namespace)
+            if namespace not in says:  # --full is for any cluster, whatever its namespaces say
+                says[namespace] = _UNSAID if full else said_by_namespace(client, namespace)
             plain = portable(job, full=full, says=says[namespace])
             if fmt == "json":
                 written.append(plain)

@@ -161,6 +161,15 @@ def test_export_writes_what_apply_reads_and_says_what_it_leaves_out() -> None:
     assert [d.value["name"] for d in read_jobs(named.stdout.encode(), "f")] == ["tick", JOB["id"]]
 
 
+def test_a_full_export_means_the_same_under_any_defaults_of_a_namespace() -> None:
+    job = {**JOB, "trigger": {"cron": "0 2 * * *"}, "placement": None, "notify": None, "labels": {}}
+    with serve(lambda r: (200, {"items": [job], "next": None})) as stub:
+        result = run("--server", stub.url, "jobs", "export", "--full", "-o", "json")
+        (found,) = (d.value for d in read_jobs(result.stdout.encode(), "f"))
+        assert found["trigger"] == {"cron": "0 2 * * *", "timezone": "UTC"}
+        assert (found["placement"], found["notify"], found["labels"]) == ({}, [], {})
+
+
 def test_apply_reads_directories_and_refuses_a_job_that_is_there_twice(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("name: b\n---\nname: c\nnamespace: x\n")
     (tmp_path / "a.json").write_text('{"name": "a"}')
