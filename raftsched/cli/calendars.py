@@ -182,10 +182,12 @@ def _report(fmt: str, source: str, name: str, days: Days, found: Any, change: di
         return
     for line, note in sorted(days.notes):
         click.echo(f"line {line}: note: {cell(note)}", err=True)
-    what = "would be imported" if found is None else "imported"
+    what = "imported" if found is not None or not days.events else "would be imported"
+    events = "1 event" if days.events == 1 else f"{days.events} events"
     shown = {"weekdays": [], **change} if found is None else found
-    click.echo(f"{source}: {days.events} events {what}, {len(days.refused)} refused")
-    click.echo(f"{name}: {_days(shown) or 'no days'}")
+    click.echo(f"{source}: {events} {what}, {len(days.refused)} refused")
+    if days.events:
+        click.echo(f"{name}: {_days(shown) or 'no days'}")
 
 
 def _change_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ _TYPE_WIDTH = 20
     "-o",
     "--output",
     "fmt",
-    type=click.Choice(["table", "json", "name"]),
+    type=click.Choice(["table", "json", "yaml", "name"]),
     default="table",
     show_default=True,
-    help="For people, one JSON object a line, or the instance or job that each is about.",
+    help="For people, a JSON object a line, a YAML document each, or the instance or job that each is about.",
 )
 @remote
 def events(
@@ -63,6 +63,10 @@ def events(
     for event in watch(client, "/v1/events", query):
         if fmt == "name":
             click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
+        elif fmt == "yaml":
+            from raftsched.cli.yaml_text import yaml_text
+
+            click.echo("---\n" + yaml_text(event).rstrip("\n"))
         else:
             click.echo(json.dumps(event, ensure_ascii=False) if fmt == "json" else _line(event))
         sys.stdout.flush()

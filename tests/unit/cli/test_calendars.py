@@ -96,7 +96,7 @@ def test_import(tmp_path: Path) -> None:
     with serve(answer) as stub:
         dry = run("--server", stub.url, "calendars", "import", str(file), "--dry-run")
         assert (dry.exit_code, stub.requests) == (1, [])
-        assert "1 events would be imported, 1 refused" in dry.output
+        assert "1 event would be imported, 1 refused" in dry.output
         result = run("--server", stub.url, "calendars", "import", str(file), "-z", "Europe/Madrid")
         assert result.exit_code == 1
         assert stub.requests[-1].path == PATH  # of the file's name
@@ -112,6 +112,10 @@ def test_import(tmp_path: Path) -> None:
         shown = run("--server", stub.url, "calendars", "import", str(file), "-o", "json")
         assert [r["line"] for r in json.loads(shown.stdout)["refused"]] == [12]
         assert run("--server", stub.url, "calendars", "import", "-", input=b"\xff").exit_code == 2
+        sent = len(stub.requests)
+        nothing = run("--server", stub.url, "calendars", "import", "-", input=b"junk\n")
+        assert (nothing.exit_code, len(stub.requests)) == (1, sent)
+        assert nothing.stdout.endswith(": 0 events imported, 2 refused\n")
 
 
 def read(*events: str) -> Days:

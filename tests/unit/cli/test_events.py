@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from raftsched.cli.documents import read_documents
 from raftsched.cli.main import cli
 from raftsched.client import events
 from raftsched.client.errors import ClientError
@@ -50,6 +51,8 @@ def test_what_is_kept() -> None:
         )
         lines = run(stub.url, "-o", "json").stdout.splitlines()
         assert [json.loads(line) for line in lines] == [RUN, QUEUE]
+        documents = read_documents(run(stub.url, "-o", "yaml").stdout.encode(), "stdout")
+        assert [document.value for document in documents] == [RUN, QUEUE]
 
 
 def test_a_stream_that_breaks_is_taken_up_behind_the_last_event() -> None:
