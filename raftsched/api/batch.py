@@ -22,9 +22,10 @@ from raftsched.api.openapi_types import BATCH
 from raftsched.api.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.replies import reply
-from raftsched.api.requests import Query, check_type, read_body
+from raftsched.api.requests import Query, catch_up, check_type, read_body
 from raftsched.api.resolving import TRIES, renew, unsettled
 from raftsched.api.schema import JobIn
+from raftsched.api.webhooks_seen import is_limited, refuse_unseen
 from raftsched.core.apply.keys import BATCH_PLACES, at_place
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
@@ -72,6 +73,8 @@ async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
     parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
     if name.key:
         await _answer_again(ctx, parts, results)
+    if is_limited() and b'"notify"' in raw:
+        await catch_up(ctx)  # it is said here which webhooks there are for the caller
     for attempt in range(TRIES):
         proposals = await _propose(ctx, given, parts, results)
         if not await _gather(ctx, proposals, results, first_time=not attempt):
@@ -173,6 +176,9 @@ def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: in
         content = read_given(job, settings, now_ms, ctx.space, errors)
         if errors:
             raise refused(errors)
+    if content.says_notify and is_limited():
+        with ctx.read() as view:
+            refuse_unseen(view, content, None)
     if not name.key:
         return create_command(content)
     return create_command(content, key=name.key, digest=name.digest, place=place)

@@ -18,6 +18,7 @@ from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_body
 from raftsched.api.rows import get_named
 from raftsched.api.schema import JobIn
+from raftsched.api.webhooks_seen import refuse_unseen
 from raftsched.core.model import JobState
 from raftsched.core.secrets import missing, references
 
@@ -55,6 +56,7 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     with ctx.read() as view:
+        refuse_unseen(view, content, job)
         refuse_unknown(view, content.policy)
         lost = list(missing(view, namespace, references(namespace, content.body)))
     if lost:

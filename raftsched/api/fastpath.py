@@ -29,6 +29,7 @@ from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
 from raftsched.api.resolving import settled
+from raftsched.api.webhooks_seen import check_notify
 from raftsched.core.access import Role
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
@@ -237,7 +238,9 @@ async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
     now_ms = ctx.now_ms()
 
     async def write() -> Accepted:
-        return await propose_one(ctx, create_command(read_job(raw, ctx.settings(), now_ms, ctx.space)))
+        content = read_job(raw, ctx.settings(), now_ms, ctx.space)
+        await check_notify(ctx, content)
+        return await propose_one(ctx, create_command(content))
 
     accepted = await settled(ctx, write)
     job = job_of(accepted)

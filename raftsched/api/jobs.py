@@ -44,6 +44,7 @@ from raftsched.api.resolving import renew, settled
 from raftsched.api.rows import get_named, requested_job
 from raftsched.api.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.targets import target_job
+from raftsched.api.webhooks_seen import Find, check_notify
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
 from raftsched.core.model import Job
 from raftsched.core.namespaces import DEFAULTS_STALE
@@ -90,6 +91,7 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
 
         async def write() -> Accepted:
             content = read_job(raw, settings, ctx.now_ms(), ctx.space)
+            await check_notify(ctx, content)
             command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
             return await propose_one(ctx, command)
 
@@ -135,6 +137,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
         settings, kept = ctx.settings(), job.policy.trigger
         content = read_job(raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
         _stays(content, job)
+        await check_notify(ctx, content, _as_is(job))
         return await _edit(ctx, job, content, if_match(request), content.name or job.name)
 
     return await settled(ctx, write)
@@ -172,6 +175,7 @@ async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.R
     kept = None if job is None else job.policy.trigger
     content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
+    await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
     if job is not None:
         not_create_only(request)
     if "If-Match" in request.headers:
@@ -215,6 +219,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
         if wanted is not None and wanted != job.revision:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         content = _patched(ctx, job, change)
+        await check_notify(ctx, content, _as_is(job))
         command = EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults)
         answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
@@ -281,6 +286,10 @@ async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
 async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:
     command = EditJob(job.id, content.policy, content.body, revision, name, content.defaults)
     return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
+
+
+def _as_is(job: Job) -> Find:
+    return lambda view: job
 
 
 def _stays(content: Content, job: Job) -> None:

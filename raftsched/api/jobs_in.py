@@ -82,6 +82,7 @@ class Content:
     body: bytes
     suspended: bool
     defaults: int | None = None  # revision of the namespace that it was filled in from
+    says_notify: bool = False  # itself, not by these defaults
 
 
 def nowhere(namespace: str) -> Space:
@@ -119,6 +120,7 @@ def read_job(
         return _slow(strict.parse(raw), settings, now_ms, spaces, namespace, kept, tolerant)
     errors: list[FieldError] = []
     space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+    says_notify = given.notify is not None
     filled = space.defaults is not None and fill(given, space.defaults)
     content = content_of(given, settings, now_ms, errors, kept)
     if errors:
@@ -128,7 +130,7 @@ def read_job(
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
     if filled or raw.count(b":") > content.body.count(b":") + said:
         strict.refuse_repeats(raw)
-    content.defaults = space.revision
+    content.defaults, content.says_notify = space.revision, says_notify
     return content
 
 
@@ -136,10 +138,11 @@ def read_given(given: JobIn, settings: Settings, now_ms: int, spaces: Spaces, er
     """The same from a body that was decoded, which stays as it is. Errors are added to the list, see `content_of`."""
     given = msgspec.structs.replace(given)
     space = spaces(given.namespace or DEFAULT_NAMESPACE)
+    says_notify = given.notify is not None
     if space.defaults is not None:
         fill(given, space.defaults)
     content = content_of(given, settings, now_ms, errors)
-    content.defaults = space.revision
+    content.defaults, content.says_notify = space.revision, says_notify
     return content
 
 
@@ -174,10 +177,11 @@ def _slow(
         bad = {error.pointer for error in errors}
         more: list[FieldError] = []
         space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+        says_notify = given.notify is not None
         if space.defaults is not None:
             fill(given, space.defaults, only)
         content = content_of(given, settings, now_ms, more, kept)
-        content.defaults = space.revision
+        content.defaults, content.says_notify = space.revision, says_notify
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
             e for e in more[:ERRORS_MAX] if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)

@@ -40,8 +40,9 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import following, page
 from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
+from raftsched.api.webhooks_seen import is_limited, unseen
 from raftsched.core.commands import Accepted, encode
-from raftsched.core.model import Settings
+from raftsched.core.model import Policy, Settings
 from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import Table
@@ -102,6 +103,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     revision = if_match(request)
     if revision is None and "If-Match" in request.headers:
         await _exists(ctx, request)
+    if is_limited():
+        await catch_up(ctx)  # it is said here which webhooks there are for the caller
     command = _command(ctx, name, value, revision, if_none=create_only(request))
     accepted = await propose_one(ctx, encode(command))
     ctx.forget_spaces()
@@ -127,6 +130,8 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     if errors:
         raise Problem("invalid-body", errors=errors)
     wanted = if_match(request)
+    if is_limited():
+        await catch_up(ctx)
     for _ in range(PATCH_TRIES):
         was = await _target(ctx, request)
         if wanted is not None and wanted != was.revision:
@@ -250,7 +255,11 @@ def _command(ctx: ApiContext, name: str, value: Any, revision: int | None, *, if
     if defaults == DefaultsIn():
         defaults = None
     if defaults is not None:
-        _check(defaults, ctx.settings(), ctx.now_ms(), errors)
+        policy = _check(defaults, ctx.settings(), ctx.now_ms(), errors)
+        with ctx.read() as view:
+            wrong = None if errors else unseen(view, policy, _told(find_namespace(view, name)))
+        if wrong is not None:
+            errors.append(FieldError("/defaults" + wrong.pointer, wrong.detail))
     content = _json(NamespaceContent(given.description, given.owner, defaults))
     if not errors and len(content) > CONTENT_MAX:
         errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit"))
@@ -260,7 +269,14 @@ def _command(ctx: ApiContext, name: str, value: Any, revision: int | None, *, if
     return PutNamespace(name, content, most, revision, if_none)
 
 
-def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[FieldError]) -> None:
+def _told(namespace: Namespace | None) -> set[str | None]:
+    """The webhooks that its defaults name until now."""
+    defaults = None if namespace is None else content_of_namespace(namespace).defaults
+    notify = None if defaults is None else defaults.notify
+    return {one.webhook for one in (notify if isinstance(notify, list) else [notify]) if one is not None}
+
+
+def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[FieldError]) -> Policy:
     """Each is checked as in a job that says it."""
     job = JobIn(
         trigger=TriggerIn(cron="0 0 * * *", timezone=defaults.timezone),
@@ -268,6 +284,7 @@ def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[F
         **{field: own(getattr(defaults, field)) for field in FILLED},
     )
     found: list[FieldError] = []
-    content_of(job, settings, now_ms, found)
+    policy = content_of(job, settings, now_ms, found).policy
     for error in found:
         errors.append(FieldError("/defaults" + error.pointer.removeprefix("/trigger"), error.detail))
+    return policy

@@ -50,10 +50,15 @@ def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
     return tuple(found.values())
 
 
+def absent(policy: Policy, at: int) -> FieldError:
+    """What apply says of a webhook that is not there."""
+    where = f"/notify/{at}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
+    name = policy.notify[at].webhook
+    return FieldError(where, f'names the webhook "{name}", which is not there; create it first')
+
+
 def refuse_unknown(view: ReadView, policy: Policy) -> None:
     """What apply refuses, for who proposes nothing. Raises Problem invalid-job."""
     for i, one in enumerate(policy.notify):
         if view.get(Table.WEBHOOKS, one.webhook.encode()) is None:
-            at = f"/notify/{i}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
-            detail = f'names the webhook "{one.webhook}", which is not there; create it first'
-            raise Problem("invalid-job", errors=[FieldError(at, detail)])
+            raise Problem("invalid-job", errors=[absent(policy, i)])

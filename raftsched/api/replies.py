@@ -12,6 +12,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.cursors import encode_cursor
 from raftsched.api.jobs_out import etag, job_json
 from raftsched.api.problems import from_rejected
+from raftsched.api.users import naming_users
 from raftsched.core.commands import Accepted, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job
@@ -71,7 +72,7 @@ async def propose_one(ctx: ApiContext, command: bytes) -> Accepted:
     """Raises what apply refused as an error, and NoLeader, UnknownOutcome, Overloaded."""
     answer = (await ctx.propose((command,), ctx.propose_timeout_s))[0]
     if isinstance(answer, Rejected):
-        raise from_rejected(answer)
+        raise from_rejected(naming_users(answer))
     return answer
 
 

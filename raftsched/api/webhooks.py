@@ -13,7 +13,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
-from raftsched.api.callers import caller, permits
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.instances_out import instance_json
@@ -48,6 +48,7 @@ from raftsched.api.webhooks_schema import (
     WebhookMade,
     WebhookOut,
 )
+from raftsched.api.webhooks_seen import is_callers
 from raftsched.core.access import Role
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
@@ -108,7 +109,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
         webhook = _find(view, request.match_info["name"])
-        if webhook is None or not _is_callers(webhook):
+        if webhook is None or not is_callers(webhook):
             raise _unknown(request.match_info["name"])
         shown = _shown(view, webhook)
     headers = {"ETag": etag_of(webhook.revision)}
@@ -285,11 +286,6 @@ def _unknown(name: str) -> Problem:
     return Problem("not-found", f'There is no webhook "{name[:64]}"; POST to /v1/webhooks creates one.')
 
 
-def _is_callers(webhook: Webhook) -> bool:
-    """Whether it tells of what is the caller's to see, or of all."""
-    return webhook.spec.namespace is None or permits(webhook.spec.namespace)
-
-
 def _given(webhook: Webhook) -> dict[str, Any]:
     """As it would be put; to callers who may not put it the values of its headers are not shown, for with these it
     proves to the receiver who it is."""
@@ -301,7 +297,7 @@ def _given(webhook: Webhook) -> dict[str, Any]:
 
 
 def _item(view: ReadView, webhook: Webhook) -> bytes | None:
-    return _encode(_shown(view, webhook)) if _is_callers(webhook) else None
+    return _encode(_shown(view, webhook)) if is_callers(webhook) else None
 
 
 def _find(view: ReadView, name: str) -> Webhook | None:

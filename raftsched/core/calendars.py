@@ -14,7 +14,6 @@ CALENDARS_MAX = 1_000
 CONTENT_MAX = 64 * 1024  # bytes
 CALENDAR_NAME_MAX = 128  # bytes
 AT_ONCE = 100  # jobs that an edit owes their next times in the same command; more are left to an operation
-USERS_NAMED = 3  # jobs that a refused deletion names
 
 
 class Calendar(msgspec.Struct, array_like=True, kw_only=True):

@@ -480,6 +480,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     code: str
     detail: str = ""
     pointer: str | None = None  # the field of the job that is meant
+    jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use what was to go (apply/users.py)
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

@@ -8,10 +8,10 @@ from itertools import islice
 from raftsched.core.apply.jobs import owe
 from raftsched.core.apply.operations import begin, begin_again, running
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.users import in_use
 from raftsched.core.calendars import (
     AT_ONCE,
     CALENDARS_MAX,
-    USERS_NAMED,
     Calendar,
     DeleteCalendar,
     OweAnew,
@@ -20,7 +20,6 @@ from raftsched.core.calendars import (
     wrong_in_calendar,
 )
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.ids import job_text
 from raftsched.core.model import Job
 from raftsched.core.operations import RUNNING_MAX, BulkAction
 from raftsched.core.selection import JobFilter, walk
@@ -65,11 +64,9 @@ def delete_calendar(tx: Tx, c: DeleteCalendar) -> Answer:
         return Rejected("not-found", f"There is no calendar {c.name[:128]}.")
     if c.if_revision is not None and was.revision != c.if_revision:
         return _stale(c.name, was)
-    users = list(islice(_users(tx, c.name), USERS_NAMED + 1))
-    if users:
-        names = [f"{job.namespace}/{job.name or job_text(job.id)}" for job in users[:USERS_NAMED]]
-        more = " and others" if len(users) > USERS_NAMED else ""
-        return Rejected("in-use", f"Jobs use the calendar {c.name}: {', '.join(names)}{more}. Change these first.")
+    refused = in_use("in-use", f"Jobs use the calendar {c.name}. Change these first.", _users(tx, c.name))
+    if refused is not None:
+        return refused
     tx.meta.calendars -= 1
     tx.view.delete(Table.CALENDARS, c.name.encode())
     return Accepted()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 
 from raftsched.core.apply.namespaces import known
-from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.users import in_use, tagged
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.ids import job_text
 from raftsched.core.model import Job, JobState
 from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.secrets import (
     SEALED_MAX,
     VALUE_MAX,
@@ -23,16 +24,16 @@ from raftsched.core.secrets import (
     wrong_in_secret,
 )
 from raftsched.core.selection import secret_tag
-from raftsched.core.tables import Table, after, name_key
+from raftsched.core.tables import Table, name_key
 
-NAMED_MAX = 5  # jobs named in a refusal
-LOOKED_AT_MAX = 100  # rows that may be of jobs that refer to it: two tags fall together once in 2^64 times
 _NONCE_MAX = 32
 _DIGEST_MAX = 64
 
 
 def put_secret(tx: Tx, c: PutSecret) -> Answer:
     wrong = wrong_in_namespace(c.namespace) or wrong_in_secret(c.namespace, c.name)
+    if wrong is None and c.namespace == SYSTEM_NAMESPACE:
+        wrong = f"the namespace {SYSTEM_NAMESPACE} is the cluster's own; take another."
     if wrong is None and len(c.value) > (SEALED_MAX if c.nonce else VALUE_MAX):
         wrong = f"a secret takes at most {VALUE_MAX} bytes."
     if wrong is None and (len(c.nonce) > _NONCE_MAX or len(c.digest) > _DIGEST_MAX):
@@ -83,32 +84,20 @@ def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
         return Rejected("not-found", f"There is no secret {c.namespace[:64]}/{c.name[:128]}.")
     if c.if_revision is not None and secret.revision != c.if_revision:
         return _stale(secret)
-    users = [] if c.force else _users(tx, secret)
-    if users:
-        more = "" if len(users) <= NAMED_MAX else ", ..."
-        return Rejected(
-            "in-use",
-            f"Jobs refer to the secret {c.namespace}/{c.name}: {', '.join(users[:NAMED_MAX])}{more}. Change them, or "
-            "force it: then their runs fail.",
-        )
+    detail = f"Jobs refer to the secret {c.namespace}/{c.name}. Change them, or force it: then their runs fail."
+    refused = None if c.force else in_use("in-use", detail, _users(tx, secret))
+    if refused is not None:
+        return refused
     tx.view.delete(Table.SECRETS, name_key(c.namespace, c.name))
     tx.meta.secrets -= 1
     _count(tx, c.namespace, -1)
     return Accepted()
 
 
-def _users(tx: Tx, secret: Secret) -> list[str]:
-    """Names of jobs that refer to it, one more than are told at most."""
-    prefix = secret_tag(secret.namespace, secret.name)
-    found: list[str] = []
-    for key, _ in islice(tx.view.scan(Table.TAGS, prefix, after(prefix)), LOOKED_AT_MAX):
-        raw = tx.view.get(Table.JOBS, key[-8:])
-        job = None if raw is None else decode_job(raw)
-        if job is not None and job.state is not JobState.DELETED and _refers(job, secret):
-            found.append(f"{job.namespace}/{job.name or job_text(job.id)}")
-            if len(found) > NAMED_MAX:
-                break
-    return found
+def _users(tx: Tx, secret: Secret) -> Iterator[Job]:
+    for job in tagged(tx, secret_tag(secret.namespace, secret.name)):
+        if job.state is not JobState.DELETED and _refers(job, secret):
+            yield job
 
 
 def _refers(job: Job, secret: Secret) -> bool:

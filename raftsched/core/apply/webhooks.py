@@ -6,7 +6,7 @@ What is changed holds for deliveries that wait already, too: their job has one r
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,10 +14,10 @@ from raftsched.core.apply.jobs import remove
 from raftsched.core.apply.keys import HASH_SIZE
 from raftsched.core.apply.notices import deliver, full, limit_queue, put_webhook_row, webhooks
 from raftsched.core.apply.queues import drop_queue, make_queue
-from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.users import in_use, tagged
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.ids import job_text
 from raftsched.core.model import (
     DAY_MS,
     Job,
@@ -32,7 +32,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
 from raftsched.core.selection import webhook_tag
-from raftsched.core.tables import Table, after, name_key, u64
+from raftsched.core.tables import Table, name_key, u64
 from raftsched.core.webhooks import (
     OVERLAP_MAX_MS,
     WEBHOOKS_MAX,
@@ -49,8 +49,6 @@ from raftsched.core.webhooks import (
     wrong_in_webhook,
 )
 
-NAMED_MAX = 10  # jobs that a refusal names
-LOOK_MAX = 1_000  # rows looked at for them
 _RETENTION = Retention(succeeded=10_000, failed=10_000, max_age_ms=DAY_MS)  # dead letters have their own time
 _JITTER_PERCENT = 20  # so that a receiver that comes back is not sent everything in one moment
 
@@ -213,14 +211,10 @@ def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
         return _no_webhook(c.name)
     if c.if_revision is not None and c.if_revision != webhook.revision:
         return _stale(webhook)
-    named = _named_by(tx, c.name)
-    if named:
-        more = " and others" if len(named) == NAMED_MAX else ""
-        return Rejected(
-            "illegal-transition",
-            f"Jobs name the webhook {c.name}: {', '.join(named)}{more}. Take it out of their notify first, or PATCH "
-            'it to {"active": false}.',
-        )
+    detail = f'Jobs name the webhook {c.name}. Take it out of their notify first, or PATCH it to {{"active": false}}.'
+    refused = in_use("illegal-transition", detail, _named_by(tx, c.name))
+    if refused is not None:
+        return refused
     job = tx.job(webhook.job_id)
     if job is not None:
         remove(tx, job)
@@ -233,18 +227,10 @@ def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
     return Accepted()
 
 
-def _named_by(tx: Tx, name: str) -> list[str]:
-    """Some of the jobs that name it."""
-    found: list[str] = []
-    tag = webhook_tag(name)
-    for key, _ in islice(tx.view.scan(Table.TAGS, tag, after(tag)), LOOK_MAX):
-        raw = tx.view.get(Table.JOBS, key[-8:])
-        job = None if raw is None else decode_job(raw)
-        if job is not None and any(one.webhook == name for one in job.policy.notify):
-            found.append(f"{job.namespace}/{job.name}" if job.name else job_text(job.id))
-            if len(found) == NAMED_MAX:
-                break
-    return found
+def _named_by(tx: Tx, name: str) -> Iterator[Job]:
+    for job in tagged(tx, webhook_tag(name)):
+        if any(one.webhook == name for one in job.policy.notify):
+            yield job
 
 
 def _no_webhook(name: str) -> Rejected:

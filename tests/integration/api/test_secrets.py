@@ -258,3 +258,15 @@ def test_no_answer_shows_a_value(tmp_path: Path) -> None:
         assert seen > 20
 
     run(tmp_path, test)
+
+
+def test_the_clusters_own_namespace_holds_none(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        own = "/v1/namespaces/_system/secrets/x"
+        status, problem = await call("PUT", own, {"value": "v"})
+        assert (status, problem["code"]) == (400, "invalid-parameter")
+        assert "the cluster's own" in problem["detail"]
+        assert (await call("GET", own))[0] == 404
+        assert (await call("GET", "/v1/secrets?namespace=_system"))[1]["items"] == []
+
+    run(tmp_path, test)

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.apply.users import USERS_MAX
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.secrets import REFERENCES_MAX, VALUE_MAX, DeleteSecret, PutSecret, Secret, find_secret, references
 from raftsched.core.selection import secret_tag, split_tags
 from raftsched.core.tables import Table
@@ -166,22 +168,26 @@ class TestDelete:
         answer = world.do(DeleteSecret("d", "pw"))
         assert isinstance(answer, c.Rejected)
         assert answer.code == "in-use"
-        assert "d/a" in answer.detail
-        assert "o/b" in answer.detail
+        assert answer.jobs == (("d", "a"), ("o", "b"))
+        assert "o/b" not in answer.detail, "the answer says them to who may see them"
         world.ok(c.DeleteJob(job.id))
         world.ok(c.CreateJob("o", "b", policy(), b"{}", replace=True))
         world.ok(DeleteSecret("d", "pw"))
         assert world.count(Table.SECRETS) == 0
 
-    def test_of_many_some_are_named(self) -> None:
+    def test_of_many_some_are_told(self) -> None:
         world = World()
         world.ok(put())
-        for i in range(8):
+        for i in range(USERS_MAX + 5):
             world.ok(create(f"j{i}", "pw"))
         answer = world.do(DeleteSecret("d", "pw"))
         assert isinstance(answer, c.Rejected)
-        assert answer.detail.count("d/j") == 5
-        assert "..." in answer.detail
+        assert len(answer.jobs) == USERS_MAX + 1
+
+    def test_none_in_the_clusters_own_namespace(self) -> None:
+        world = World()
+        assert world.refused(put(namespace=SYSTEM_NAMESPACE)) == "invalid-parameter"
+        assert world.count(Table.SECRETS) == 0
 
     def test_unless_it_is_forced(self) -> None:
         world = World()
