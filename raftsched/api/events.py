@@ -234,14 +234,14 @@ async def _start(ctx: ApiContext, request: web.Request, query: Query, follow: bo
     text = header or query.text("after")
     if text is None and follow:
         return change_key(ctx.status().applied_index, POSITION_MAX)
-    if text is None or text == "oldest":
+    if text is None or (text == "oldest" and not header):
         return ctx.meta().changes_gone or change_key(0, 0)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        rule = 'must be the id of an event, such as 4711.2, an index of the log, or "oldest"'
+        rule = "must be the id of an event, such as 4711.2, or an index of the log"
         if header:
             raise Problem("invalid-parameter", f"Last-Event-ID {rule}.")
-        raise bad_parameter("after", rule)
+        raise bad_parameter("after", f'{rule}, or "oldest"')
     index = int(match[1])
     if index > ctx.status().applied_index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
         raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")

@@ -84,8 +84,8 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "If-None-Match": ({"type": "string", "enum": ["*"]}, "*: create only; 412 when it exists."),
     "Last-Event-ID": (
-        {"type": "string", "pattern": "^[0-9]{1,18}(\\.[0-9]{1,9})?$"},
-        "The id of what was read last: the stream goes on after it.",
+        {"type": "string", "pattern": "^([0-9]{1,18}(\\.[0-9]{1,9})?)?$"},
+        "The id of what was read last: the stream goes on after it. Empty: as if it was not there.",
     ),
     "Range": (
         {"type": "string", "pattern": "^bytes=(0|[1-9][0-9]{0,8})-$"},

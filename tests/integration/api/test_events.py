@@ -87,6 +87,7 @@ def test_each_filter(tmp_path: Path) -> None:
         ("after=yesterday", {}, 400, "4711.2"),
         ("after=1.2.3", {}, 400, "4711.2"),
         ("", {"Last-Event-ID": "abc"}, 400, "Last-Event-ID"),
+        ("", {"Last-Event-ID": "oldest"}, 400, "Last-Event-ID"),
         ("after=999999", {}, 503, "has not applied"),
         ("follow=perhaps", {}, 400, "true"),
         ("since=3", {}, 400, "since"),
@@ -120,6 +121,8 @@ def test_a_reader_goes_on_at_another_node_where_it_was(tmp_path: Path) -> None:
                 assert [said.id for said in await kept(two, f"&after={index}")] == everything[91:]
                 both = await kept(two, "&after=oldest", {"Last-Event-ID": everything[-2]})
                 assert [said.id for said in both] == everything[-1:]
+                none = await kept(two, f"&after={index}", {"Last-Event-ID": ""})  # as the standard has it: none
+                assert [said.id for said in none] == everything[91:]
         finally:
             cluster.close()
 
