@@ -20,7 +20,7 @@ from raftsched.api.jobs_in import (
 )
 from raftsched.api.jobs_out import etag
 from raftsched.api.keys import done_before, named
-from raftsched.api.merging import merge
+from raftsched.api.merging import merge, merge_retry
 from raftsched.api.notify_schema import NotifyIn
 from raftsched.api.openapi_types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
@@ -238,7 +238,7 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     given["name"] = job.name
     whole = {key: given.pop(key, None) for key in _WHOLE}
     whole.update({key: change[key] for key in _WHOLE if key in change})
-    merged = merge(given, {k: v for k, v in change.items() if k not in _WHOLE})
+    merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
     unsaid = frozenset(key for key, value in change.items() if value is None or key == "trigger")
     content = read_plain(
         {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.space, job.namespace, job.policy.trigger, unsaid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -16,3 +17,14 @@ def merge(target: Any, change: Any) -> Any:
         else:
             merged[key] = merge(merged.get(key), value)
     return merged
+
+
+def merge_retry(given: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, without what `change` says in another way: of delays and exponential there is one, and who names
+    one does not mean both."""
+    there, wanted = given.get("retry"), change.get("retry")
+    if not isinstance(there, dict) or not isinstance(wanted, dict):
+        return dict(given)
+    ways = {"delays": "exponential", "exponential": "delays"}
+    gone = {other for one, other in ways.items() if wanted.get(one) is not None and other not in wanted}
+    return {**given, "retry": {name: value for name, value in there.items() if name not in gone}}

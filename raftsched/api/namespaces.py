@@ -14,7 +14,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import content_of, parse_namespace
-from raftsched.api.merging import merge
+from raftsched.api.merging import merge, merge_retry
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.operators_schema import (
     DESCRIPTION_MAX,
@@ -139,7 +139,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
             was = await _target(ctx, request)
         if wanted is not None and wanted != was.revision:
             raise Problem("stale-revision", f"The namespace is at revision {was.revision} now; read it again.")
-        command = _command(ctx, was.name, merge(_given(was), change), was.revision)
+        command = _command(ctx, was.name, _merged(_given(was), change), was.revision)
         answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
             ctx.forget_spaces()
@@ -233,6 +233,13 @@ def _shown(namespace: Namespace) -> NamespaceOut:
         created_at=format_time(namespace.created_at_ms) if declared else None,
         modified_at=format_time(namespace.modified_at_ms) if declared else None,
     )
+
+
+def _merged(given: dict[str, Any], change: dict[str, Any]) -> Any:
+    defaults = change.get("defaults")
+    if isinstance(defaults, dict) and isinstance(given.get("defaults"), dict):
+        given = {**given, "defaults": merge_retry(given["defaults"], defaults)}
+    return merge(given, change)
 
 
 def _given(namespace: Namespace) -> dict[str, Any]:

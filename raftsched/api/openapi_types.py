@@ -54,7 +54,7 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
     for name, schema in schemas["JobIn"]["properties"].items():
         one = {k: v for k, v in schema.items() if k != "default"}
         whole = name in ("trigger", "handler")
-        properties[name] = _without_null(one) if whole else _or_null(one)
+        properties[name] = _without_null(one) if whole else _or_null(_part(one, schemas))
     properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
     return {
         "title": "JobPatch",
@@ -78,10 +78,30 @@ def patch_of(title: str, model: Any) -> Special:
     def make(schemas: dict[str, Any]) -> dict[str, Any]:
         whole = schemas[model.__name__]
         given = {name: {k: v for k, v in one.items() if k != "default"} for name, one in whole["properties"].items()}
-        properties = {name: _or_null(one) for name, one in given.items()}
+        properties = {name: _or_null(_part(one, schemas)) for name, one in given.items()}
         return {**whole, "title": title, "description": patch_of.__doc__, "properties": properties, "required": []}
 
     return Special(title, (model,), make)
+
+
+def _part(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """As it may stand in a merge patch: null takes out what need not be there, however deep. Arrays are replaced."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_part(one, schemas) for one in schema["anyOf"]]}
+    if "$ref" in schema:
+        return _part(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if schema.get("type") != "object":
+        return schema
+    part = dict(schema)
+    needed = schema.get("required", ())
+    if "properties" in schema:
+        part["properties"] = {
+            name: one if name in needed else _or_null(_part({k: v for k, v in one.items() if k != "default"}, schemas))
+            for name, one in schema["properties"].items()
+        }
+    if isinstance(schema.get("additionalProperties"), dict):
+        part["additionalProperties"] = _or_null(schema["additionalProperties"])
+    return part
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:

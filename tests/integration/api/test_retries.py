@@ -82,3 +82,23 @@ def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], pointer: 
         assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
     run(tmp_path, test)
+
+
+def test_of_delays_and_a_rule_the_one_that_is_given_takes_the_place_of_the_other(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", {**JOB, "retry": {"exponential": {"attempts": 2}, "jitter_percent": 5}})
+        status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"delays": ["7s"]}})
+        assert (status, now["retry"]["delays"], now["retry"]["exponential"]) == (200, ["7s"], None)
+        assert now["retry"]["jitter_percent"] == 5
+        status, now = await call("PATCH", f"/v1/jobs/{job['id']}", {"retry": {"exponential": {"attempts": 3}}})
+        assert (status, now["retry"]["delays"], now["retry"]["exponential"]["attempts"]) == (200, [], 3)
+        both = {"retry": {"exponential": {"attempts": 3}, "delays": ["1s"]}}
+        assert (await call("PATCH", f"/v1/jobs/{job['id']}", both))[0] == 422
+
+        rule = {"defaults": {"retry": {"exponential": {"attempts": 2}}}}
+        assert (await call("PUT", "/v1/namespaces/fin", rule))[0] == 201
+        status, now = await call("PATCH", "/v1/namespaces/fin", {"defaults": {"retry": {"delays": ["7s"]}}})
+        retry = now["defaults"]["retry"]
+        assert (status, retry["delays"], retry["exponential"]) == (200, ["7s"], None)
+
+    run(tmp_path, test)
