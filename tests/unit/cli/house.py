@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,13 @@ JOB = {
     "next_fire_at": "2026-11-20T12:00:00Z", "last_instance": None, "created_at": "2026-11-20T11:00:00Z",
     "trigger": {"cron": "0 12 * * *", "timezone": "Europe/Madrid"}, "handler": {"shell": "date"},
 }  # fmt: skip
+
+
+def listening(command: list[str]) -> list[str]:
+    """The same command, which heeds Ctrl-C. What a shell starts in the background ignores it and passes that on: these
+    tests may be started so."""
+    heeds = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-S", "-c", heeds, *command]
 
 
 def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:

@@ -17,7 +17,7 @@ from raftsched.cli import progress
 from raftsched.cli.main import cli
 from raftsched.cli.progress import Progress, size_text
 from tests.support.stub_server import Reply, Request, serve
-from tests.unit.cli.house import ID, JOB, run
+from tests.unit.cli.house import ID, JOB, listening, run
 
 MANY = {"items": [{**JOB, "name": f"job-{n}"} for n in range(3000)], "next": None}
 OPERATION = {
@@ -58,7 +58,9 @@ def test_ctrl_c_is_quiet(words: list[str]) -> None:
 
     with serve(answer) as stub:
         process = subprocess.Popen(
-            command("--server", stub.url, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            listening(command("--server", stub.url, *words)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         assert asked.wait(30)
         process.send_signal(signal.SIGINT)

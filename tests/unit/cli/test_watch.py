@@ -15,7 +15,7 @@ import pytest
 from raftsched.cli import watching
 from raftsched.client.errors import ClientError
 from tests.support.stub_server import Request, problem, serve
-from tests.unit.cli.house import BY_NAME, JOB, run
+from tests.unit.cli.house import BY_NAME, JOB, listening, run
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
@@ -99,7 +99,7 @@ def test_on_a_terminal_it_is_drawn_in_place_and_the_last_picture_stays() -> None
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "raftsched", "--server", stub.url, "jobs", "list", "--watch"]
         process = subprocess.Popen(
-            [*command, "--interval", "0.1"],
+            listening([*command, "--interval", "0.1"]),
             stdout=theirs,
             stdin=theirs,
             stderr=theirs,
