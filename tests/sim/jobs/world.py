@@ -65,6 +65,7 @@ class JobsWorld(World):
         self._errors = _Errors(self)
         self._log = logging.getLogger("raftsched")
         self._log.addHandler(self._errors)
+        self._log_was = (self._log.level, self._log.propagate)
         if not verbose:
             self._log.setLevel(logging.ERROR)
             self._log.propagate = False
@@ -100,6 +101,8 @@ class JobsWorld(World):
 
     def close(self) -> None:
         self._log.removeHandler(self._errors)
+        level, self._log.propagate = self._log_was  # other tests of this process look at what is logged
+        self._log.setLevel(level)
         super().close()
 
 
