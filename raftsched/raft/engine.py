@@ -150,6 +150,7 @@ class Engine:
         if self.is_leader:
             if self._guards.lonely_leader_resigns and self._lead.has_lost_majority():
                 self._resign("no majority answers")
+                self._postpone_election(now)  # nobody is there to be let pass, and it may be the only one to be elected
             elif not self.membership.may_lead:
                 self._resign("it is no voting member any more")
             else:
@@ -365,9 +366,12 @@ class Engine:
         self._host.send(peer, PreVoteAnswer(self.term, m.round, granted))
 
     def _on_pre_vote_answer(self, peer: str, m: PreVoteAnswer) -> None:
+        asking = m.round == self._pre_round and bool(self._pre_votes) and not self.is_leader
         if m.term > self.term:
             self.adopt(m.term)
-        elif m.granted and m.round == self._pre_round and self._pre_votes and not self.is_leader:
+            if asking and self._may_campaign():
+                self._ask_pre_votes()  # its log may be the newest of all: the others' newer term must not cost it time
+        elif m.granted and asking:
             if self._hears_a_leader():
                 return
             self._pre_votes.add(peer)

@@ -73,6 +73,31 @@ def test_the_end_of_the_leaders_connection_brings_the_election_forward(tmp_path:
     assert b.engine.term == 3
 
 
+def test_who_hears_of_a_newer_term_while_it_asks_asks_again_in_it(tmp_path: Path) -> None:
+    """It may be the only one with the whole log: a refusal for its term alone must not cost it a timeout."""
+    b = Solo(tmp_path)
+    b.pass_time(OPTIONS.election_max_ms / 1000 + 0.04)
+    asked = b.take(codec.PreVoteRequest, "c")[-1]
+    b.feed("c", codec.PreVoteAnswer(7, asked.round, False))
+    again = b.take(codec.PreVoteRequest, "c")
+    assert [f.term for f in again] == [8]
+    b.feed("a", codec.PreVoteAnswer(7, asked.round, False))
+    assert not b.take(codec.PreVoteRequest), "once for each term"
+    b.feed("c", codec.PreVoteAnswer(7, again[0].round, True))
+    assert b.engine.term == 8
+
+
+def test_a_leader_that_lost_its_majority_may_be_elected_again_as_soon_as_others(tmp_path: Path) -> None:
+    """Unlike one that was asked to step down, which leaves the others the time to follow it."""
+    b = Solo(tmp_path)
+    b.lead()
+    while b.engine.is_leader:
+        b.pass_time(0.02)
+    b.take(codec.PreVoteRequest)
+    b.pass_time(OPTIONS.election_max_ms / 1000 + 0.04)
+    assert b.take(codec.PreVoteRequest, "c")
+
+
 def test_a_leader_that_is_heard_again_is_not_challenged(tmp_path: Path) -> None:
     options = RaftOptions()
     b = Solo(tmp_path, options=options)
