@@ -1,25 +1,28 @@
 """Benchmarks of a local cluster: three node processes and the load on this machine, fsync on.
 
-Each figure is printed as one JSON line on stdout; progress goes to stderr. `scripts/bench PART --help` says what a part
-measures and how. Exit code 1: something that must hold did not (an acknowledged write is lost, say, or the fault caused
-an election), or the benchmark could not be run; the last line on stderr says which. How fast is fast enough is for the
-reader to judge: what else runs on the machine counts, and so does the disk.
+Each figure is printed as one JSON line on stdout; progress goes to stderr, and at the end a Markdown table of the
+figures beside their bars. `scripts/bench PART --help` says what a part measures and how; `scripts/bench table FILE ...`
+makes the table of lines that were kept with --json. Exit code 1: something that must hold did not (an acknowledged
+write is lost, say, or the fault caused an election), or the benchmark could not be run; the last line on stderr says
+which. How fast is fast enough is for the reader to judge: what else runs on the machine counts, and so does the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.benches import bulk, catchup, create, failover, lateness, run, sdk, slowdisk
+from scripts.benches import bulk, catchup, create, failover, figures, lateness, run, sdk, slowdisk, table
 from scripts.benches.figures import note
 from tests.support.cluster import Cluster
 
@@ -100,6 +103,13 @@ def many_at_once(loop: Loop, given: argparse.Namespace) -> bool:
     return held
 
 
+def kept_table(loop: Loop, given: argparse.Namespace) -> bool:
+    for file in given.files:
+        for line in file.read_text().splitlines():
+            figures.keep(json.loads(line))
+    return True
+
+
 def late_starts(loop: Loop, given: argparse.Namespace) -> bool:
     held = True
     for kill in (False, True) if given.kill == "both" else (given.kill == "only",):
@@ -129,6 +139,8 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.set_defaults(measure=measure)
+        made.add_argument("--json", type=Path, metavar="FILE", help="append the JSON lines to this file, too")
+        made.add_argument("--markdown", action="store_true", help="the table on stdout, in place of the JSON lines")
         return made
 
     create_part = part("create", "create rates: single jobs and batches", healthy(creates), create)
@@ -164,6 +176,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--per-second", type=int, default=1_000, help="single creates a second meanwhile (1,000)")
     made.add_argument("--seconds", type=float, default=20.0, help="length of the measurement without the node (20)")
 
+    made = part("table", "the Markdown table of JSON lines that were kept", kept_table, table)
+    made.add_argument("files", type=Path, nargs="+", metavar="FILE", help="of JSON lines")
+
     made = part("bulk", "pages of long lists, and one action on all jobs", many_at_once, bulk)
     made.add_argument("--jobs", type=int, default=100_000, help="how many there are (100,000)")
     made.add_argument("--per-second", type=int, default=200, help="single creates a second meanwhile (200)")
@@ -172,13 +187,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     given = parser().parse_args()
-    try:
-        held: bool = given.measure(event_loop(), given)
-    except (RuntimeError, AssertionError) as error:
-        note(f"scripts/bench: {error}")
-        return 1
-    if not held:
-        note("scripts/bench: something that must hold did not; see the figures above")
+    with ExitStack() as files:
+        outputs = [] if given.markdown else [sys.stdout]
+        if given.json is not None:
+            outputs.append(files.enter_context(given.json.open("a")))
+        figures.write_to(*outputs)
+        try:
+            held: bool = given.measure(event_loop(), given)
+        except (RuntimeError, AssertionError) as error:
+            note(f"scripts/bench: {error}")
+            held = False
+        else:
+            if not held:
+                note("scripts/bench: something that must hold did not; see the figures above")
+    print(table.markdown(figures.lines()), file=sys.stdout if given.markdown else sys.stderr)
     return 0 if held else 1
 
 

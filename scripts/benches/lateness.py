@@ -109,7 +109,7 @@ async def bench_lateness(cluster: Cluster, file: Path, per_second: int, seconds:
         leader.start()
     emit(
         "lateness",
-        per_second=per_second,
+        asked_per_second=per_second,
         seconds=seconds,
         leader_killed=kill,
         due=planned.due,

@@ -1,0 +1,43 @@
+"""What figures are held against: at first, and then. They are for three nodes and the load on two cores, fsync on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    value: float
+    then: float | None
+    least: bool  # the value is the least that will do; else the most
+
+    def met(self, measured: Any) -> bool:
+        if not isinstance(measured, float | int):
+            return False
+        return measured >= self.value if self.least else measured <= self.value
+
+    def words(self, quantity: Callable[[Any], str]) -> str:
+        """`quantity` writes a value with its name and unit."""
+        then = "" if self.then is None else f", then {quantity(self.then)}"
+        return f"{'at least' if self.least else 'at most'} {quantity(self.value)}{then}"
+
+
+def at_least(value: float, then: float | None = None) -> Bar:
+    return Bar(value, then, True)
+
+
+def at_most(value: float, then: float | None = None) -> Bar:
+    return Bar(value, then, False)
+
+
+# (name of the figure as table.name makes it, field) -> bar
+BARS: dict[tuple[str, str], Bar] = {
+    ("create, 256 in flight, through the leader", "per_second"): at_least(9_500, 13_000),
+    ("create, 1 in flight, through the leader", "p50_ms"): at_most(2.0, 1.0),
+    ("create-batch, batches of 200, 8 in flight, through the leader", "jobs_per_second"): at_least(25_000, 40_000),
+    ("create-sdk, 32 in flight", "per_second"): at_least(12_000, 24_000),
+    ("create-sdk, 256 in flight", "per_second"): at_least(12_000, 24_000),
+    ("follower-share, 256 in flight", "share"): at_least(0.7, 0.85),
+}

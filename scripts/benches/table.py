@@ -1,0 +1,94 @@
+"""The Markdown table of lines as `figures.emit` writes them: figure, what was measured, the bar if there is one.
+
+A figure's name is made of its bench, its system unless that is raftsched, and its conditions: the bars in `bars.py` are
+kept by that name, so that a shorter run (another count, another rate) is not held against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from scripts.benches.bars import BARS, Bar
+from scripts.benches.figures import OURS, Line
+
+# Under which conditions something was measured: field -> words; the order is that of the name.
+CONDITIONS = {
+    "of": "of {}",  # the figure that a ratio is of
+    "handler": "{}",
+    "filter": "{}",
+    "layout": "{}",
+    "batch": "batches of {:,}",
+    "in_flight": "{:,} in flight",
+    "through": "through the {}",
+    "delay_ms": "{:g} ms added",
+    "stored": "{:,} jobs stored",
+    "jobs": "{:,} jobs",
+    "runs": "{:,} runs",
+    "due_at_once": "{:,} due at once",
+    "asked_per_second": "{:,}/s",
+    "leader_killed": "leader killed",
+}
+# What the table shows of a line: these, as far as they are there. The JSON line has more.
+ALWAYS = (
+    "per_second", "jobs_per_second", "share", "ratio", "p50_ms", "p99_ms", "max_ms", "last_start_ms", "lost", "not_run",
+)  # fmt: skip
+ALSO = {
+    "failover": ("p50_s", "max_s", "lost_acknowledged_writes"),
+    "catchup": ("seconds", "leader_anonymous_mib_growth"),
+}
+UNITS = {
+    "per_second": "/s",
+    "ms": " ms",
+    "s": " s",
+    "us": " µs",
+    "mib": " MiB",
+    "kib": " KiB",
+}  # by the last words of a field
+
+
+def name(line: Line) -> str:
+    system = [] if line.get("system", OURS) == OURS else [str(line["system"])]
+    conditions = [words.format(line[field]) for field, words in CONDITIONS.items() if line.get(field)]
+    return ", ".join([line["bench"], *system, *conditions])
+
+
+def markdown(lines: Iterable[Line]) -> str:
+    rows = ["| figure | measured | bar | met |", "|---|---|---|---|"]
+    for line in lines:
+        bars = {field: bar for (figure, field), bar in BARS.items() if figure == name(line)}
+        told = [bar.words(quantity(field)) for field, bar in bars.items()]
+        rows.append(f"| {name(line)} | {'; '.join(_measured(line, bars))} | {'; '.join(told)} | {_met(line, bars)} |")
+    return "\n".join(rows)
+
+
+def quantity(field: str) -> Callable[[Any], str]:
+    """Writes values of a field with its name and unit: `create_p99_ms` as "create p99 12.5 ms"."""
+    words, unit = field.replace("_", " "), ""
+    for end, symbol in UNITS.items():
+        if field == end or field.endswith(f"_{end}"):
+            words, unit = field.removesuffix(end).replace("_", " ").strip(), symbol
+            break
+    return lambda value: f"{words} {number(value)}{unit}".strip()
+
+
+def number(value: Any) -> str:
+    """Three digits that count, all of those before the point."""
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return "none" if value is None else str(value)
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _measured(line: Line, bars: dict[str, Bar]) -> Iterator[str]:
+    for field in dict.fromkeys((*ALWAYS, *ALSO.get(line["bench"], ()), *bars)):
+        if field in line:
+            yield quantity(field)(line[field])
+
+
+def _met(line: Line, bars: dict[str, Bar]) -> str:
+    if not bars:
+        return ""
+    missed = [field for field, bar in bars.items() if not bar.met(line.get(field))]
+    return f"no: {', '.join(missed)}" if missed else "yes"
