@@ -27,9 +27,9 @@ from raftsched.api.resolving import TRIES, renew, unsettled
 from raftsched.api.schema import JobIn
 from raftsched.api.webhooks_seen import is_limited, refuse_unseen
 from raftsched.core.apply.keys import BATCH_PLACES, at_place
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
-from raftsched.core.model import Settings
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 

@@ -13,7 +13,7 @@ from raftsched.api.output_source import CLIENT, HOP
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough
 from raftsched.api.rows import newest_session, node_rule
-from raftsched.core.model import Session
+from raftsched.core.cluster import Session
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import MemberStatus
 

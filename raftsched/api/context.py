@@ -15,8 +15,9 @@ from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
+from raftsched.core.cluster import Meta, Settings
 from raftsched.core.commands import Answer
-from raftsched.core.model import JobState, Meta, Settings
+from raftsched.core.model import JobState
 from raftsched.core.tables import ReadView, Table
 
 if TYPE_CHECKING:

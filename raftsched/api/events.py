@@ -36,8 +36,9 @@ from raftsched.core.changes import (
     decode_row,
     split_change,
 )
+from raftsched.core.cluster import Meta
 from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
-from raftsched.core.model import InstanceState, JobState, Meta
+from raftsched.core.model import InstanceState, JobState
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError

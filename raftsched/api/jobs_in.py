@@ -25,6 +25,7 @@ from raftsched.api.retry_in import retry_of
 from raftsched.api.schema import OWNER_MAX, READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.model import (
@@ -37,7 +38,6 @@ from raftsched.core.model import (
     Policy,
     Retention,
     Retry,
-    Settings,
     Trigger,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE

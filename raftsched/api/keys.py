@@ -20,8 +20,7 @@ from raftsched.api.replies import propose_one
 from raftsched.api.requests import IDEMPOTENCY_KEY, idempotency_key
 from raftsched.core.apply.keys import again, known_key, mismatch
 from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
-from raftsched.core.keyed import NOTE_MAX
-from raftsched.core.model import KeyUse
+from raftsched.core.keyed import NOTE_MAX, KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
 

@@ -41,8 +41,9 @@ from raftsched.api.requests import (
 from raftsched.api.rows import following, page
 from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
 from raftsched.api.webhooks_seen import is_limited, unseen
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import Accepted, encode
-from raftsched.core.model import Policy, Settings
+from raftsched.core.model import Policy
 from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import Table

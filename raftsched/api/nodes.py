@@ -33,9 +33,9 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.schema import Nothing
+from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import Accepted, PutNodeRule
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
-from raftsched.core.model import NodeRule, Session
 from raftsched.core.tables import ReadView
 
 CHANGE_TRIES = 5

@@ -36,7 +36,7 @@ from raftsched.core.apply.queues import limits_of
 from raftsched.core.apply.tx import decode_queue
 from raftsched.core.commands import Accepted, DeleteQueue, PutQueue, encode
 from raftsched.core.limits import RATE_PERIOD_MS
-from raftsched.core.model import Queue, QueueLimits
+from raftsched.core.queues import Queue, QueueLimits
 from raftsched.core.tables import ReadView, Table, after, lane_key
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and

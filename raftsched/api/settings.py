@@ -32,9 +32,9 @@ from raftsched.api.requests import (
 )
 from raftsched.api.schema import Nothing
 from raftsched.api.triggers_in import duration_of
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import Accepted, PauseCluster, PutSettings, encode
 from raftsched.core.limits import SETTINGS
-from raftsched.core.model import Settings
 
 PATCH_TRIES = 5
 

@@ -17,9 +17,11 @@ from raftsched.api.durations import format_time
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session
 from raftsched.core.admission import opens_at_ms, shut
 from raftsched.core.apply.tx import scheduled_instance
+from raftsched.core.cluster import Meta, NodeRule
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.ids import instance_text
-from raftsched.core.model import FINAL, Instance, InstanceState, Job, Meta, NodeRule, Policy, Queue, StepKind
+from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind
+from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.model import Member, Settings
+from raftsched.core.cluster import Member, Settings
 
 
 class JobDue(msgspec.Struct, frozen=True, gc=False):

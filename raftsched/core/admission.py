@@ -7,7 +7,7 @@ never more than N in a period. The arrival time is kept in nanoseconds, so that 
 
 from __future__ import annotations
 
-from raftsched.core.model import Queue
+from raftsched.core.queues import Queue
 
 CLOCKS_APART_MS = 60_000
 _NS = 1_000_000  # in a millisecond

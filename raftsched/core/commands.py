@@ -1,5 +1,5 @@
-"""What can be asked of the cluster: the commands in the log, and what apply answers. The actions that
-follow a commit are in `actions`, and can be had from here as well.
+"""What can be asked of the cluster: the commands in the log, and what apply answers. Commands that change rows of one
+subject lie beside them (`cluster`, `queues`, `operations`, ...). What follows a commit is in `actions`.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
 number, fields are added last with a default, nothing is changed or reused. An unknown command stops the node.
@@ -13,167 +13,49 @@ from typing import Any
 import msgspec
 
 from raftsched.core.access import By, CreateToken, RevokeToken, SeedTokens, SetAccess
-from raftsched.core.actions import (
-    Action,
-    AttemptAssigned,
-    AttemptEnded,
-    ClusterFormed,
-    ClusterPaused,
-    ConditionsWanted,
-    InstanceFired,
-    InstanceReady,
-    InstanceStarted,
-    InstanceTimer,
-    JobDue,
-    JobUnscheduled,
-    KillAsked,
-    LeadershipOpened,
-    MembersChanged,
-    NodeRuleChanged,
-    OperationStarted,
-    QueueChanged,
-    SessionChanged,
-    SettingsChanged,
-)
 from raftsched.core.calendars import CalendarCommand
-from raftsched.core.keyed import Keyed, Note
-from raftsched.core.model import (
-    Instance,
-    Job,
-    JobState,
-    Member,
-    NodeRule,
-    Outcome,
-    OutputRef,
-    Placement,
-    Policy,
-    QueueLimits,
-    Settings,
+from raftsched.core.cluster import (
+    Barrier,
+    CloseSession,
+    EndSession,
+    Form,
+    OpenLeadership,
+    OpenSession,
+    PauseCluster,
+    PutNodeRule,
+    PutSettings,
 )
+from raftsched.core.keyed import Keyed, Note
+from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
 from raftsched.core.namespaces import NamespaceCommand
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
+from raftsched.core.queues import DeleteQueue, PutQueue
 from raftsched.core.secrets import SecretCommand
 from raftsched.core.webhooks import WebhookCommand
 
 __all__ = [  # beside what is defined here
-    "Action",
-    "AttemptAssigned",
-    "AttemptEnded",
+    "Barrier",
     "By",
     "CancelOperation",
-    "ClusterFormed",
-    "ClusterPaused",
-    "ConditionsWanted",
+    "CloseSession",
     "CreateToken",
-    "InstanceFired",
-    "InstanceReady",
-    "InstanceStarted",
-    "InstanceTimer",
-    "JobDue",
-    "JobUnscheduled",
+    "DeleteQueue",
+    "EndSession",
+    "Form",
     "Keyed",
-    "KillAsked",
-    "LeadershipOpened",
-    "MembersChanged",
-    "NodeRuleChanged",
     "Note",
-    "OperationStarted",
-    "QueueChanged",
+    "OpenLeadership",
+    "OpenSession",
+    "PauseCluster",
+    "PutNodeRule",
+    "PutQueue",
+    "PutSettings",
     "RevokeToken",
     "SeedTokens",
-    "SessionChanged",
     "SetAccess",
-    "SettingsChanged",
     "StartOperation",
     "StepOperation",
 ]
-
-# ---------------------------------------------------------------- commands: cluster
-
-
-class Form(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """The first entry of a cluster's life: its identity and its members. Refused when the cluster is formed."""
-
-    cluster_id: bytes
-    members: tuple[Member, ...]
-
-
-class OpenLeadership(msgspec.Struct, array_like=True, frozen=True, tag=2):
-    """The first entry of a leadership. What carries an older epoch is refused from here on."""
-
-    epoch: int  # the term
-    leader: str
-
-
-class Barrier(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """Changes nothing: who waits for it has read everything that was committed before."""
-
-
-class PutSettings(msgspec.Struct, array_like=True, frozen=True, tag=4):
-    settings: Settings
-    was: Settings | None = None  # refused unless they are these
-    if_revision: int | None = None  # refused unless they are at this revision
-
-
-class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
-    """A worker asks for the right to run. Refused unless `replaces` is the node's newest session (0: none yet), and
-    unless that one is over or was opened under the same boot of the same machine."""
-
-    node: str
-    replaces: int
-    boot_id: str
-    nonce: bytes
-    slots: int
-    labels: tuple[tuple[str, str], ...] = ()
-    handlers: tuple[str, ...] = ()
-    http: str = ""
-    version: str = ""
-    limits_whole_runs: bool = False
-
-
-class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
-    """The leader declares a session over; refused unless `epoch` is that of the newest opening entry."""
-
-    session: int
-    epoch: int
-
-
-class PauseCluster(msgspec.Struct, array_like=True, frozen=True, tag=7):
-    """While paused nothing is fired and nothing assigned; what runs goes on."""
-
-    paused: bool
-
-
-class PutQueue(msgspec.Struct, array_like=True, frozen=True, tag=8):
-    """Creates the queue or sets its limits anew."""
-
-    name: str
-    max_running: int | None = None
-    rate_count: int | None = None
-    rate_period_ms: int = 0
-    paused: bool = False
-    was: QueueLimits | None = None  # refused unless the queue is there, with these
-    if_none: bool = False  # create only: refused when it has limits, whatever they are
-    if_revision: int | None = None  # refused unless the queue is there, at this revision
-
-
-class DeleteQueue(msgspec.Struct, array_like=True, frozen=True, tag=9):
-    """Its limits go; what waits in it goes on without."""
-
-    name: str
-    if_revision: int | None = None
-
-
-class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
-    """What holds for a member from now on. None: as the node itself says."""
-
-    node: str
-    drained: bool = False
-    slots: int | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    was: NodeRule | None = None  # refused unless the rule is this one (none is one of defaults)
-    if_revision: int | None = None  # refused unless the rule is at this revision (0: nothing is said)
-
 
 # ---------------------------------------------------------------- commands: jobs
 
@@ -359,14 +241,6 @@ class ReportConditions(msgspec.Struct, array_like=True, frozen=True, tag=32):
     node: str
     met: bool
     detail: str | None = None  # what is missing
-
-
-class CloseSession(msgspec.Struct, array_like=True, frozen=True, tag=33):
-    """The worker itself ends its session, as its node stops: nothing of it runs any more, and nothing will. What it had
-    is handed back: it is run elsewhere and does not count as lost."""
-
-    session: int
-    ran: tuple[int, ...]  # tokens of the attempts that were begun
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=40):

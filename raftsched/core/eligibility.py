@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from raftsched.core.model import NodeRule, Policy, Session
+from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.model import Policy
 
 _SHOWN = 5  # names that one text lists
 

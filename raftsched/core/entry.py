@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from raftsched.core.actions import Action
+from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command
-from raftsched.core.model import Member
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""Any command of a user under an Idempotency-Key, and answers that are remembered as they were given.
+"""Any command of a user under an Idempotency-Key, answers that are remembered as they were given, and the rows of both.
 
 Commands that were made with a key in mind carry it themselves; for all others there is `Keyed`.
 """
@@ -8,6 +8,29 @@ from __future__ import annotations
 import msgspec
 
 NOTE_MAX = 32 * 1024  # bytes of an answer that is remembered
+
+
+class Made(msgspec.Struct, array_like=True, gc=False):
+    """Jobs made, or found, for consecutive places of a batch, whose ids are consecutive too."""
+
+    place: int
+    job_id: int
+    count: int
+    created: bool
+
+
+class KeyUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the first request with an Idempotency-Key brought about."""
+
+    digest: bytes  # sha256 of the request: the same key with another one is refused
+    at_ms: int
+    job_id: int  # 0: it concerned none
+    instance: bytes | None = None  # instance key, of a manual run
+    created: bool = True
+    number: int | None = None  # of a backfill: runs made
+    operation: int = 0  # its id; then there is neither job nor instance
+    note: bytes = b""  # the answer itself, where that is remembered
+    made: list[Made] = []  # of a batch, or a part of one; then nothing else of this
 
 
 class Keyed(msgspec.Struct, array_like=True, frozen=True, tag=65):

@@ -8,18 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raftsched.core.calendars import CALENDAR_NAME_MAX
-from raftsched.core.model import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    ConditionKind,
-    EveryMode,
-    NodeRule,
-    Policy,
-    Settings,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.cluster import NodeRule, Settings
+from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, ConditionKind, EveryMode, Policy, Trigger, TriggerKind
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUE
 
 if TYPE_CHECKING:

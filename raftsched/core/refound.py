@@ -9,7 +9,7 @@ from __future__ import annotations
 from raftsched.core.apply.cluster import forget_session
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
-from raftsched.core.model import Member
+from raftsched.core.cluster import Member
 from raftsched.core.tables import Table, from_u64
 
 TOKENS_AHEAD = 100_000_000_000  # a year of 3,000 starts a second

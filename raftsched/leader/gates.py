@@ -7,7 +7,7 @@ from collections import Counter
 
 from raftsched.core.admission import opens_at_ms, shut
 from raftsched.core.apply.tx import decode_queue
-from raftsched.core.model import Queue
+from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-from raftsched.core.model import Session
+from raftsched.core.cluster import Session
 
 KILL_AHEAD_MS = 500  # keepers kill this long before their lease ends
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.eligibility import Offer, offer
-from raftsched.core.model import NodeRule, Policy, Session
+from raftsched.core.model import Policy
 
 NO_RULE = NodeRule()
 

@@ -28,9 +28,10 @@ from raftsched.core.actions import (
     SettingsChanged,
 )
 from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
+from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.leasing import Heartbeat
-from raftsched.core.model import Member, Policy
+from raftsched.core.model import Policy
 from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from raftsched.clock import Clock
-from raftsched.core.model import Member
+from raftsched.core.cluster import Member
 from raftsched.errors import RaftschedError
 from raftsched.raft.codec import Answered, ChangeMembers, TransferLeadership
 from raftsched.raft.engine import Engine

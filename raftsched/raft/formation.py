@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from raftsched.core.model import Member, Meta
+from raftsched.core.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards

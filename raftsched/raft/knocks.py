@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from raftsched.clock import Clock
-from raftsched.core.model import Member
+from raftsched.core.cluster import Member
 from raftsched.raft.codec import Hello
 
 FRESH_S = 10.0  # how long one is remembered; it asks about once a second

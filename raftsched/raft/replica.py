@@ -16,9 +16,9 @@ import msgspec
 
 from raftsched.clock import Clock
 from raftsched.core.actions import ClusterFormed, MembersChanged
+from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.model import Meta
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft import codec

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from raftsched.clock import Clock
+from raftsched.core.cluster import Member
 from raftsched.core.entry import encode_configuration
-from raftsched.core.model import Member
 from raftsched.raft.changes import Changes
 from raftsched.raft.codec import Answered, ChangeMembers, Frame, Hello
 from raftsched.raft.engine import Engine

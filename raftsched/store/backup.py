@@ -16,7 +16,8 @@ import lmdb
 import msgspec
 
 from raftsched.core.apply.tx import META_KEY, decode_meta
-from raftsched.core.model import JobState, Meta
+from raftsched.core.cluster import Meta
+from raftsched.core.model import JobState
 from raftsched.core.tables import Table
 from raftsched.store.environment import table_name
 from raftsched.store.records import STATE, Damaged, UnknownFormat, decode_state

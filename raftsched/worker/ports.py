@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from raftsched.core.commands import Action, Answer
+from raftsched.core.actions import Action
+from raftsched.core.commands import Answer
 from raftsched.worker.runner import RunEnd, RunSpec
 
 

@@ -18,10 +18,11 @@ import msgspec
 from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
+from raftsched.core.cluster import Session
 from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
-from raftsched.core.model import Instance, Job, Outcome, Session
+from raftsched.core.model import Instance, Job, Outcome
 from raftsched.core.secrets import find_secret
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError

@@ -19,6 +19,7 @@ from raftsched.core.access import Role
 from raftsched.core.apply import Applier, apply_entry, attempts, calendars, jobs, operations
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar, decode_calendar
+from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import (
@@ -28,16 +29,13 @@ from raftsched.core.model import (
     Delivery,
     EveryMode,
     JobState,
-    Member,
     Misfire,
     MisfirePolicy,
-    NodeRule,
     Outcome,
     Overlap,
     Policy,
     Retention,
     Retry,
-    Settings,
     Trigger,
     TriggerKind,
 )

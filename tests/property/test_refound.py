@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.tx import Tx, decode_meta, decode_session
+from raftsched.core.cluster import Member
 from raftsched.core.commands import Accepted, EndSession, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
-from raftsched.core.model import Member
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD, refound
 from raftsched.core.tables import Table
 from tests.property.test_apply_replay import Author

@@ -13,8 +13,8 @@ from zlib import crc32
 
 import msgspec
 
+from raftsched.core.cluster import Member
 from raftsched.core.entry import members_of
-from raftsched.core.model import Member
 from raftsched.core.tables import Table
 from raftsched.store import Store, Turn, TurnResult
 

@@ -17,21 +17,12 @@ from raftsched.core.apply.tx import (
 )
 from raftsched.core.calendars import decode_calendar
 from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
+from raftsched.core.cluster import NodeRule
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import BACKFILL
+from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import HISTORY_MAX
-from raftsched.core.model import (
-    FINAL,
-    ConditionKind,
-    Delivery,
-    Instance,
-    Job,
-    JobState,
-    KeyUse,
-    NodeRule,
-    StepKind,
-    TriggerKind,
-)
+from raftsched.core.model import FINAL, ConditionKind, Delivery, Instance, Job, JobState, StepKind, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.namespaces import decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice

@@ -15,9 +15,9 @@ import msgspec
 
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
 from raftsched.api.server import ApiServer
+from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
-from raftsched.core.model import Member
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError

@@ -12,21 +12,10 @@ from raftsched.core import commands as c
 from raftsched.core.actions import Action
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
+from raftsched.core.cluster import Member, Meta, Session, Settings
 from raftsched.core.commands import Accepted, Answer, Assign, Command, CreateJob, Ended, Fire, encode
 from raftsched.core.entry import EntryResult, encode_configuration, encode_entry
-from raftsched.core.model import (
-    Instance,
-    InstanceState,
-    Job,
-    Member,
-    Meta,
-    Outcome,
-    Policy,
-    Session,
-    Settings,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import Instance, InstanceState, Job, Outcome, Policy, Trigger, TriggerKind
 from raftsched.core.tables import KEY_MAX, Table, u64
 from tests.support.invariants import violations
 

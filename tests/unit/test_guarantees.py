@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raftsched.core.model import Settings
+from raftsched.core.cluster import Settings
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases
 from raftsched.leader.term import FIRE_BATCH
 from raftsched.worker.lease import KILL_BEFORE_MS

@@ -24,9 +24,9 @@ from raftsched.core.access import (
     encode_row,
     record_key,
 )
+from raftsched.core.cluster import Meta
 from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, SeedTokens
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Meta
 from raftsched.core.tables import Table, View
 
 DROP_MAX = 8  # rows of a ring dropped by one entry, beside as many as it adds

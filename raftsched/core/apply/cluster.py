@@ -6,6 +6,7 @@ from raftsched.core.actions import ClusterFormed, LeadershipOpened, MembersChang
 from raftsched.core.apply.attempts import hand_back, lose
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
+from raftsched.core.cluster import Member, Session
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -19,7 +20,6 @@ from raftsched.core.commands import (
     Rejected,
 )
 from raftsched.core.limits import wrong_in_settings
-from raftsched.core.model import Member, Session
 from raftsched.core.tables import Table, after, from_u64, u64
 
 

@@ -27,8 +27,9 @@ from raftsched.core.changes import (
     row_head,
     split_change,
 )
+from raftsched.core.cluster import Meta
 from raftsched.core.ids import job_text
-from raftsched.core.model import Instance, InstanceState, Job, Meta
+from raftsched.core.model import Instance, InstanceState, Job
 from raftsched.core.tables import Table, View, u64
 
 DROP_MAX = 64  # rows dropped by one entry, beside as many as it adds

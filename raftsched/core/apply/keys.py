@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.cluster import Meta
 from raftsched.core.commands import Accepted, Answer, Note, Rejected
 from raftsched.core.ids import job_text
-from raftsched.core.keyed import NOTE_MAX
-from raftsched.core.model import JobState, KeyUse, Made, Meta
+from raftsched.core.keyed import NOTE_MAX, KeyUse, Made
+from raftsched.core.model import JobState
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged
 from raftsched.core.apply.tx import Tx
+from raftsched.core.cluster import Member, NodeRule
 from raftsched.core.commands import Accepted, Answer, PauseCluster, PutNodeRule, Rejected
 from raftsched.core.limits import wrong_in_node_rule
-from raftsched.core.model import Member, NodeRule
 
 NO_RULE = NodeRule()
 

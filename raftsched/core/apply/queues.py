@@ -5,11 +5,13 @@ from __future__ import annotations
 from raftsched.core.actions import QueueChanged
 from raftsched.core.admission import shut, take
 from raftsched.core.apply.tx import Tx, decode_job, decode_session
+from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.eligibility import offer
 from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
-from raftsched.core.model import Instance, InstanceState, NodeRule, Policy, Queue, QueueLimits, StepKind
+from raftsched.core.model import Instance, InstanceState, Policy, StepKind
 from raftsched.core.notices import SYSTEM_QUEUE
+from raftsched.core.queues import Queue, QueueLimits
 from raftsched.core.tables import LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 

@@ -11,26 +11,16 @@ from raftsched.core.actions import Action, InstanceReady, InstanceTimer, JobDue,
 from raftsched.core.apply.audit import Audit
 from raftsched.core.apply.events import Events
 from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar, decode_calendar
+from raftsched.core.cluster import Meta, NodeRule, Session
 from raftsched.core.commands import Rejected
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.intervals import jitter_ms
+from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, PRIORITY_MAX, QUEUE_NAME_MAX, U64_MAX
-from raftsched.core.model import (
-    Instance,
-    Job,
-    JobState,
-    KeyUse,
-    Meta,
-    NodeRule,
-    Policy,
-    Queue,
-    Session,
-    Step,
-    StepKind,
-    TriggerKind,
-)
+from raftsched.core.model import Instance, Job, JobState, Policy, Step, StepKind, TriggerKind
 from raftsched.core.namespaces import Namespace, decode_namespace, encode_namespace, wrong_in_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.queues import Queue
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     LANE_FREE,

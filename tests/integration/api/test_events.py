@@ -11,8 +11,9 @@ import pytest
 
 from raftsched.api import streams
 from raftsched.api.events import READ_MAX, TYPES
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
-from raftsched.core.model import Policy, Settings, Trigger, TriggerKind
+from raftsched.core.model import Policy, Trigger, TriggerKind
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, run, serving
 

@@ -11,6 +11,7 @@ import msgspec
 from raftsched.core import commands as c
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.calendars import PutCalendar
+from raftsched.core.cluster import Settings
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import (
     FINAL,
@@ -25,7 +26,6 @@ from raftsched.core.model import (
     Policy,
     Retention,
     Retry,
-    Settings,
     Trigger,
     TriggerKind,
 )

@@ -6,7 +6,7 @@ import logging
 import random
 from pathlib import Path
 
-from raftsched.core.model import Settings
+from raftsched.core.cluster import Settings
 from raftsched.errors import StartupError
 from tests.sim.checks import Violation
 from tests.sim.jobs.calm import JobsCalm

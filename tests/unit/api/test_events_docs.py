@@ -8,7 +8,8 @@ from pathlib import Path
 from raftsched.api.events import TYPES
 from raftsched.api.requests import MIN_INDEX_WAIT_S
 from raftsched.api.streams import HEARTBEAT_S, STALLED_S, STREAMS_MAX
-from raftsched.core.model import HOUR_MS, Settings
+from raftsched.core.cluster import Settings
+from raftsched.core.model import HOUR_MS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 TEXT = " ".join(PAGE.split())

@@ -12,20 +12,20 @@ from raftsched.api.context import ClusterStatus
 from raftsched.api.explain import ExplainOut, explain
 from raftsched.api.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
+from raftsched.core.cluster import NodeRule
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     HOUR_MS,
     MINUTE_MS,
     Misfire,
     MisfirePolicy,
-    NodeRule,
     Outcome,
     Overlap,
     Placement,
-    Queue,
     Retry,
     StepKind,
 )
+from raftsched.core.queues import Queue
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, every, policy
 

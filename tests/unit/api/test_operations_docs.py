@@ -7,8 +7,8 @@ from pathlib import Path
 
 from raftsched.api.operators_schema import is_duration, setting_name
 from raftsched.api.routes import ROUTES
+from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS
-from raftsched.core.model import Settings
 from raftsched.quantities import format_duration
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()

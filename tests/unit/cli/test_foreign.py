@@ -12,7 +12,7 @@ from raftsched.cli.dkron import read_dkron
 from raftsched.cli.documents import Document, read_documents
 from raftsched.cli.foreign import Reading
 from raftsched.cli.kubernetes import read_cronjobs
-from raftsched.core.model import Settings
+from raftsched.core.cluster import Settings
 from tests.support.stub_server import serve
 from tests.unit.cli.house import JOB, run
 

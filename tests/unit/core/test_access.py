@@ -16,7 +16,8 @@ from raftsched.core.access import (
     split_record,
 )
 from raftsched.core.apply.tx import decode_job
-from raftsched.core.model import JobState, Settings
+from raftsched.core.cluster import Settings
+from raftsched.core.model import JobState
 from raftsched.core.operations import BulkAction, StepOperation, decode_operation
 from raftsched.core.selection import JobFilter
 from raftsched.core.tables import Table, u64

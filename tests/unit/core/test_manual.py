@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.commands import JobUnscheduled
+from raftsched.core.actions import JobUnscheduled
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.model import EveryMode, Job, JobState, Outcome, Overlap, Retention, Trigger
 from raftsched.core.model import InstanceState as I

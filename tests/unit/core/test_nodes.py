@@ -8,8 +8,9 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged, QueueChanged, SettingsChanged
 from raftsched.core.apply.tx import decode_node_rule
+from raftsched.core.cluster import NodeRule, Settings
 from raftsched.core.model import InstanceState as I
-from raftsched.core.model import NodeRule, QueueLimits, Settings
+from raftsched.core.queues import QueueLimits
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, every
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import Fire, PutSettings
-from raftsched.core.model import Settings
 from raftsched.leader.clockguard import PATIENCE_MS, ClockGuard
 from tests.support.memory_view import every
 from tests.unit.leader.house import House

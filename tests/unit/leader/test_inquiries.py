@@ -9,7 +9,8 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.checking import Check, decode
-from raftsched.core.model import HOUR_MS, Condition, ConditionKind, NodeRule, Session
+from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.model import HOUR_MS, Condition, ConditionKind
 from raftsched.core.model import InstanceState as I
 from raftsched.leader import inquiries as module
 from raftsched.leader.inquiries import LATE_MS, Inquiries

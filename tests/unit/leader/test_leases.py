@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from raftsched.core.model import Session
+from raftsched.core.cluster import Session
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
 
 TTL = 5_000

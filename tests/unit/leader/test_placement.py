@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.core.model import NodeRule, Policy, Session, Trigger, TriggerKind
+from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.leader.placement import NodeLoad, place
 
 ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.core.model import Member, Meta
+from raftsched.core.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.formation import ADDRESSES_MAX, Formation, peers_hash

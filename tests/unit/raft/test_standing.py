@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from raftsched.core.model import Member, Meta
+from raftsched.core.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.formation import Formation
 from raftsched.raft.guards import ALL

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from raftsched.core.apply import apply_entry
+from raftsched.core.cluster import Member, Session
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -29,17 +30,7 @@ from raftsched.core.commands import (
     encode,
 )
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.model import (
-    Instance,
-    InstanceState,
-    Member,
-    Outcome,
-    Overlap,
-    Policy,
-    Session,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
 from raftsched.worker.runner import RunEnd, RunSpec

@@ -1,0 +1,185 @@
+"""The cluster itself: its members, the sessions of its workers, what operators say of it, its counters. Their rows, and
+the commands that change them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, JobState
+
+
+class Member(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A member. `store_id` names its disk: the same node id with another disk is not this member."""
+
+    node: str
+    raft: str  # host:port
+    store_id: bytes
+    voter: bool = True  # False: catching up; gets everything, counts for nothing
+
+
+class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """A worker's right to run. Numbers are cluster-wide and never reused."""
+
+    id: int
+    node: str
+    boot_id: str
+    nonce: bytes  # one per opening attempt of one process: tells the opener that it is his
+    ttl_ms: int  # fixed at opening
+    opened_at_ms: int
+    slots: int
+    labels: tuple[tuple[str, str], ...] = ()
+    handlers: tuple[str, ...] = ()
+    http: str = ""  # advertised host:port of the node's API
+    version: str = ""
+    open: bool = True
+    limits_whole_runs: bool = False  # of memory; else each process of a run for itself
+
+
+class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
+    """What was said about a node through the API; None: as the node itself says."""
+
+    drained: bool = False  # finishes what it has, takes nothing new
+    slots: int | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+    revision: int = 0  # as of a queue; of no rule 0
+
+
+class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
+    """Replicated limits and defaults; apply and every node read them here, never from a node's own flags."""
+
+    session_ttl_ms: int = 5_000
+    timeout_ceiling_ms: int = DAY_MS
+    body_max_bytes: int = 64 * 1024
+    params_max_bytes: int = 32 * 1024
+    start_deadline_ms: int = 15 * MINUTE_MS  # of recurring instances nobody can take
+    once_succeeded_keep_ms: int = HOUR_MS
+    once_failed_keep_ms: int = 7 * DAY_MS
+    catch_up_max: int = 100
+    queue_all_max: int = 100
+    attempts_kept: int = 20
+    active_max: int = 10_000  # instances of one job not at their end: a bound on what deleting it has to end
+    idempotency_keep_ms: int = HOUR_MS  # how long an Idempotency-Key is remembered
+    idempotency_max: int = 2_000_000  # keys remembered; beyond that the oldest go early
+    ageing_ms: int = MINUTE_MS  # a waiting instance gains a level of priority in each
+    dead_letter_keep_ms: int = 14 * DAY_MS
+    clock_limit_ms: int = 500  # a leader further from the majority's clocks gives leadership away
+    condition_check_ms: int = 10_000  # between two looks at the conditions of one instance
+    backfill_max: int = 1_000  # times of one request
+    queues_max: int = 1_000
+    steps_kept: int = 40
+    events_max: int = 1_000_000  # events kept to be read later; 0: none are recorded
+    events_keep_ms: int = HOUR_MS
+    audit_max: int = 100_000  # notes kept of who asked for what, of changes and of work each; 0: none
+    audit_keep_ms: int = 90 * DAY_MS
+    namespaces_max: int = 1_000  # declared
+    namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
+    secrets_max: int = 1_000
+
+
+class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """The counters of the cluster: one row, written once per entry."""
+
+    now_ms: int = 0  # the latest entry's time; may go back with another leader or a clock that is set right
+    last_id: int = 0
+    last_token: int = 0
+    last_session: int = 0
+    epoch: int = 0  # term of the newest opening entry
+    leader: str = ""
+    cluster_id: bytes = b""
+    members: tuple[Member, ...] = ()
+    settings: Settings = Settings()
+    keys: int = 0  # rows of KEYS
+    members_at: int = 0  # index of the entry that made them the members; 0: the formation
+    paused: bool = False  # nothing is fired, nothing assigned
+    last_lane: int = 0
+    queues: int = 0  # rows of QUEUES
+    unplaceable: int = 0  # READY rows in the lane of what no node there is could take
+    awaited: int = 0  # rows of AWAITED
+    dead_letters: int = 0  # rows of DEAD
+    jobs: list[int] = msgspec.field(default_factory=lambda: [0] * (len(JobState) + 1))  # by the number of their state
+    operations: int = 0  # rows of OPERATIONS
+    operations_running: int = 0
+    changes: int = 0  # events in CHANGES
+    changes_gone: bytes = b""  # number of the newest event that is not kept any more (a key of CHANGES); empty: none
+    last_revision: int = 0  # of a queue, a calendar, a rule of a node, a namespace, a secret, or the settings
+    settings_revision: int = 0
+    namespaces: int = 0  # declared ones
+    webhooks: int = 0  # rows of WEBHOOKS
+    calendars: int = 0  # rows of CALENDARS
+    secrets: int = 0  # rows of SECRETS
+
+
+# ---------------------------------------------------------------- commands
+
+
+class Form(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    """The first entry of a cluster's life: its identity and its members. Refused when the cluster is formed."""
+
+    cluster_id: bytes
+    members: tuple[Member, ...]
+
+
+class OpenLeadership(msgspec.Struct, array_like=True, frozen=True, tag=2):
+    """The first entry of a leadership. What carries an older epoch is refused from here on."""
+
+    epoch: int  # the term
+    leader: str
+
+
+class Barrier(msgspec.Struct, array_like=True, frozen=True, tag=3):
+    """Changes nothing: who waits for it has read everything that was committed before."""
+
+
+class PutSettings(msgspec.Struct, array_like=True, frozen=True, tag=4):
+    settings: Settings
+    was: Settings | None = None  # refused unless they are these
+    if_revision: int | None = None  # refused unless they are at this revision
+
+
+class PauseCluster(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """While paused nothing is fired and nothing assigned; what runs goes on."""
+
+    paused: bool
+
+
+class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
+    """What holds for a member from now on. None: as the node itself says."""
+
+    node: str
+    drained: bool = False
+    slots: int | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+    was: NodeRule | None = None  # refused unless the rule is this one (none is one of defaults)
+    if_revision: int | None = None  # refused unless the rule is at this revision (0: nothing is said)
+
+
+class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
+    """A worker asks for the right to run. Refused unless `replaces` is the node's newest session (0: none yet), and
+    unless that one is over or was opened under the same boot of the same machine."""
+
+    node: str
+    replaces: int
+    boot_id: str
+    nonce: bytes
+    slots: int
+    labels: tuple[tuple[str, str], ...] = ()
+    handlers: tuple[str, ...] = ()
+    http: str = ""
+    version: str = ""
+    limits_whole_runs: bool = False
+
+
+class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """The leader declares a session over; refused unless `epoch` is that of the newest opening entry."""
+
+    session: int
+    epoch: int
+
+
+class CloseSession(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """The worker itself ends its session, as its node stops: nothing of it runs any more, and nothing will. What it had
+    is handed back: it is run elsewhere and does not count as lost."""
+
+    session: int
+    ran: tuple[int, ...]  # tokens of the attempts that were begun
