@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.benches import bulk, catchup, create, failover, figures, lateness, run, sdk, slowdisk, table
+from scripts.benches import bulk, catchup, create, failover, figures, lateness, run, scale, slowdisk, table
 from scripts.benches.figures import note
 from tests.support.cluster import Cluster
 
@@ -47,12 +47,7 @@ def started(*flags: str) -> Cluster:
 
 
 def creates(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
-    for through in ("leader", "follower") if given.follower else ("leader",):
-        loop(create.bench_create(cluster, given.seconds, through))
-
-
-def sdk_creates(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
-    loop(sdk.bench_sdk(cluster, given.seconds))
+    loop(create.bench_create(cluster, given.kinds, given.through, given.seconds))
 
 
 def runs(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
@@ -65,12 +60,20 @@ def healthy(*parts: Callable[[Loop, argparse.Namespace, Cluster], None]) -> Call
     """These parts one after the other on one cluster."""
 
     def measure(loop: Loop, given: argparse.Namespace) -> bool:
-        with started(*(["--slots", str(given.slots)] if given.slots else [])) as cluster:
+        slots = getattr(given, "slots", 0)
+        with started(*(["--slots", str(slots)] if slots else [])) as cluster:
             for part in parts:
                 part(loop, given, cluster)
         return True
 
     return measure
+
+
+def stored_jobs(loop: Loop, given: argparse.Namespace) -> bool:
+    effort = scale.Effort(given.seconds, given.starts, given.start_seconds, given.rounds)
+    with started() as cluster:
+        loop(scale.bench_scale(cluster, given.jobs, effort))
+    return True
 
 
 def killed_leaders(loop: Loop, given: argparse.Namespace) -> bool:
@@ -143,19 +146,25 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--markdown", action="store_true", help="the table on stdout, in place of the JSON lines")
         return made
 
-    create_part = part("create", "create rates: single jobs and batches", healthy(creates), create)
-    run_part = part("run", "throughput of no-op jobs, lateness of a burst", healthy(runs), run)
-    all_part = part("all", "create and run", healthy(creates, runs), create, run)
-    sdk_part = part("sdk", "create rates through raftsched.AsyncClient", healthy(sdk_creates), sdk)
-    for made in (create_part, sdk_part, all_part):
-        made.add_argument("--seconds", type=float, default=5.0, help="length of each create measurement (5)")
-    for made in (create_part, all_part):
-        made.add_argument("--follower", action="store_true", help="create through a follower as well")
-    for made in (run_part, all_part):
-        made.add_argument("--count", type=int, default=10_000, help="runs in each measurement (10,000)")
-        made.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant (10)")
-    for made in (create_part, sdk_part, run_part, all_part):
-        made.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
+    made = part(
+        "create", "create rates: single jobs, batches, the client; leader and follower", healthy(creates), create
+    )
+    made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement (5; there are 16)")
+    made.add_argument("--kinds", nargs="+", choices=create.KINDS, default=create.KINDS, help="which (all)")
+    made.add_argument("--through", nargs="+", choices=create.THROUGH, default=create.THROUGH, help="whom (both)")
+
+    made = part("run", "throughput of no-op jobs, lateness of a burst", healthy(runs), run)
+    made.add_argument("--count", type=int, default=10_000, help="runs in each measurement (10,000)")
+    made.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant (10)")
+    made.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
+
+    made = part("scale", "how cost grows with the number of jobs stored", stored_jobs, scale)
+    sizes = [1_000, 100_000, 1_000_000, 3_000_000]
+    made.add_argument("--jobs", type=int, nargs="+", default=sizes, help="how many (1000 100000 1000000 3000000)")
+    made.add_argument("--seconds", type=float, default=4.0, help="length of each create measurement (4)")
+    made.add_argument("--starts", type=int, default=100, help="starts a second (100)")
+    made.add_argument("--start-seconds", type=float, default=10.0, help="for how long (10)")
+    made.add_argument("--rounds", type=int, default=3, help="restarts, and failovers, at each number (3)")
 
     made = part("failover", "kill -9 of the leader to the next write", killed_leaders, failover)
     made.add_argument("--kills", type=int, default=50, help="how many leaders are killed (50; about 2 s each)")

@@ -1,46 +1,89 @@
 """Create rates, in closed loops: a connection sends its next request when the last was answered.
 
-One job a request with 1, 32 and 256 connections, then batches of 200 jobs over 8. `p50_ms` and `p99_ms` are what the
-client sees from sending a request to its answer.
+`create`: one job a request, with 1, 32 and 256 connections. `create-batch`: 200 jobs a request, over 1 and 8.
+`create-sdk`: raftsched.AsyncClient, with 1, 32 and 256 tasks that create one job after the other; the client gathers
+what is under way at one time into batches by itself. All through the leader, and all through a follower;
+`follower-share` is what the follower reached of what the leader did.
+
+`p50_ms` and `p99_ms` are what the client sees from sending a request to its answer. `leader_us` and `follower_us` (of
+the costlier follower) are the processor time that a job costs these processes, in microseconds, `written_kib_per_job`
+what the node wrote to its disk that wrote most. `cpu_load` is the share of the machine that the load itself took,
+`cpu_others` what took neither load nor nodes: client and nodes share the machine.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from scripts.benches.figures import emit, percentile
 from scripts.benches.load import closed_loop, far, one_shot, payloads, request
-from tests.support.cluster import Cluster
+from scripts.benches.machine import Load
+from scripts.benches.sdk import sdk_rate
+from scripts.benches.usage import per_job, used
+from tests.support.cluster import Cluster, NodeProcess
+
+KINDS = ("single", "batch", "sdk")
+THROUGH = ("leader", "follower")
+IN_FLIGHT = (1, 32, 256)
+BATCHES_IN_FLIGHT = (1, 8)
+BATCH = 200
+WARM_S = 1.0
 
 
-async def bench_create(cluster: Cluster, seconds: float, through: str) -> None:
-    target = cluster.leader() if through == "leader" else cluster.followers()[0]
-    port = target.http_port
-    single = payloads(2000, lambda: request("POST", "/v1/jobs", port, json.dumps(one_shot(far())).encode()))
-    for connections in (1, 32, 256):
-        await closed_loop(port, connections, min(1.0, seconds), single, 201)
-        count, took, latencies = await closed_loop(port, connections, seconds, single, 201)
-        emit(
-            "create",
-            through=through,
-            in_flight=connections,
-            per_second=count / took,
-            p50_ms=percentile(latencies, 0.5),
-            p99_ms=percentile(latencies, 0.99),
-        )
-    size = 200
-    many = payloads(
-        40,
-        lambda: request("POST", "/v1/jobs:batch", port, json.dumps([one_shot(far()) for _ in range(size)]).encode()),
-    )
-    await closed_loop(port, 8, min(1.0, seconds), many, 200)
-    count, took, latencies = await closed_loop(port, 8, seconds, many, 200)
-    emit(
-        "create-batch",
-        through=through,
-        batch=size,
-        in_flight=8,
-        jobs_per_second=count * size / took,
-        p50_ms=percentile(latencies, 0.5),
-        p99_ms=percentile(latencies, 0.99),
-    )
+async def bench_create(cluster: Cluster, kinds: list[str], through: list[str], seconds: float) -> None:
+    reached: dict[tuple[str, int], float] = {}
+    for who in through:
+        for bench, in_flight, field, measure in _measurements(kinds):
+            node = cluster.leader() if who == "leader" else cluster.followers()[0]
+            found = await measure(cluster, node, in_flight, seconds)
+            batch = {"batch": BATCH} if bench == "create-batch" else {}
+            emit(bench, through=who, in_flight=in_flight, **batch, **found)
+            if who == "leader":
+                reached[bench, in_flight] = found[field]
+            elif (bench, in_flight) in reached:
+                share = found[field] / reached[bench, in_flight]
+                emit("follower-share", of=bench, in_flight=in_flight, **batch, share=share)
+
+
+def _measurements(kinds: list[str]) -> list[tuple[str, int, str, Callable[..., Any]]]:
+    """(bench, in flight, its rate's field, what measures it)"""
+    found: list[tuple[str, int, str, Callable[..., Any]]] = []
+    if "single" in kinds:
+        found += [("create", number, "per_second", single_rate) for number in IN_FLIGHT]
+    if "batch" in kinds:
+        found += [("create-batch", number, "jobs_per_second", batch_rate) for number in BATCHES_IN_FLIGHT]
+    if "sdk" in kinds:
+        found += [("create-sdk", number, "per_second", sdk_rate) for number in IN_FLIGHT]
+    return found
+
+
+async def single_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, float]:
+    def make() -> bytes:
+        return request("POST", "/v1/jobs", node.http_port, json.dumps(one_shot(far())).encode())
+
+    return await _rate(cluster, node, in_flight, seconds, payloads(2_000, make), 201, 1)
+
+
+async def batch_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, float]:
+    def make() -> bytes:
+        body = json.dumps([one_shot(far()) for _ in range(BATCH)]).encode()
+        return request("POST", "/v1/jobs:batch", node.http_port, body)
+
+    return await _rate(cluster, node, in_flight, seconds, payloads(40, make), 200, BATCH)
+
+
+async def _rate(
+    cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float, make: Callable[[], bytes], good: int, jobs: int
+) -> dict[str, float]:
+    await closed_loop(node.http_port, in_flight, min(WARM_S, seconds), make, good)
+    leader, before, load = cluster.leader(), used(cluster.nodes), Load()
+    count, took, latencies = await closed_loop(node.http_port, in_flight, seconds, make, good)
+    return {
+        "per_second" if jobs == 1 else "jobs_per_second": count * jobs / took,
+        "p50_ms": percentile(latencies, 0.5),
+        "p99_ms": percentile(latencies, 0.99),
+        **per_job(cluster, leader, before, count * jobs),
+        **load.shares(),
+    }

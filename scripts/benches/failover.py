@@ -86,25 +86,30 @@ class Writers:
         self._waiting = [(moment, future) for moment, future in self._waiting if not future.done()]
 
 
+async def fail_over(cluster: Cluster, writers: Writers) -> float:
+    """Kills the leader; seconds to the next write that is acknowledged. The node is back when this returns."""
+    leader = await asyncio.to_thread(cluster.leader)
+    await asyncio.sleep(random.uniform(0.2, 0.6))
+    assert leader.process is not None
+    killed = time.perf_counter()
+    leader.process.kill()
+    outage = await asyncio.wait_for(writers.next_after(killed), BACK_S) - killed
+    await asyncio.to_thread(leader.kill)
+    await asyncio.to_thread(leader.start)
+    await asyncio.to_thread(cluster.wait, f"{leader.id} is ready", leader.ready)
+    newer = await asyncio.to_thread(cluster.leader)
+    back = await asyncio.to_thread(wait_caught_up, cluster, leader, newer, BACK_S)
+    note(f"killed {leader.id}: {outage:.3f} s to the next write; caught up in {back:.2f} s")
+    return outage
+
+
 async def bench_failover(cluster: Cluster, kills: int) -> int:
     """Returns how many acknowledged writes were lost."""
     outages: list[float] = []
     first_term = await asyncio.to_thread(term, cluster.nodes[0])
     async with Writers(cluster) as writers:
-        for number in range(1, kills + 1):
-            leader = await asyncio.to_thread(cluster.leader)
-            await asyncio.sleep(random.uniform(0.2, 0.6))
-            assert leader.process is not None
-            killed = time.perf_counter()
-            leader.process.kill()
-            acknowledged = await asyncio.wait_for(writers.next_after(killed), BACK_S)
-            outages.append(acknowledged - killed)
-            await asyncio.to_thread(leader.kill)
-            await asyncio.to_thread(leader.start)
-            await asyncio.to_thread(cluster.wait, f"{leader.id} is ready", leader.ready)
-            newer = await asyncio.to_thread(cluster.leader)
-            back = await asyncio.to_thread(wait_caught_up, cluster, leader, newer, BACK_S)
-            note(f"kill {number} of {leader.id}: {outages[-1]:.3f} s to the next write; caught up in {back:.2f} s")
+        for _ in range(kills):
+            outages.append(await fail_over(cluster, writers))
         last_term = await asyncio.to_thread(term, cluster.nodes[0])
     leader = await asyncio.to_thread(cluster.leader)
     lost = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,20 +16,19 @@ class Load:
     def __init__(self) -> None:
         self._all, self._idle = _cpu()
         self._own = _own_s()
+        self._load = time.process_time()
 
     def shares(self) -> dict[str, float]:
-        """Of all cores: busy, and busy with other things than this benchmark and what it started."""
+        """Of all cores: busy, busy with other things than this benchmark and what it started, busy with the load."""
         everything, idle = _cpu()
         total = max(everything - self._all, 1e-9)
         busy = total - (idle - self._idle)
         own = _own_s() - self._own
-        return {"cpu_busy": busy / total, "cpu_others": max(0.0, busy - own) / total}
-
-
-def used_s(pid: int) -> float:
-    """CPU seconds of a process with all its threads, without its children (proc(5), pid/stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / _TICK
+        return {
+            "cpu_busy": busy / total,
+            "cpu_others": max(0.0, busy - own) / total,
+            "cpu_load": (time.process_time() - self._load) / total,
+        }
 
 
 def _cpu() -> tuple[float, float]:

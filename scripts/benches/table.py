@@ -34,6 +34,20 @@ ALWAYS = (
     "per_second", "jobs_per_second", "share", "ratio", "p50_ms", "p99_ms", "max_ms", "last_start_ms", "lost", "not_run",
 )  # fmt: skip
 ALSO = {
+    "create": ("leader_us", "follower_us", "written_kib_per_job"),
+    "create-batch": ("leader_us", "follower_us", "written_kib_per_job"),
+    "create-sdk": ("client_us", "leader_us", "follower_us", "written_kib_per_job"),
+    "scale": (
+        "written_kib_per_job",
+        "leader_us",
+        "page_p99_ms",
+        "get_p99_ms",
+        "anonymous_mib",
+        "store_mib",
+        "restart_s",
+        "failover_s",
+        "cpu_per_start_us",
+    ),
     "failover": ("p50_s", "max_s", "lost_acknowledged_writes"),
     "catchup": ("seconds", "leader_anonymous_mib_growth"),
 }
@@ -44,6 +58,7 @@ UNITS = {
     "us": " µs",
     "mib": " MiB",
     "kib": " KiB",
+    "kib_per_job": " KiB",
 }  # by the last words of a field
 
 

@@ -1,0 +1,140 @@
+"""What nodes take of the machine: processor, memory, disk. Of a node's own process and of those below it (sentinel,
+supervisor, keepers and the runs), which are told apart."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.cluster import Cluster, NodeProcess
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    cpu_s: float = 0.0
+    below_cpu_s: float = 0.0
+    written: int = 0  # bytes that went to the disk, or are about to (proc(5), pid/io write_bytes)
+    below_written: int = 0
+
+    def __add__(self, other: Used) -> Used:
+        return Used(
+            self.cpu_s + other.cpu_s,
+            self.below_cpu_s + other.below_cpu_s,
+            self.written + other.written,
+            self.below_written + other.below_written,
+        )
+
+    def __sub__(self, other: Used) -> Used:
+        return Used(
+            self.cpu_s - other.cpu_s,
+            self.below_cpu_s - other.below_cpu_s,
+            self.written - other.written,
+            self.below_written - other.below_written,
+        )
+
+
+class Meter:
+    """What each node used since this was made, across restarts: `before_kill` goes before a kill."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._begin = used(cluster.nodes)
+        self._earlier = {node.id: Used() for node in cluster.nodes}  # by processes that were killed
+
+    def before_kill(self, node: NodeProcess) -> None:
+        self._earlier[node.id] += used([node])[node.id] - self._begin[node.id]
+        self._begin[node.id] = Used()
+
+    def read(self) -> dict[str, Used]:
+        now = used(self._cluster.nodes)
+        return {node: self._earlier[node] + now[node] - self._begin[node] for node in now}
+
+
+def used(nodes: list[NodeProcess]) -> dict[str, Used]:
+    """Of each node up to now; nothing of one that does not live."""
+    children = _children()
+    found = {}
+    for node in nodes:
+        found[node.id] = Used()
+        if node.process is not None and node.alive:
+            own, below_s = _cpu_s(node.process.pid)
+            below = _below(node.process.pid, children)
+            below_s += sum(sum(_cpu_s(pid)) for pid in below)
+            found[node.id] = Used(own, below_s, _written(node.process.pid), sum(map(_written, below)))
+    return found
+
+
+def proportional_anonymous_kib(pid: int) -> int:
+    """Of a process and all below it, what several share counted once (proc(5), smaps_rollup)."""
+    total = 0
+    for each in (pid, *_below(pid, _children())):
+        with suppress(OSError):
+            for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss_Anon:"):
+                    total += int(line.split()[1])
+    return total
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for pid, parent in _parents():
+        found.setdefault(parent, []).append(pid)
+    return found
+
+
+def _below(pid: int, children: dict[int, list[int]]) -> list[int]:
+    found = list(children.get(pid, ()))
+    for each in found:  # it grows meanwhile
+        found += children.get(each, ())
+    return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                yield int(name), int(_stat(int(name))[1])
+
+
+def _stat(pid: int) -> list[str]:
+    """From the state on (proc(5), pid/stat)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _cpu_s(pid: int) -> tuple[float, float]:
+    """(of the process itself to the nanosecond, of its children that ended and were waited for)"""
+    try:
+        children = sum(map(int, _stat(pid)[13:15])) / _TICK
+        return time.clock_gettime((~pid << 3) | 2), children  # clock_getcpuclockid(3)
+    except OSError:
+        return 0.0, 0.0
+
+
+def _written(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+            if line.startswith("write_bytes:"):
+                return int(line.split()[1])
+    return 0
+
+
+# ---------------------------------------------------------------- what one job cost
+
+
+def per_job(cluster: Cluster, leader: NodeProcess, before: dict[str, Used], jobs: int) -> dict[str, float]:
+    """Microseconds of the leader's process and of the costlier follower's, and what the node wrote that wrote most."""
+    after = used(cluster.nodes)
+    spent = {node: after[node] - before[node] for node in after}
+    written = max(one.written for one in spent.values())
+    mine = spent.pop(leader.id)
+    return {
+        "leader_us": mine.cpu_s / jobs * 1e6,
+        "follower_us": max((one.cpu_s for one in spent.values()), default=0.0) / jobs * 1e6,
+        "written_kib_per_job": written / jobs / 1024,
+    }
