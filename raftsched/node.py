@@ -401,6 +401,8 @@ def describe(error: BaseException, config: NodeConfig) -> str:
     elif isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         words = f"node {config.id} cannot go on:{where} {error.strerror or error}."
+    elif isinstance(error, MemoryError):
+        words = f"node {config.id} stopped: it ran out of memory. What was acknowledged is kept; start it again."
     else:
         words = f"node {config.id} stopped: {type(error).__name__}: {error}"
     try:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from aiohttp import web
 
-from raftsched.api.callers import ANYBODY, Call, Caller, answer_to, check_permitted, must_name
+from raftsched.api.callers import ANYBODY, Call, Caller, Sent, answer_to, check_permitted, must_name
 from raftsched.api.context import ApiContext
 from raftsched.api.operation import Operation
 from raftsched.api.problems import Problem
@@ -100,7 +100,7 @@ def admit(ctx: ApiContext, request: web.Request, said: Operation, name: str) -> 
     """Lets a request pass to its handler, or raises Problem unauthorized or forbidden. `name`: of the operation."""
     needed = role_of(said)
     if needed is None:
-        answer_to(Call())
+        answer_to(Call(sent=Sent()))
         return ANYBODY
     headers = request.headers
     who = None
@@ -111,7 +111,7 @@ def admit(ctx: ApiContext, request: web.Request, said: Operation, name: str) -> 
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
-    answer_to(Call(who, noted, request.path, request.remote or "", namespace or "", said.work))
+    answer_to(Call(who, noted, request.path, request.remote or "", namespace or "", said.work, Sent()))
     if who.namespaces is not None:
         _check_scope(who, said, namespace, request.query)
     return who

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from raftsched.api.access import admit
 from raftsched.api.batch import BODY_MAX
+from raftsched.api.callers import NOBODY, answer_to, out_of_memory
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
 from raftsched.api.metrics import ApiMetrics, RequestCounts
@@ -94,6 +95,7 @@ def _guarded(
     async def endpoint(request: web.Request) -> web.StreamResponse:
         began = monotonic()
         response: web.StreamResponse
+        answer_to(NOBODY)  # not to who asked before, over the same connection
         try:
             headers = request.headers
             check(headers.get("Host"), headers.get("Origin"))
@@ -113,6 +115,9 @@ def _guarded(
             response = answer(error)
         except web.HTTPException:
             raise
+        except MemoryError:
+            log.error("%s %s: out of memory", request.method, request.path)
+            response = answer(out_of_memory())
         except Exception as error:
             if isinstance(error, OSError) and request.transport is None:
                 raise  # the caller has gone

@@ -16,6 +16,7 @@ import msgspec
 from raftsched.api.problems import Problem
 from raftsched.core.access import By, Role
 from raftsched.core.commands import encode
+from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
 
 
 class Caller(NamedTuple):
@@ -35,6 +36,15 @@ class Caller(NamedTuple):
 ANYBODY = Caller(Role.ADMIN)
 
 
+class Sent:
+    """Whether something of a request was proposed, also by the tasks that it started."""
+
+    __slots__ = ("any",)
+
+    def __init__(self) -> None:
+        self.any = False
+
+
 class Call(NamedTuple):
     """A request: who asks, and what is noted of it. `work`: he hands in work, see core.apply.audit."""
 
@@ -44,14 +54,32 @@ class Call(NamedTuple):
     remote: str = ""
     namespace: str = ""
     work: bool = False
+    sent: Sent | None = None
 
 
-_call: ContextVar[Call] = ContextVar("call", default=Call())  # noqa: B039 (it cannot be changed)
+NOBODY = Call()  # asks, so far
+
+_call: ContextVar[Call] = ContextVar("call", default=NOBODY)
 
 
 def answer_to(call: Call) -> None:
     """From here on, in this task and in those that it starts."""
     _call.set(call)
+
+
+def proposing() -> None:
+    """From here on what the caller asked for may come to pass."""
+    sent = _call.get().sent
+    if sent is not None:
+        sent.any = True
+
+
+def out_of_memory() -> RaftschedError:
+    """What the caller is told when this node's memory does not suffice."""
+    sent = _call.get().sent
+    if sent is not None and sent.any:
+        return UnknownOutcome("This node ran out of memory after the request was passed on; it may still happen.")
+    return Overloaded("This node is out of memory at the moment, and nothing was done; try again shortly.")
 
 
 def caller() -> Caller:

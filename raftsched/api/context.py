@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.callers import signed
+from raftsched.api.callers import proposing, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.apply.tx import META_KEY, decode_meta
@@ -109,9 +109,11 @@ class ApiContext:
     def __post_init__(self) -> None:
         self._propose, self.propose = self.propose, self._signed
 
-    async def _signed(self, commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
+    def _signed(self, commands: Sequence[bytes], timeout_s: float) -> Awaitable[list[Answer]]:
         """With who asked for them."""
-        return await self._propose(signed(commands), timeout_s)
+        told = signed(commands)
+        proposing()
+        return self._propose(told, timeout_s)
 
     _spaces: dict[str, Space] = field(default_factory=dict)
     _spaces_at: float = 0.0

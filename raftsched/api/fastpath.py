@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from raftsched.api.access import check_role, digest_of, identify
-from raftsched.api.callers import Call, answer_to
+from raftsched.api.callers import Call, Sent, answer_to, out_of_memory
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
@@ -215,6 +215,9 @@ class Connection(asyncio.Protocol):
             status, headers, body = await _create(ctx, raw)
         except RaftschedError as error:
             status, headers, body = _problem(error)
+        except MemoryError:
+            log.error("POST /v1/jobs: out of memory")
+            status, headers, body = _problem(out_of_memory())
         except Exception:
             log.exception("POST /v1/jobs failed")
             status, headers, body = _problem(RaftschedError("internal", "An error of this node; its log says more."))
@@ -231,7 +234,7 @@ class Connection(asyncio.Protocol):
         who = identify(self._door.ctx, digest)
         check_role(who, _ROLE)
         peer = self._transport.get_extra_info("peername") if who.known else None
-        answer_to(Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True))
+        answer_to(Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True, sent=Sent()))
 
 
 async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.answers import MemberLetIn, MemberList, Transferred
+from raftsched.api.callers import proposing
 from raftsched.api.cluster import seen
 from raftsched.api.context import ApiContext
 from raftsched.api.keys import UNNAMED, Named, done_before, named, noted, part, under
@@ -77,6 +78,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     if done is not None:
         return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
+    proposing()
     await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
     await _note(ctx, name)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
@@ -102,6 +104,7 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     names = [m.node for m in ctx.members.list()]
     if node not in names:
         raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
+    proposing()
     await ctx.members.change("remove", node, None, ctx.propose_timeout_s)
     await _note(ctx, UNNAMED)
     return web.Response(status=204)
@@ -129,6 +132,7 @@ async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)
+    proposing()
     leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
     await _note(ctx, name)
     return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))

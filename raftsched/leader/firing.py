@@ -46,6 +46,8 @@ def fire_command(
     calendar excludes, as it is now, is not fired."""
     try:
         return _fire(job, now_ms, catch_up_max, calendar)
+    except MemoryError:  # no fault of the job
+        raise
     except Exception as error:
         return _suspend(job, error)
 
@@ -148,6 +150,8 @@ def schedule_command(
         revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
         nominal = schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
         out = nominal is None and _shut_out(job, after_ms)
+    except MemoryError:  # no fault of the job
+        raise
     except Exception as error:
         return _suspend(job, error)
     return ScheduleJob(job.id, job.revision, nominal, revision, out)

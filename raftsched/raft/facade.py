@@ -165,8 +165,13 @@ class Raft:
     def _tick(self) -> None:
         assert self._loop is not None
         self._replica.tick()
-        self._transport.tick()
-        self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
+        try:
+            self._transport.tick()
+            self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
+        except Exception as error:  # without ticks it would stay a member that does nothing
+            log.critical("%s stops: %s: %s", self.node_id, type(error).__name__, error)
+            self._replica.stop()
+            self._fatal(error)
 
     def _refusal(self, hello: codec.Hello) -> str | None:
         self._standing.heard(hello)
@@ -423,8 +428,8 @@ class Raft:
     def wake(self) -> None:
         """Asks for a pump after the events at hand."""
         if not self._woken and self._loop is not None:
-            self._woken = True
             self._loop.call_soon(self._pump)
+            self._woken = True
 
     def _pump(self) -> None:
         self._woken = False

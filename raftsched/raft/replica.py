@@ -450,12 +450,15 @@ class Replica:
     # ------------------------------------------------------------ containment
 
     def _call(self, callback: Callable[[], None]) -> None:
-        """A subscriber's exception is its own: consensus goes on."""
+        """A subscriber's exception is its own: consensus goes on. Want of memory is not: what a subscriber was told is
+        lost on it, and nobody tells it again."""
         if not self.guards.contain_callback_errors:
             callback()
             return
         try:
             callback()
+        except MemoryError:
+            raise
         except Exception:
             log.exception("a subscriber failed")
 
@@ -481,5 +484,7 @@ class Replica:
 def _contained(reply: Reply, answers: list[object] | None, error: RaftschedError | None) -> None:
     try:
         reply(answers, error)  # type: ignore[arg-type]
+    except MemoryError:
+        raise
     except Exception:
         log.exception("a caller's reply failed")

@@ -209,6 +209,8 @@ class Store:
             try:
                 with self._env.lmdb.begin() as txn:
                     yield txn
+            except lmdb.MemoryError as error:
+                raise MemoryError(str(error)) from None
             except BROKEN as error:
                 raise self._corrupt("store", error) from error
 

@@ -16,6 +16,7 @@ from raftsched.core.commands import ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
+from raftsched.leader import firing
 from raftsched.leader import term as module
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, at, cron, every
@@ -37,6 +38,27 @@ class TestCalendar:
             await house.tick()
             assert house.world.job(job).nominal_at_ms == first + 6 * 60_000
             assert len(house.world.instances(job)) == 6  # all within the grace of 15 minutes
+
+        play(scene)
+
+    def test_without_memory_no_job_is_suspended(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is the node's want: leadership is given away, and another one computes the time."""
+
+        async def scene(house: House) -> None:
+            def out_of_memory(*_: Any, **__: Any) -> Any:
+                raise MemoryError
+
+            jobs = [house.create(cron("* * * * *"), overlap=Overlap.ALLOW) for _ in range(2)]
+            house.lead()
+            await house.tick()
+            nominal = house.world.job(jobs[0]).nominal_at_ms
+            house.clock.wall = nominal
+            jobs.append(house.create(cron("* * * * *")))
+            for place in ("next_nominal", "after_fire"):
+                monkeypatch.setattr(firing.schedule, place, out_of_memory, raising=False)
+            with pytest.raises(MemoryError):
+                await house.tick()
+            assert {house.world.job(job).state for job in jobs} == {JobState.SCHEDULED}
 
         play(scene)
 

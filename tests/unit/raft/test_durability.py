@@ -195,3 +195,29 @@ def test_proposals_a_snapshot_jumped_over_get_an_answer(tmp_path: Path, guarded:
 
 def test_all_guards_are_on_unless_told_otherwise() -> None:
     assert all(getattr(ALL, name) is True for name in ALL.__dataclass_fields__)
+
+
+def test_without_memory_a_subscriber_stops_the_node(tmp_path: Path) -> None:
+    """It is no bug of its own: what it was told is lost on it, and nobody tells it again."""
+    b = Solo(tmp_path)
+
+    def out_of_memory(_: object) -> None:
+        raise MemoryError
+
+    b.replica.subscribe(out_of_memory)
+    b.feed("a", append(1, 0, 0, [1], commit=1))
+    assert [type(error) for error in b.fatal] == [MemoryError]
+
+
+def test_without_memory_a_reply_stops_the_node(tmp_path: Path) -> None:
+    """Else its caller would wait for ever."""
+    b = Solo(tmp_path, peers="b")
+    b.pass_time(1.0)
+
+    def out_of_memory(answers: object, error: object) -> None:
+        if error is None:
+            raise MemoryError
+
+    b.replica.propose([_barrier()], b.clock.now + 1, out_of_memory)
+    b.propose(7)
+    assert [type(error) for error in b.fatal] == [MemoryError]

@@ -11,8 +11,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from raftsched.core import apply
 from raftsched.core import commands as c
-from raftsched.core.commands import encode
+from raftsched.core.commands import Answer, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
 from raftsched.store import LogEntry, Store, Turn
@@ -162,3 +163,42 @@ class TestFullDisk:
             store.copy(tiny_disk / "copy")
         assert list(tiny_disk.iterdir()) == []
         store.close()
+
+
+def test_without_memory_nothing_of_a_turn_is_kept(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what was applied before it ran out, nor the entries; read again after a restart as well."""
+    store.run_turn(turn(create(1)))
+    before = dump(store)
+
+    def out_of_memory(*_: object) -> Answer:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setitem(apply._HANDLERS, c.Barrier, out_of_memory)
+        barrier = LogEntry(3, 1, encode_entry(T0 + 3, [(1, 3, [encode(c.Barrier())])]))
+        with pytest.raises(MemoryError):
+            store.run_turn(turn(create(2), barrier))
+    assert (dump(store), store.applied_index, store.log_bounds()) == (before, 1, (1, 1))
+    store.close()
+    again = Store.open(tmp_path / "s", sync=False)
+    try:
+        assert (dump(again), again.applied_index, again.log_bounds()) == (before, 1, (1, 1))
+        again.run_turn(turn(create(2), barrier))
+        assert again.applied_index == 3
+    finally:
+        again.close()
+
+
+def test_no_memory_for_a_view(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told as Python tells it: it is no damage of the store."""
+
+    class Without:
+        def begin(self) -> object:
+            raise lmdb.MemoryError("mdb_txn_begin: Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._env, "lmdb", Without())
+        with pytest.raises(MemoryError), store.read():
+            pass
