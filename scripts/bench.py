@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.benches import bulk, catchup, create, failover, figures, lateness, run, scale, slowdisk, table
 from scripts.benches.figures import note
+from scripts.benches.peers import against
 from tests.support.cluster import Cluster
 
 # Runs one coroutine in an event loop of its own.
@@ -185,6 +186,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--per-second", type=int, default=1_000, help="single creates a second meanwhile (1,000)")
     made.add_argument("--seconds", type=float, default=20.0, help="length of the measurement without the node (20)")
 
+    against.options(part("against", "raftsched against other installed systems", against.bench_against, against))
+
     made = part("table", "the Markdown table of JSON lines that were kept", kept_table, table)
     made.add_argument("files", type=Path, nargs="+", metavar="FILE", help="of JSON lines")
 
@@ -195,7 +198,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    given = parser().parse_args()
+    words = sys.argv[1:]
+    if words and words[0].startswith("--against"):  # the part, as it is said in passing
+        words[:1] = words[0].removeprefix("--").split("=")
+    given = parser().parse_args(words)
     with ExitStack() as files:
         outputs = [] if given.markdown else [sys.stdout]
         if given.json is not None:

@@ -40,6 +40,7 @@ BARS: dict[tuple[str, str], Bar] = {
     ("create-sdk, 32 in flight, through the leader", "per_second"): at_least(12_000, 24_000),
     ("create-sdk, 256 in flight, through the leader", "per_second"): at_least(12_000, 24_000),
     ("follower-share, of create, 256 in flight", "share"): at_least(0.7, 0.85),
+    ("against, etcd, of create, 256 in flight", "ratio"): at_least(2),
     ("scale, 3,000,000 jobs stored", "per_second_share"): at_least(0.8),
     ("scale, 3,000,000 jobs stored", "anonymous_mib"): at_most(300),
     ("scale, 3,000,000 jobs stored", "page_p99_ms"): at_most(10),
