@@ -22,7 +22,22 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.benches import bulk, catchup, create, failover, figures, lateness, run, scale, slowdisk, table
+from scripts.benches import (
+    bulk,
+    catchup,
+    create,
+    failover,
+    figures,
+    lateness,
+    periodic,
+    run,
+    scale,
+    slowdisk,
+    snapshot,
+    starts,
+    sustained,
+    table,
+)
 from scripts.benches.figures import note
 from scripts.benches.peers import against
 from tests.support.cluster import Cluster
@@ -44,30 +59,58 @@ def started(*flags: str) -> Cluster:
     return Cluster(3, flags=flags)
 
 
+def marking(*flags: str) -> Cluster:
+    """It has the jobs that write down when they begin."""
+    note("starting three nodes ...")
+    return Cluster(3, flags=flags, pythonpath=starts.JOBS)
+
+
+def _slots(given: argparse.Namespace) -> list[str]:
+    return ["--slots", str(given.slots)] if given.slots else []
+
+
 # ---------------------------------------------------------------- parts: False means that something did not hold
 
 
-def creates(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
-    loop(create.bench_create(cluster, given.kinds, given.through, given.seconds))
+def creates(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        loop(create.bench_create(cluster, given.kinds, given.through, given.seconds))
+    return True
 
 
-def runs(loop: Loop, given: argparse.Namespace, cluster: Cluster) -> None:
-    loop(run.bench_throughput(cluster, 500))  # warms the worker processes up
-    loop(run.bench_throughput(cluster, given.count))
-    loop(run.bench_burst(cluster, given.count, given.lead))
+def runs(loop: Loop, given: argparse.Namespace) -> bool:
+    with started(*_slots(given)) as cluster:
+        loop(run.bench_runs(cluster, given.handlers, given.count))
+    return True
 
 
-def healthy(*parts: Callable[[Loop, argparse.Namespace, Cluster], None]) -> Callable[[Loop, argparse.Namespace], bool]:
-    """These parts one after the other on one cluster."""
+def bursts(loop: Loop, given: argparse.Namespace) -> bool:
+    with marking(*_slots(given)) as cluster:
+        held: bool = loop(run.bench_burst(cluster, given.count, given.lead))
+    return held
 
-    def measure(loop: Loop, given: argparse.Namespace) -> bool:
-        slots = getattr(given, "slots", 0)
-        with started(*(["--slots", str(slots)] if slots else [])) as cluster:
-            for part in parts:
-                part(loop, given, cluster)
-        return True
 
-    return measure
+def periods(loop: Loop, given: argparse.Namespace) -> bool:
+    held = True
+    for layout in given.layouts:
+        with marking(*_slots(given)) as cluster:
+            held = loop(periodic.bench_periodic(cluster, layout, given.count, given.seconds)) and held
+    return held
+
+
+def steady_load(loop: Loop, given: argparse.Namespace) -> bool:
+    plan = sustained.Plan(
+        given.per_second, given.seconds, given.lead, given.keep, given.kill == "yes", given.down, given.window
+    )
+    with marking(*_slots(given)) as cluster:
+        held: bool = loop(sustained.bench_sustained(cluster, plan))
+    return held
+
+
+def backups(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        loop(snapshot.bench_snapshot(cluster, given.jobs, given.per_second))
+    return True
 
 
 def stored_jobs(loop: Loop, given: argparse.Namespace) -> bool:
@@ -117,8 +160,7 @@ def kept_table(loop: Loop, given: argparse.Namespace) -> bool:
 def late_starts(loop: Loop, given: argparse.Namespace) -> bool:
     held = True
     for kill in (False, True) if given.kill == "both" else (given.kill == "only",):
-        note("starting three nodes ...")
-        with Cluster(3, pythonpath=lateness.JOBS) as cluster:
+        with marking() as cluster:
             file = cluster.directory / "marks"
             held = loop(lateness.bench_lateness(cluster, file, given.per_second, given.seconds, kill)) and held
     return held
@@ -147,17 +189,43 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--markdown", action="store_true", help="the table on stdout, in place of the JSON lines")
         return made
 
-    made = part(
-        "create", "create rates: single jobs, batches, the client; leader and follower", healthy(creates), create
-    )
+    def slots(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
+
+    made = part("create", "create rates: single jobs, batches, the client; leader and follower", creates, create)
     made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement (5; there are 16)")
     made.add_argument("--kinds", nargs="+", choices=create.KINDS, default=create.KINDS, help="which (all)")
     made.add_argument("--through", nargs="+", choices=create.THROUGH, default=create.THROUGH, help="whom (both)")
 
-    made = part("run", "throughput of no-op jobs, lateness of a burst", healthy(runs), run)
-    made.add_argument("--count", type=int, default=10_000, help="runs in each measurement (10,000)")
-    made.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant (10)")
-    made.add_argument("--slots", type=int, default=0, help="slots per node (default: the node's)")
+    made = part("run", "runs from create to succeeded: python, http, exec, shell", runs, run)
+    made.add_argument("--handlers", nargs="+", choices=run.COUNTS, default=list(run.COUNTS), help="which (all)")
+    made.add_argument("--count", type=int, default=0, help="runs of each (python 10,000, http 5,000, others 2,000)")
+    slots(made)
+
+    made = part("burst", "how late jobs start that are due at one instant", bursts, run)
+    made.add_argument("--count", type=int, default=10_000, help="how many (10,000)")
+    made.add_argument("--lead", type=float, default=10.0, help="seconds from creating them to the instant (10)")
+    slots(made)
+
+    made = part("periodic", "how late jobs start that are due every 10 s", periods, periodic)
+    made.add_argument("--count", type=int, default=10_000, help="how many (10,000)")
+    made.add_argument("--seconds", type=float, default=60.0, help="for how long (60)")
+    made.add_argument("--layouts", nargs="+", choices=periodic.LAYOUTS, default=periodic.LAYOUTS, help="which (both)")
+    slots(made)
+
+    made = part("sustained", "one-shots at a steady rate for long, the leader killed halfway", steady_load, sustained)
+    made.add_argument("--per-second", type=int, default=1_157, help="one-shots a second (1,157: 100 million a day)")
+    made.add_argument("--seconds", type=float, default=600.0, help="for how long (600)")
+    made.add_argument("--lead", type=float, default=5.0, help="seconds from creating a job to its time (5)")
+    made.add_argument("--keep", type=float, default=60.0, help="seconds that history and events are kept (60)")
+    made.add_argument("--kill", choices=("yes", "no"), default="yes", help="kill -9 of the leader halfway (yes)")
+    made.add_argument("--down", type=float, default=3.0, help="seconds until it is started again (3)")
+    made.add_argument("--window", type=float, default=10.0, help="seconds after the kill that count as failover (10)")
+    slots(made)
+
+    made = part("snapshot", "a backup, and creates meanwhile", backups, snapshot)
+    made.add_argument("--jobs", type=int, default=100_000, help="how many are stored (100,000)")
+    made.add_argument("--per-second", type=int, default=200, help="single creates a second meanwhile (200)")
 
     made = part("scale", "how cost grows with the number of jobs stored", stored_jobs, scale)
     sizes = [1_000, 100_000, 1_000_000, 3_000_000]

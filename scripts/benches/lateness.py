@@ -18,10 +18,10 @@ from typing import Any
 from scripts.benches.figures import emit, note, percentile
 from scripts.benches.load import create_all, rfc3339
 from scripts.benches.machine import Load
-from scripts.benches.run import instances, parse_ms
+from scripts.benches.run import instances
+from scripts.benches.starts import parse_ms, read_marks
 from tests.support.cluster import Cluster, NodeProcess
 
-JOBS = Path(__file__).resolve().parent / "jobs"
 PERIOD_MS = 10_000
 CREATES_PER_S = 3_000  # what creating the jobs beforehand is expected to reach at least
 SETTLE_S = 3.0  # from the last create to the first start
@@ -59,9 +59,8 @@ def plan(per_second: int, seconds: float, file: Path) -> Plan:
 def marks(file: Path) -> dict[str, tuple[float, float]]:
     """instance -> (due, first start), in ms"""
     found: dict[str, tuple[float, float]] = {}
-    for line in file.read_text().splitlines() if file.exists() else ():
-        instance, due, at_ns = line.split()
-        found.setdefault(instance, (parse_ms(due), int(at_ns) / 1e6))
+    for mark in read_marks(file):
+        found.setdefault(mark.which, (mark.due_ms, mark.at_ms))
     return found
 
 

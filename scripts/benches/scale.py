@@ -239,8 +239,8 @@ async def _starts(cluster: Cluster, effort: Effort) -> dict[str, float]:
     idle_cpu, idle_s = await _cpu_until(cluster, begin - 0.2)
     busy_cpu, busy_s = await _cpu_until(cluster, begin + effort.start_seconds + 0.5)
     await wait_runs(cluster, before + WARM_RUNS + count, 120)
-    idle = {node: used.cpu_s + used.below_cpu_s for node, used in idle_cpu.items()}
-    spent = {node: one.cpu_s + one.below_cpu_s - idle[node] / idle_s * busy_s for node, one in busy_cpu.items()}
+    idle = {node: one.all_cpu_s for node, one in idle_cpu.items()}
+    spent = {node: one.all_cpu_s - idle[node] / idle_s * busy_s for node, one in busy_cpu.items()}
     return {
         "cpu_per_start_us": sum(spent.values()) / count * 1e6,
         "leader_cpu_per_start_us": spent[leader.id] / count * 1e6,

@@ -37,6 +37,19 @@ ALSO = {
     "create": ("leader_us", "follower_us", "written_kib_per_job"),
     "create-batch": ("leader_us", "follower_us", "written_kib_per_job"),
     "create-sdk": ("client_us", "leader_us", "follower_us", "written_kib_per_job"),
+    "run": ("cpu_per_start_us", "written_kib_per_start"),
+    "burst": ("lateness_p50_ms", "lateness_p99_ms"),
+    "periodic": ("cpu_per_start_us",),
+    "sustained": (
+        "failover_p99_ms",
+        "failover_max_ms",
+        "written_kib_per_start",
+        "cpu_per_start_us",
+        "anonymous_growth",
+        "pages_growth",
+        "file_growth",
+    ),
+    "snapshot": ("seconds", "size_mib", "calm_p99_ms", "create_p99_ms"),
     "scale": (
         "written_kib_per_job",
         "leader_us",
@@ -55,10 +68,12 @@ UNITS = {
     "per_second": "/s",
     "ms": " ms",
     "s": " s",
+    "seconds": " s",
     "us": " µs",
     "mib": " MiB",
     "kib": " KiB",
     "kib_per_job": " KiB",
+    "kib_per_start": " KiB",
 }  # by the last words of a field
 
 

@@ -22,6 +22,10 @@ class Used:
     written: int = 0  # bytes that went to the disk, or are about to (proc(5), pid/io write_bytes)
     below_written: int = 0
 
+    @property
+    def all_cpu_s(self) -> float:
+        return self.cpu_s + self.below_cpu_s
+
     def __add__(self, other: Used) -> Used:
         return Used(
             self.cpu_s + other.cpu_s,
@@ -137,4 +141,14 @@ def per_job(cluster: Cluster, leader: NodeProcess, before: dict[str, Used], jobs
         "leader_us": mine.cpu_s / jobs * 1e6,
         "follower_us": max((one.cpu_s for one in spent.values()), default=0.0) / jobs * 1e6,
         "written_kib_per_job": written / jobs / 1024,
+    }
+
+
+def per_start(spent: dict[str, Used], starts: int) -> dict[str, float]:
+    """Processor time of all nodes, with the processes below them; bytes of the node that wrote most, with those."""
+    return {
+        "cpu_per_start_us": sum(one.all_cpu_s for one in spent.values()) / starts * 1e6,
+        "below_cpu_per_start_us": sum(one.below_cpu_s for one in spent.values()) / starts * 1e6,
+        "written_kib_per_start": max(one.written + one.below_written for one in spent.values()) / starts / 1024,
+        "below_written_kib_per_start": max(one.below_written for one in spent.values()) / starts / 1024,
     }

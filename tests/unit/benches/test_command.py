@@ -1,0 +1,46 @@
+"""scripts/bench as a command: its parts, and the table of what was kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = (
+    *("create", "run", "burst", "periodic", "sustained", "scale", "snapshot"),
+    *("failover", "slowdisk", "lateness", "catchup", "bulk", "table"),
+)
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "bench.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def test_help_names_every_part() -> None:
+    told = bench("--help")
+    assert told.returncode == 0, told.stderr
+    assert set(PARTS) <= {line.split()[0] for line in told.stdout.splitlines() if line.strip()}
+
+
+@pytest.mark.parametrize("part", ["scale", "sustained"])
+def test_help_of_a_part_says_what_its_figures_are(part: str) -> None:
+    told = bench(part, "--help")
+    assert told.returncode == 0, told.stderr
+    assert "written_kib_per" in told.stdout
+    assert "--seconds" in told.stdout
+
+
+def test_a_table_is_made_of_lines_that_were_kept(tmp_path: Path) -> None:
+    line = {"bench": "create", "system": "raftsched", "in_flight": 256, "through": "leader", "per_second": 9_000.0}
+    file, copy = tmp_path / "kept.jsonl", tmp_path / "copy.jsonl"
+    file.write_text(json.dumps(line) + "\n")
+    told = bench("table", str(file), "--markdown", "--json", str(copy))
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[2] == (
+        "| create, 256 in flight, through the leader | 9,000/s | at least 9,500/s, then 13,000/s | no: per_second |"
+    )
