@@ -26,6 +26,7 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
 ELSEWHERE = {  # lines that are not run here -> what tries them
     "./scripts/dev": "tests/unit/cli/test_dev.py",
     "./scripts/test": "this is what runs here",
+    "./scripts/bench": "tests/e2e/test_bench.py",
     "raftsched dev kill-leader": "tests/unit/cli/test_dev.py",
     "openssl rand -hex 32": "tests/e2e/test_startup.py",
     "raftsched node --id n1": "tests/e2e/test_startup.py",
