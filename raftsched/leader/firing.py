@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import NamedTuple, TypedDict
 
 from raftsched import schedule
@@ -157,10 +158,10 @@ def schedule_command(
     return ScheduleJob(job.id, job.revision, nominal, revision, out)
 
 
-def owed(read: Read) -> list[int]:
-    """Ids of calendar jobs that wait for their next time."""
+def owed(read: Read, first: int, most: int) -> list[int]:
+    """Ids of calendar jobs that wait for their next time, from the id `first` on."""
     with read() as view:
-        return [int.from_bytes(key, "big") for key, _ in view.scan(Table.UNSCHEDULED)]
+        return [from_u64(key) for key, _ in islice(view.scan(Table.UNSCHEDULED, u64(first)), most)]
 
 
 def waiting_job(read: Read, job_id: int) -> tuple[Due, int] | None:

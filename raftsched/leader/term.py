@@ -49,6 +49,7 @@ CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
 FIRE_BATCH = 500  # fires of one proposal, and runs that they may make
 RELOAD_AFTER_MS = 500
+OWED_MAX = 10_000  # jobs that wait for their next time and are known here
 IN_FLIGHT = 8  # batches of fires and timers on their way through the log
 PRUNE_ROWS = 1_000
 PRUNE_EVERY_MS = 1_000
@@ -121,8 +122,10 @@ class Term:
         window_ms, count = leader.window
         self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
         self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
-        self._owed = set(firing.owed(self._read))
+        self._owed: set[int] = set()  # jobs that wait for their next time: those with ids below `_owed_from`
+        self._owed_from: int | None = 0  # where to read on in the table; None: all of it is known
         self._due_now: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
+        self._wake_now: deque[tuple[int, bytes]] = deque()  # timers that are due and not yet proposed
         self._in_flight = 0  # batches of fires and timers proposed and not answered
         self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
         self._reload_ms: int | None = None  # boot clock: when to read the tables again
@@ -183,7 +186,8 @@ class Term:
                     self.inquiries.wanted(action.instance)
                     soon = True
                 case JobUnscheduled():
-                    self._owed.add(action.job_id)
+                    if self._owed_from is None or action.job_id < self._owed_from:
+                        self._owed.add(action.job_id)
                     soon = True
                 case SessionChanged():
                     self._session_changed(action)
@@ -238,7 +242,7 @@ class Term:
             self._read_again(now)
         more = not self._paused and self._fire(now)
         self._wake(now)
-        self._schedule_owed(now)
+        more = self._schedule_owed(now) or more
         self._prune(now)
         self._look_at_queues(now)
         self.operations.pump(self._clock.boot_ms())
@@ -350,16 +354,11 @@ class Term:
         return bool(self._due_now) and self._in_flight < IN_FLIGHT
 
     def _wake(self, now_ms: int) -> None:
-        if self._in_flight >= IN_FLIGHT:
-            return
-        batch: list[Command] = []
-        for at_ms, key in self.timers.advance(now_ms):
-            batch.append(firing.wake_command(at_ms, key))
-            if len(batch) >= FIRE_BATCH:
-                self._propose_paced(batch)
-                batch = []
-        if batch:
-            self._propose_paced(batch)
+        if not self._wake_now:
+            self._wake_now.extend(self.timers.advance(now_ms))
+        while self._wake_now and self._in_flight < IN_FLIGHT:
+            due = [self._wake_now.popleft() for _ in range(min(FIRE_BATCH, len(self._wake_now)))]
+            self._propose_paced([firing.wake_command(at_ms, key) for at_ms, key in due])
 
     def pump(self) -> None:
         """Assigns what waits to who is free."""
@@ -382,7 +381,14 @@ class Term:
         nodes = [n for n in self.dispatcher.loads().values() if self._assignable(n.session.id)]
         return self.inquiries.ask(nodes, self._boot_now)
 
-    def _schedule_owed(self, now_ms: int) -> None:
+    def _schedule_owed(self, now_ms: int) -> bool:
+        """A bounded number of those that are owed their next time. True: there is more, and it can go on."""
+        if not self._owed and self._owed_from is not None:
+            found = firing.owed(self._read, self._owed_from, OWED_MAX)
+            self._owed.update(found)
+            self._owed_from = found[-1] + 1 if len(found) >= OWED_MAX else None
+        if self._in_flight >= IN_FLIGHT:
+            return False
         batch: list[Command] = []
         while self._owed and len(batch) < FIRE_BATCH:
             waiting = firing.waiting_job(self._read, self._owed.pop())
@@ -390,7 +396,8 @@ class Term:
                 (job, calendar), since_ms = waiting
                 batch.append(firing.schedule_command(job, since_ms, now_ms, calendar))
         if batch:
-            self._propose_later(batch)
+            self._propose_paced(batch)
+        return bool(self._owed) or self._owed_from is not None
 
     # ------------------------------------------------------------ proposals
 
@@ -406,7 +413,7 @@ class Term:
             await self._propose(batch)
         finally:
             self._in_flight -= 1
-            if self._due_now or self._in_flight == IN_FLIGHT - 1:
+            if self._due_now or self._wake_now or self._owed or self._in_flight == IN_FLIGHT - 1:
                 self._leader.poke()
 
     async def _propose(self, batch: list[Command]) -> None:
@@ -447,7 +454,9 @@ class Term:
         """Nothing is known of some batches: the tables say what is still to be done."""
         self._reload_ms = None
         self._due_now.clear()
-        self._owed.update(firing.owed(self._read))
+        self._wake_now.clear()
+        self._owed.clear()
+        self._owed_from = 0
         self.due.reload(now_ms)
         self.timers.reload(now_ms)
 

@@ -1,6 +1,7 @@
 """The load-ahead window: a time-ordered table in LMDB, its next part in a wheel.
 
-Memory follows what is due soon, bounded by time and by count; the rest stays on disk until its time comes near.
+Memory follows what is due soon, bounded by time and by count; the rest stays on disk until its time comes near. The
+horizon is a row and not a time, so that a million rows of one millisecond are loaded in parts like all others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from raftsched.leader.wheel import Wheel
 
 WINDOW_MS = 10 * 60_000
 COUNT_MAX = 100_000
+LOAD_MAX = 10_000  # rows read at once: what else the event loop has to do gets its turn in between
 BACK_MS = 1_000  # a clock that goes back by more than this is a new one
 
 
@@ -34,32 +36,35 @@ class Window:
         self._count_max = count_max
         self._wheel: Wheel[bytes] = Wheel(now_ms)
         self._advanced_ms = now_ms
-        self._horizon_ms = -1  # rows due up to here are in the wheel
+        self._horizon = b""  # rows with smaller keys are in the wheel
         self.load(now_ms)
 
     def __len__(self) -> int:
         return len(self._wheel)
 
+    @property
+    def _horizon_ms(self) -> int:
+        """Rows due before are in the wheel."""
+        return from_u64(self._horizon[:8]) if self._horizon else 0
+
     def load(self, now_ms: int) -> None:
-        """Reads on from the horizon, as far as window and count allow."""
-        until = now_ms + self._window_ms
-        room = self._count_max - len(self._wheel)
-        if room <= 0 or until <= self._horizon_ms:
+        """Reads on from the horizon, as far as window and count allow, a bounded part of it."""
+        end = u64(now_ms + self._window_ms + 1)
+        room = min(self._count_max - len(self._wheel), LOAD_MAX)
+        if room <= 0 or end <= self._horizon:
             return
         with self._read() as view:
-            rows = view.scan(self._table, u64(self._horizon_ms + 1), u64(until + 1))
-            for key, _ in rows:
-                at_ms = from_u64(key[:8])
-                if room <= 0 and at_ms > self._horizon_ms:
-                    return  # the horizon stands at the last time that is loaded whole
-                self._wheel.add(key[8:], at_ms)
-                self._horizon_ms = at_ms
+            for key, _ in view.scan(self._table, self._horizon, end):
+                if room <= 0:
+                    self._horizon = key
+                    return
+                self._wheel.add(key[8:], from_u64(key[:8]))
                 room -= 1
-        self._horizon_ms = until
+        self._horizon = end
 
     def add(self, key: bytes, at_ms: int, now_ms: int) -> None:
-        """A row was written: straight into the wheel when it lies within the horizon."""
-        if at_ms > self._horizon_ms:
+        """A row was written: straight into the wheel when it lies before the horizon."""
+        if u64(at_ms) + key >= self._horizon:
             self._wheel.cancel(key)
             return
         self._wheel.add(key, at_ms)
@@ -73,7 +78,7 @@ class Window:
         """Forgets what is in memory and reads again from the start of the table."""
         self._wheel = Wheel(now_ms)
         self._advanced_ms = now_ms
-        self._horizon_ms = -1
+        self._horizon = b""
         self.load(now_ms)
 
     def advance(self, now_ms: int) -> list[tuple[int, bytes]]:
@@ -82,10 +87,13 @@ class Window:
             self.reload(now_ms)  # the clock was set back: what was "late" by the old one is ahead again
         self._advanced_ms = max(now_ms, self._advanced_ms)
         due = self._wheel.advance(now_ms)
-        if self._horizon_ms - now_ms < self._window_ms // 2 and len(self._wheel) <= self._count_max // 2:
+        if self._wants_more(now_ms):
             self.load(now_ms)
             due += self._wheel.advance(now_ms)
         return due
+
+    def _wants_more(self, now_ms: int) -> bool:
+        return self._horizon_ms - now_ms < self._window_ms // 2 and len(self._wheel) <= self._count_max // 2
 
     def next_ms(self, now_ms: int) -> int:
         """When to look again: the next due time, or when the window wants loading."""

@@ -14,7 +14,7 @@ from raftsched.core import commands as c
 from raftsched.core.apply import attempts, cluster, finish, firing, manual
 from raftsched.core.apply.tx import Tx, decode_instance
 from raftsched.core.model import FINAL, Delivery
-from raftsched.core.tables import Table
+from raftsched.core.tables import Table, u64
 from raftsched.leader import firing as leader_firing
 from raftsched.leader import lanes, leases, window
 from raftsched.raft import heartbeat
@@ -326,7 +326,7 @@ def only_future_loaded() -> Iterator[None]:
     real = window.Window.load
 
     def load(self: Any, now_ms: int) -> None:
-        self._horizon_ms = max(self._horizon_ms, now_ms)
+        self._horizon = max(self._horizon, u64(now_ms))
         real(self, now_ms)
 
     with patch.object(window.Window, "load", load):

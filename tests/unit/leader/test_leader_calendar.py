@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from datetime import UTC, datetime
@@ -84,6 +85,26 @@ class TestCalendar:
             await house.tick()
             assert len(house.commands(ScheduleJob)) == 5
             assert all(house.world.job(job).fire_at_ms for job in jobs)
+
+        play(scene)
+
+    def test_owed_by_the_thousand_they_are_read_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "OWED_MAX", 10)
+        monkeypatch.setattr(module, "FIRE_BATCH", 4)
+
+        async def scene(house: House) -> None:
+            jobs = [house.create(cron("* * * * *")) for _ in range(35)]
+            house.lead()
+            assert house.leader.current is not None
+            jobs.append(house.create(cron("* * * * *")))  # while the older ones are not all known yet
+            for _ in range(20):
+                assert len(house.leader.current._owed) <= 10
+                await house.tick()
+            assert len(house.commands(ScheduleJob)) == 36
+            assert all(house.world.job(job).fire_at_ms for job in jobs)
+            late = house.create(cron("* * * * *"))
+            await house.tick()
+            assert house.world.job(late).fire_at_ms
 
         play(scene)
 
@@ -278,6 +299,34 @@ class TestTimers:
             await house.tick()
             assert len([b for b in house.proposed if any(isinstance(x, Wake) for x in b)]) == 1  # not one each
             await house.until_idle()
+            assert all(house.world.instances(job)[0].live for job in jobs)
+
+        play(scene)
+
+    def test_many_at_once_go_no_faster_than_the_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "FIRE_BATCH", 4)
+        monkeypatch.setattr(module, "IN_FLIGHT", 2)
+
+        async def scene(house: House) -> None:
+            session = house.session()
+            house.lead()
+            house.beat(session)
+            jobs = [house.create(at(T0), retry=Retry((2_000,))) for _ in range(30)]
+            await house.until_idle()
+            for job in jobs:
+                live = house.world.instances(job)[0].live
+                assert live is not None
+                house.do(c.Ended(session, live.token, Outcome.FAILED, None, house.clock.wall))
+            house.clock.forward(2_000)
+            house.beat(session)
+            house.stuck = asyncio.Event()
+            for _ in range(5):
+                await house.tick()
+            assert len(house.commands(Wake)) == 8
+            house.stuck.set()
+            for _ in range(10):  # each end of one brings the next tick
+                await house.tick()
+            assert len(house.commands(Wake)) == 30
             assert all(house.world.instances(job)[0].live for job in jobs)
 
         play(scene)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -110,7 +111,7 @@ class WindowAgainstTable(RuleBasedStateMachine):
     @invariant()
     def bounded(self) -> None:
         if hasattr(self, "window"):
-            assert len(self.window) <= 2 * self.count + 61  # rows of one time are loaded together
+            assert len(self.window) <= 2 * self.count
 
 
 TestWindowAgainstTable = WindowAgainstTable.TestCase
@@ -140,6 +141,49 @@ def test_the_count_bounds_it_when_much_is_due_at_once() -> None:
         assert len(part) <= 210
         got += len(part)
     assert got == 5_000
+
+
+def test_the_count_bounds_what_is_due_in_one_millisecond() -> None:
+    due = Due(window_ms=10_000, count_max=100)
+    for job in range(5_000):
+        due.put(job, T0 + 500)
+    window = due.window(T0)
+    assert len(window) == 100
+    got: list[bytes] = []
+    while part := window.advance(T0 + 500):
+        assert len(part) + len(window) <= 300
+        got += [key for _, key in part]
+    assert got == [u64(job) for job in range(5_000)]
+
+
+def test_the_count_bounds_what_is_put_into_one_millisecond() -> None:
+    due = Due(window_ms=10_000, count_max=100)
+    window = due.window(T0)
+    for job in range(5_000):
+        due.put(job, T0 + 500)
+        window.add(u64(job), T0 + 500, T0)
+        assert len(window) <= 200
+    assert due.reads < 5, "it is not read anew for each one"
+    got: list[bytes] = []
+    while part := window.advance(T0 + 500):
+        got += [key for _, key in part]
+    assert got == [u64(job) for job in range(5_000)]
+
+
+def test_much_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.leader.window.LOAD_MAX", 10)
+    due = Due(window_ms=10_000, count_max=100)
+    for job in range(70):
+        due.put(job, T0 + 1_000 + job)
+    window = due.window(T0)
+    sizes = [len(window)]
+    while (at := window.next_ms(T0)) <= T0 + 1:  # it wants to be called again at once
+        assert window.advance(T0) == []
+        sizes.append(len(window))
+    assert at <= T0 + 1_000
+    assert sizes == [10, 20, 30, 40, 50, 60]  # room for more than half of them is left for what is put meanwhile
+    got = [key for now in range(T0, T0 + 2_000, 10) for _, key in window.advance(now)]
+    assert got == [u64(job) for job in range(70)]
 
 
 def test_a_row_within_the_horizon_comes_from_memory_and_one_beyond_from_the_table() -> None:
