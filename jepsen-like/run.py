@@ -3,7 +3,7 @@
 
 It starts three or five nodes, uses them as clients do, kills, stops, cuts and damages them by a seed, and makes
 everything well again. Then it holds what was promised against the history of all calls and what the jobs wrote.
-The last line is the verdict; the exit code is 1 when anything failed."""
+The last line is the verdict; the exit code is 1 when anything failed, and 2 when there is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from harness import beats, history, machine, nemesis, report, workloads
+from harness import beats, history, machine, nemesis, report, space, workloads
 from harness.checkers import Evidence, Finding, judge
 from harness.clock import SECOND, boot_ns
 from harness.cluster import BROKEN, Cluster, Node
@@ -104,11 +104,30 @@ def main() -> int:
         os.environ.pop(machine.INSIDE, None)
     elif os.environ.get(machine.INSIDE) == "1":
         machine.settle()
-    directory = Path(args.dir).resolve() if args.dir else machine.scratch(None)
-    directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
+    try:
+        directory = Path(args.dir).resolve() if args.dir else machine.scratch(None)
+        directory.mkdir(parents=True, exist_ok=True)
+        full = any(directory.iterdir())
+    except OSError as error:
+        print(f"{error.filename or args.dir} cannot be used: {error.strerror}", file=sys.stderr)
+        return 2
+    if full:
         print(f"{directory} is not empty; name an empty or a new directory with --dir", file=sys.stderr)
         return 2
+    try:
+        return in_directory(args, directory)
+    except (OSError, ExceptionGroup) as error:
+        wrong = space.why(error)
+        if wrong is None:
+            raise
+    except Helpless as error:
+        wrong = str(error)
+    print(f"\nverdict: none, it could not go on: {wrong}; what there is: {directory}", file=sys.stderr)
+    return 2
+
+
+def in_directory(args: argparse.Namespace, directory: Path) -> int:
+    """The exit code. Raises Helpless, and OSError, alone or in a group."""
     here = machine.look(directory)
     if args.list:
         show(args, here)
@@ -122,11 +141,11 @@ def main() -> int:
         print(f"\nverdict: none, it was interrupted; what there is: {directory}")
         return 130
     held = all(finding.held for finding in findings)
+    tell(findings)
     file = Path(args.report) if args.report else directory / "report.html"
     report.write(file, "raftsched under faults", facts, findings, evidence)
     if args.json:
         Path(args.json).write_text(json.dumps({"held": held, "facts": facts, "rules": report.rows(findings)}, indent=1))
-    tell(findings)
     if held and not args.dir and not args.report:
         shutil.rmtree(directory, ignore_errors=True)
     else:
@@ -164,6 +183,8 @@ async def trial(args: argparse.Namespace, here: machine.Machine, directory: Path
     names = [f"n{number}" for number in range(1, args.nodes + 1)]
     skipped = {f.name: why for f in args.faults if (why := f.impossible(here, args.nodes)) is not None}
     faults = [fault for fault in args.faults if fault.name not in skipped]
+    room = space.FREE_MIN if here.namespaces else space.FREE_MIN_WITH_NODES
+    space.check(directory, room)
     network: Network = await (Namespaces if here.namespaces else Loopback).create(names)
     print(f"{args.nodes} nodes, {network.name}, {args.time:g} s, seed {seed}")
     for name, why in skipped.items():
@@ -177,11 +198,14 @@ async def trial(args: argparse.Namespace, here: machine.Machine, directory: Path
     try:
         amiss = await cluster.start()
         if amiss is not None:
-            raise RuntimeError(f"the cluster did not start: {amiss}; its logs are in {directory}")
+            raise Helpless(f"the cluster did not start: {amiss}")
         world = World(cluster, log, random.Random(seed), lives, args.time)
         conductor = Conductor(world, faults)
         try:
-            final = await live(world, conductor, [kind() for kind in args.workloads])
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(space.watch(directory, room))
+                final = await live(world, conductor, [kind() for kind in args.workloads])
+                watching.cancel()
         except* Helpless as errors:
             print(f"{(boot_ns() - world.began_ns) / SECOND:6.1f} s  given up: {first(errors)}", flush=True)
             log.note("not-over", amiss=first(errors))

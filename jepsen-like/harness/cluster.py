@@ -22,6 +22,7 @@ from harness.network import Network
 HERE = Path(__file__).resolve().parent.parent
 JOBS = HERE / "jobs"
 BROKEN = HERE / "broken"
+END_WITH = HERE / "harness" / "end_with.py"
 DISK = "384m"  # of each node, where its disk is one of its own
 START_S = 60.0
 
@@ -69,7 +70,8 @@ class Node:
         self.starts += 1
         for file in self.undo.iterdir():
             file.unlink()
-        command = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
+        node = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
+        command = [sys.executable, "-S", "-E", str(END_WITH), str(os.getpid()), *node]
         with self.log.open("ab") as log:
             log.write(f"---- start {self.starts} at {boot_ns() / SECOND:.3f}\n".encode())
             self.process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.end_with import end_with
 from harness.processes import children, send
 
 INSIDE = "RAFTSCHED_HARNESS_INSIDE"  # set in the environment once the namespaces are there
 SHIM = Path(__file__).parent / "nemesis" / "unsynced.c"
 CLOCK = SHIM.with_name("wallclock.c")
-PR_SET_PDEATHSIG = 1
 ATTACH_S = 5.0
 
 
@@ -107,9 +106,9 @@ def enter(argv: list[str]) -> NoReturn:
     """Starts this program again in namespaces of its own, and ends with its exit code: no process, mount or address
     that it makes outlives it."""
     os.environ[INSIDE] = "1"
-    outer = os.fork()
+    harness, outer = os.getpid(), os.fork()
     if outer == 0:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with(harness)
         os.execvp(_UNSHARE[0], [*_UNSHARE, sys.executable, *argv])
 
     def pass_on(number: int, frame: Any) -> None:  # unshare itself is deaf to it

@@ -51,6 +51,47 @@ def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
     assert _processes_of(trial) == []
 
 
+@pytest.mark.e2e
+@pytest.mark.timeout(180)
+def test_nodes_end_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    """Those that it started again as well, with what guards their runs."""
+    trial = tmp_path / "trial"
+    command = [sys.executable, str(RUN), "--network", "loopback", "--nemesis", "kill-worker", "--workload", "once"]
+    with subprocess.Popen([*command, "--dir", str(trial)], stdout=subprocess.DEVNULL) as harness:
+        end = time.monotonic() + 90
+        while '"f":"healed"' not in (_text(trial / "history.jsonl")) and time.monotonic() < end:
+            time.sleep(0.1)
+        below = _below(harness.pid)
+        assert len(_processes_of(trial)) >= 3
+        harness.kill()
+    end = time.monotonic() + 60
+    while any(_lives(pid, began) for pid, began in below) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert [Path(f"/proc/{pid}/cmdline").read_bytes() for pid, began in below if _lives(pid, began)] == []
+
+
+def _below(pid: int) -> list[tuple[int, str]]:
+    """All processes below one, with when each began."""
+    found: list[tuple[int, str]] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            found += [(child, _began(child)), *_below(child)]
+    return found
+
+
+def _began(pid: int) -> str:
+    """proc(5), stat: nothing for one that is over."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in "ZX" else fields[18]
+
+
+def _lives(pid: int, began: str) -> bool:
+    return began != "" and _began(pid) == began
+
+
 def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
