@@ -21,7 +21,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__
-from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
+from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
 from raftsched.api.server import ApiServer
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import SLOTS_MAX, NodeConfig
@@ -248,6 +248,8 @@ class Node:
             clock=self.clock,
             read=self._store.read,
             propose=self._propose,
+            ask=self._ask,
+            applied_index=self._applied_index,
             barrier=self._barrier,
             status=self._status,
             peers=self._peers,
@@ -268,7 +270,18 @@ class Node:
         require_room(target.parent, self._store.size_bytes(), DISK_RESERVE)
         return self._store.copy(target)
 
+    def _applied_index(self) -> int:
+        assert self._store is not None
+        return self._store.applied_index
+
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
+        return await self._ready_for_more().propose(commands, timeout)
+
+    def _ask(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
+        self._ready_for_more().propose_then(commands, timeout, reply)
+
+    def _ready_for_more(self) -> Raft:
+        """Raises NoLeader, RaftschedError("disk-full")."""
         raft = self._running()
         if self._own_disk_short() or (self._worker is not None and self._worker.cluster_short_of_disk):
             where = self.config.id if self._own_disk_short() else "the leader, or of too many nodes"
@@ -276,7 +289,7 @@ class Node:
                 "disk-full",
                 f"Less than {DISK_RESERVE >> 20} MiB are free on the disk of {where}; nothing was changed.",
             )
-        return await raft.propose(commands, timeout)
+        return raft
 
     async def _barrier(self, timeout: float) -> None:
         await self._running().barrier(timeout)

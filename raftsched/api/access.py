@@ -16,14 +16,15 @@ from typing import Literal
 from aiohttp import web
 
 from raftsched.api.callers import ANYBODY, Call, Caller, Sent, answer_to, check_permitted, must_name
-from raftsched.api.context import ApiContext
+from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.operation import Operation
 from raftsched.api.problems import Problem
-from raftsched.core.access import ACCESS_KEY, Access, Role, decode_access, decode_token
+from raftsched.core.access import ACCESS_KEY, Access, Role, Token, decode_access, decode_token
 from raftsched.core.tables import ReadView, Table
 
 PEER = "Raftsched-Peer"  # a node proves that it is one: its id, the time, a MAC over them and what it asks for
 PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
+TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
 
 RoleName = Literal["viewer", "editor", "operator", "admin"]
@@ -55,24 +56,38 @@ def access_of(view: ReadView) -> Access:
 
 def identify(ctx: ApiContext, digest: bytes) -> Caller:
     """Whose token it is. Raises Problem unauthorized."""
-    with ctx.read() as view:
-        raw = view.get(Table.ACCESS, ACCESS_KEY)
-        found = view.get(Table.TOKENS, digest) if digest else None
-    required = raw is not None and decode_access(raw).required
+    access, token = _look_up(ctx, digest)
+    required = access is not None and access.required
     if required and digest and hmac.compare_digest(digest, ctx.local_digest):
         return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
-    if found is not None:
-        token = decode_token(found)
-        if token.holds(ctx.now_ms()):
-            if not required:
-                return Caller(Role.ADMIN, None, token.id, token.name, digest)
-            allowed = None if token.namespaces is None else frozenset(token.namespaces)
-            return Caller(token.role, allowed, token.id, token.name, digest)
+    if token is not None and token.holds(ctx.now_ms()):
+        if not required:
+            return Caller(Role.ADMIN, None, token.id, token.name, digest)
+        allowed = None if token.namespaces is None else frozenset(token.namespaces)
+        return Caller(token.role, allowed, token.id, token.name, digest)
     if not required:
         return ANYBODY
     if digest:
         raise _unauthorized("The token is not known, was revoked, or is past its end.", 'error="invalid_token"')
     raise _unauthorized('This cluster wants a token; send "Authorization: Bearer TOKEN".')
+
+
+def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None]:
+    """As of what is applied now: requests that come between two turns share a look at the tables."""
+    index = ctx.applied()
+    seen = ctx.access_seen
+    if seen is not None and seen.index == index and (not digest or digest in seen.tokens):
+        return seen.access, seen.tokens[digest] if digest else None
+    with ctx.read() as view:
+        raw = view.get(Table.ACCESS, ACCESS_KEY)
+        found = view.get(Table.TOKENS, digest) if digest else None
+    access = None if raw is None else decode_access(raw)
+    token = None if found is None else decode_token(found)
+    if seen is None or seen.index != index or len(seen.tokens) >= TOKENS_SEEN_MAX:
+        seen = ctx.access_seen = AccessSeen(index, access, {})
+    if digest:
+        seen.tokens[digest] = token
+    return access, token
 
 
 def _unauthorized(detail: str, more: str = "") -> Problem:

@@ -89,8 +89,8 @@ def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
     """Jobs, or, when one of them is not sound, the text of each. Raises Problem invalid-json, invalid-job."""
     try:
         jobs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
-        if raw.count(b":") <= _encode(jobs).count(b":"):
-            return jobs  # else a key may have been given twice: each is looked at for itself
+        if not strict.may_repeat(raw, lines=lines):
+            return jobs
     except (ValueError, RecursionError):
         pass
     if lines:

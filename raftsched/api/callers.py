@@ -8,7 +8,7 @@ is done for nobody, who may do everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import NamedTuple
 
 import msgspec
@@ -65,6 +65,15 @@ _call: ContextVar[Call] = ContextVar("call", default=NOBODY)
 def answer_to(call: Call) -> None:
     """From here on, in this task and in those that it starts."""
     _call.set(call)
+
+
+def begin(call: Call) -> Token[Call]:
+    """The same until `end`: for what is no task."""
+    return _call.set(call)
+
+
+def end(token: Token[Call]) -> None:
+    _call.reset(token)
 
 
 def proposing() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -13,12 +15,14 @@ from prometheus_client import CollectorRegistry
 from raftsched.api.callers import proposing, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
+from raftsched.core.access import Access, Token
 from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
 from raftsched.core.cluster import Meta, Settings
 from raftsched.core.commands import Answer
 from raftsched.core.model import JobState
 from raftsched.core.tables import ReadView, Table
+from raftsched.errors import RaftschedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +34,19 @@ if TYPE_CHECKING:
 
 SPACES_MAX = 1_000  # namespaces remembered
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
+
+
+Reply = Callable[[list[Answer] | None, RaftschedError | None], None]  # one of the two
+Ask = Callable[[Sequence[bytes], float, Reply], None]
+
+
+@dataclass(slots=True)
+class AccessSeen:
+    """What was read about access, as of this applied index."""
+
+    index: int
+    access: Access | None  # None: nothing was ever said
+    tokens: dict[bytes, Token | None]  # by the hash of their secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +97,10 @@ class CopyPort:
 @dataclass(slots=True)
 class ApiContext:
     """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
-    UnknownOutcome or Overloaded. After `barrier(timeout_s)` this node has applied all that was committed before; it
-    raises NoLeader or Overloaded. `wait_applied(index, timeout_s)` is True as soon as this node has applied the index,
+    UnknownOutcome or Overloaded. `ask(commands, timeout_s, reply)` is the same for who has no task: what `propose`
+    would raise at once it raises, all else is for `reply`; None: by way of `propose`. After `barrier(timeout_s)` this
+    node has applied all that was committed before; it raises NoLeader or Overloaded. `wait_applied(index, timeout_s)`
+    is True as soon as this node has applied the index,
     False when the time is over."""
 
     node_id: str
@@ -102,12 +121,29 @@ class ApiContext:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
+    applied_index: Callable[[], int] | None = None  # None: as `status` has it
+    access_seen: AccessSeen | None = None
+    ask: Ask | None = None
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._propose, self.propose = self.propose, self._signed
+
+    def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
+        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once."""
+        if self.ask is not None:
+            told = signed(commands)
+            proposing()
+            self.ask(told, self.propose_timeout_s, reply)
+        else:
+            task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
+            task.add_done_callback(partial(_tell, reply))
+
+    def applied(self) -> int:
+        """The newest index that reads here show, at the least."""
+        return self.status().applied_index if self.applied_index is None else self.applied_index()
 
     def _signed(self, commands: Sequence[bytes], timeout_s: float) -> Awaitable[list[Answer]]:
         """With who asked for them."""
@@ -160,6 +196,18 @@ class ApiContext:
     def forget_spaces(self) -> None:
         """They were changed here, or elsewhere."""
         self._spaces.clear()
+
+
+def _tell(reply: Reply, task: asyncio.Task[list[Answer]]) -> None:
+    try:
+        answers = task.result()
+    except RaftschedError as error:
+        reply(None, error)
+    except BaseException:
+        reply(None, RaftschedError("internal", "An error of this node; its log says more."))
+        raise
+    else:
+        reply(answers, None)
 
 
 def own_jobs(cluster: Meta) -> dict[JobState, int]:

@@ -12,28 +12,31 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from raftsched.api.access import check_role, digest_of, identify
-from raftsched.api.callers import Call, Sent, answer_to, out_of_memory
+from raftsched.api.callers import NOBODY, Call, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
 from raftsched.api.metrics import RequestCounts
-from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, retry_after
+from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, from_rejected, retry_after
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
-from raftsched.api.resolving import settled
-from raftsched.api.webhooks_seen import check_notify
+from raftsched.api.resolving import renew, settled
+from raftsched.api.users import naming_users
+from raftsched.api.webhooks_seen import check_notify, is_limited
 from raftsched.core.access import Role
-from raftsched.core.commands import Accepted
+from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
-from raftsched.errors import RaftschedError
+from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.errors import RaftschedError, UnknownOutcome
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Door:
         self.ordinary = ordinary
         self.connections: set[Connection] = set()
         self.stopping = False
+        self._drained: asyncio.Event | None = None
         self._check = HostCheck(ctx.hosts)
         self._verdicts: dict[bytes, tuple[int, bytes]] = {}
 
@@ -105,12 +109,19 @@ class Door:
         given = seen.get(b"authorization")
         return int(seen[b"content-length"]), digest_of(None if given is None else given.decode())
 
+    def rest(self) -> None:
+        """A connection has nothing to answer any more."""
+        if self._drained is not None and not any(c.busy for c in self.connections):
+            self._drained.set()
+
     async def drain(self, timeout_s: float) -> None:
         """Takes no more requests and waits for those that are being answered."""
         self.stopping = True
-        tasks = [c.task for c in self.connections if c.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout_s)
+        self._drained = asyncio.Event()
+        self.rest()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._drained.wait()
 
 
 class Connection(asyncio.Protocol):
@@ -124,7 +135,11 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         self._paused = False  # the client does not read its answers
         self._still = False  # reading is paused
-        self.task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # of a request that has to wait for more than one proposal
+        self.busy = False  # a request is being answered
+        self._call = NOBODY  # of the request that is answered
+        self._walking = False  # `_go_on` is at work
+        self._began = 0.0
         self.active_at = 0.0
 
     # ------------------------------------------------------------ asyncio.Protocol
@@ -137,6 +152,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._door.connections.discard(self)
+        if self._door.stopping:
+            self._door.rest()
         self._held = b""
         self._inner.connection_lost(exc)
 
@@ -151,7 +168,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._paused = False
         self._inner.resume_writing()
-        if not self._ordinary and self.task is None:
+        if not self._ordinary:
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +176,7 @@ class Connection(asyncio.Protocol):
             self._inner.data_received(data)
             return
         self._held = self._held + data if self._held else bytes(data)
-        if self.task is None and not self._paused:
+        if not self.busy and not self._paused:
             self._go_on()
         elif len(self._held) > HELD_MAX and not self._still:
             self._still = True
@@ -167,37 +184,47 @@ class Connection(asyncio.Protocol):
 
     def close_if_idle(self, since: float) -> None:
         """Closes a connection of the short way that has said nothing since then."""
-        if not self._ordinary and self.task is None and self.active_at < since:
+        if not self._ordinary and not self.busy and self.active_at < since:
             self._transport.close()
 
     # ------------------------------------------------------------ requests
 
     def _go_on(self) -> None:
-        """With what is held: answers a whole request, waits for the rest of one, or leaves it to aiohttp."""
+        """Answers what is held, one request after the other. Not one within the other, for there may be many."""
+        if self._walking:
+            return
+        self._walking = True
+        while not self.busy and not self._paused and not self._ordinary and self._take():
+            pass
+        self._walking = False
+
+    def _take(self) -> bool:
+        """Begins with a whole request; False: there is none, the rest is waited for, or all is left to aiohttp."""
         held = self._held
         if self._still and len(held) <= HELD_MAX:
             self._still = False
             self._transport.resume_reading()
         if not held:
-            return
+            return False
         if not held.startswith(_START):
             if not _START.startswith(held):
                 self._leave()
-            return
+            return False
         end = held.find(b"\r\n\r\n")
         if end < 0 or end > _HEAD_MAX:
             if len(held) > _HEAD_MAX:
                 self._leave()
-            return
+            return False
         length, digest = self._door.judge(held[:end])
         if length < 0 or length > self._door.ctx.settings().body_max_bytes or self._door.stopping:
             self._leave()
-            return
+            return False
         stop = end + 4 + length
         if len(held) < stop:
-            return
+            return False
         self._held = held[stop:]
-        self.task = asyncio.ensure_future(self._answer(held[end + 4 : stop], digest))
+        self._begin(held[end + 4 : stop], digest)
+        return True
 
     def _leave(self) -> None:
         self._ordinary = True
@@ -207,50 +234,107 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._inner.data_received(held)
 
-    async def _answer(self, raw: bytes, digest: bytes) -> None:
+    def _begin(self, raw: bytes, digest: bytes) -> None:
+        """Until the proposal is on its way; `_answered` does the rest."""
         ctx = self._door.ctx
-        began = ctx.clock.monotonic()
+        self.busy = True
+        self._began = ctx.clock.monotonic()
+        self._call = NOBODY
         try:
-            self._admit(digest)
-            status, headers, body = await _create(ctx, raw)
-        except RaftschedError as error:
-            status, headers, body = _problem(error)
-        except MemoryError:
-            log.error("POST /v1/jobs: out of memory")
-            status, headers, body = _problem(out_of_memory())
-        except Exception:
-            log.exception("POST /v1/jobs failed")
-            status, headers, body = _problem(RaftschedError("internal", "An error of this node; its log says more."))
-        if not self._transport.is_closing():
-            self._transport.write(_head(ctx, status, headers, len(body)) + body)
-        self.active_at = ctx.clock.monotonic()
-        self._door.counts.count(status, self.active_at - began)
-        self.task = None
-        if not self._paused:
-            self._go_on()
+            self._call = self._admit(digest)
+            token = begin(self._call)
+            try:
+                content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
+                if content.says_notify and is_limited():
+                    self._wait(raw)
+                else:
+                    ctx.propose_then((create_command(content),), partial(self._answered, raw))
+            finally:
+                end(token)
+        except Exception as error:
+            self._fail(error)
 
-    def _admit(self, digest: bytes) -> None:
+    def _answered(self, raw: bytes, answers: list[Answer] | None, error: RaftschedError | None) -> None:
+        if error is not None or answers is None:
+            self._fail(error or UnknownOutcome())
+            return
+        answer = answers[0]
+        if isinstance(answer, Rejected):
+            if answer.code == DEFAULTS_STALE:
+                self._wait(raw)
+            else:
+                self._fail(from_rejected(naming_users(answer)))
+            return
+        try:
+            said = _made(self._door.ctx, answer)
+        except Exception as failure:
+            self._fail(failure)
+        else:
+            self._say(*said)
+
+    def _wait(self, raw: bytes) -> None:
+        self._task = asyncio.ensure_future(self._answer(raw))
+
+    async def _answer(self, raw: bytes) -> None:
+        answer_to(self._call)
+        try:
+            said = await _create(self._door.ctx, raw)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._say(*said)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, MemoryError):
+            log.error("POST /v1/jobs: out of memory")
+            token = begin(self._call)
+            error = out_of_memory()
+            end(token)
+        elif not isinstance(error, RaftschedError):
+            log.error("POST /v1/jobs failed", exc_info=error)
+            error = RaftschedError("internal", "An error of this node; its log says more.")
+        self._say(*_problem(error))
+
+    def _say(self, status: int, headers: str, body: bytes) -> None:
+        """The answer to the request at hand; then it is the next one's turn."""
+        door = self._door
+        if not self._transport.is_closing():
+            self._transport.write(_head(door.ctx, status, headers, len(body)) + body)
+        self.active_at = door.ctx.clock.monotonic()
+        door.counts.count(status, self.active_at - self._began)
+        self._task = None
+        self.busy = False
+        if door.stopping:
+            door.rest()
+        self._go_on()
+
+    def _admit(self, digest: bytes) -> Call:
         """As access.admit. Raises Problem unauthorized, forbidden."""
         who = identify(self._door.ctx, digest)
         check_role(who, _ROLE)
         peer = self._transport.get_extra_info("peername") if who.known else None
-        answer_to(Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True, sent=Sent()))
+        return Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True, sent=Sent())
 
 
 async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
-    now_ms = ctx.now_ms()
+    """In a task: for what has to be looked up elsewhere first, or proposed again."""
 
     async def write() -> Accepted:
-        content = read_job(raw, ctx.settings(), now_ms, ctx.space)
+        content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
         await check_notify(ctx, content)
         return await propose_one(ctx, create_command(content))
 
-    accepted = await settled(ctx, write)
+    await renew(ctx)
+    return _made(ctx, await settled(ctx, write))
+
+
+def _made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     job = job_of(accepted)
+    body = job_json(job, ctx.now_ms(), ctx.calendar)
     headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
     if not accepted.created:
-        return 200, headers, job_json(job, now_ms, ctx.calendar)
-    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", job_json(job, now_ms, ctx.calendar)
+        return 200, headers, body
+    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", body
 
 
 def _problem(error: RaftschedError) -> tuple[int, str, bytes]:

@@ -128,7 +128,7 @@ def read_job(
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
     # such as a default: only then is it worth reading the text again.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
-    if filled or raw.count(b":") > content.body.count(b":") + said:
+    if filled or b"\\u00" in raw or raw.count(b":") > content.body.count(b":") + said:
         strict.refuse_repeats(raw)
     content.defaults, content.says_notify = space.revision, says_notify
     return content

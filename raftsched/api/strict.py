@@ -26,6 +26,8 @@ _DIGITS_MAX = 1_000  # of a number
 HINTED_MAX = 32  # characters
 
 _BAD = object()
+_encode = msgspec.json.Encoder().encode
+_plain_decoder = msgspec.json.Decoder()
 _NAMES = {
     dict: "an object",
     list: "a list",
@@ -65,10 +67,24 @@ def parse(raw: bytes) -> Any:
         raise Problem("invalid-json", f"The body is not JSON: {error}.") from None
 
 
+def may_repeat(raw: bytes, *, lines: bool = False) -> bool:
+    """Whether it is worth looking for repeated keys in JSON (`lines`: in lines of it) that can be decoded: of a key
+    that is given twice one is left, so that the text has a colon more than what was understood."""
+    if b"\\u00" in raw:
+        return True  # a colon may be written that way
+    try:
+        value = _plain_decoder.decode_lines(raw) if lines else _plain_decoder.decode(raw)
+        return raw.count(b":") > _encode(value).count(b":")
+    except (ValueError, RecursionError):
+        return True
+
+
 def refuse_repeats(raw: bytes) -> None:
     """Of JSON that can be decoded: a key twice in one object, of which only one would count. Problem invalid-json.
 
-    Slow: a second decoder reads all of it."""
+    Slow when there may be one: a second decoder reads all of it."""
+    if not may_repeat(raw):
+        return
     try:
         _strict_keys(raw.decode())
     except (ValueError, RecursionError):

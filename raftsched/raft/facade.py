@@ -24,6 +24,7 @@ from raftsched.raft import audit, codec, snapshots
 from raftsched.raft.barrier import Barriers
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.proposals import Reply
 from raftsched.raft.replica import Replica
 from raftsched.raft.requests import Request
 from raftsched.raft.standing import Standing
@@ -305,10 +306,14 @@ class Raft:
         for what is no command, and
         RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
-        _check(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
-        self._replica.propose(commands, self._clock.monotonic() + timeout, partial(_settle, future))
+        self.propose_then(commands, timeout, partial(_settle, future))
         return await future
+
+    def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
+        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once."""
+        _check(commands)
+        self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """The same without an answer. Raises Overloaded."""
