@@ -4,7 +4,9 @@ Peers are bullmq and celery on Redis, apscheduler and pgboss on PostgreSQL, and 
 the disk before they acknowledge; what else each runs with is in scripts/benches/peers/README.md. A peer that is not
 installed is skipped, with the command that would install it. The ratios are raftsched's figure divided by the peer's.
 
-Parts: create (one a request, 1, 32 and 256 in flight; for raftsched also through its client), bulk (batches of 200).
+Parts: create (one a request, 1, 32 and 256 in flight; for raftsched also through its client), bulk (batches of 200),
+run (no-op jobs, from the first create to the last end), burst (that many due at one instant: the last start), periodic
+(that many entries, each every 10 s, spread: how late).
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from scripts.benches import create, figures
+from scripts.benches import create, figures, periodic, run, starts
 from scripts.benches.figures import emit, note
+from scripts.benches.machine import Load
 from scripts.benches.peers.installed import CREATES, PEERS, Peer, Places
 from scripts.benches.peers.ratios import markdown, ratios
 from tests.support.cluster import Cluster
 
-PARTS = CREATES
-WARM = 500  # runs before those that count
+PARTS = (*CREATES, "run", "burst", "periodic")
 BATCH_IN_FLIGHT = 8
+PEERS_LEAD_S = 20.0  # that peers have to create the periodic entries
 
 Loop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -40,6 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each create measurement (5)")
     parser.add_argument("--count", type=int, default=10_000, help="jobs to run, and to run at one instant (10,000)")
     parser.add_argument("--lead", type=float, default=10.0, help="seconds from creating a burst to its instant (10)")
+    parser.add_argument("--periodic-seconds", type=float, default=30.0, help="length of the periodic measurement (30)")
     parser.add_argument(
         "--peer-python", default=sys.executable, metavar="PATH",
         help="the Python that has the peers' packages (default: this one)",
@@ -51,21 +55,22 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def bench_against(loop: Loop, given: argparse.Namespace) -> bool:
-    """False when a peer that is installed failed."""
+    """False when a peer that is installed failed, or not all of raftsched's runs that were due have begun."""
     places = Places(given.peer_python, given.peer_node_modules)
     peers = [peer for peer in given.peers if _there(peer, places)]
     if not peers:
         raise RuntimeError("none of these peers is installed")
     work = {
         "seconds": given.seconds, "in_flight": create.IN_FLIGHT, "batch": create.BATCH,
-        "batch_in_flight": BATCH_IN_FLIGHT, "warm": WARM, "count": given.count, "lead_s": given.lead,
+        "batch_in_flight": BATCH_IN_FLIGHT, "warm": run.WARM, "count": given.count, "lead_s": given.lead,
+        "every_s": periodic.PERIOD_MS / 1000, "periodic_s": given.periodic_seconds, "periodic_lead_s": PEERS_LEAD_S,
     }  # fmt: skip
     asked = [part for part in given.parts if any(part in peer.parts for peer in peers)]
     before = signal.signal(signal.SIGTERM, _ended)
     held = True
     try:
         for _ in range(given.rounds):
-            _ours(loop, {**work, "parts": asked})
+            held = _ours(loop, {**work, "parts": asked}) and held
             for peer in peers:
                 held = _theirs(peer, places, {**work, "parts": [p for p in asked if p in peer.parts]}) and held
     finally:
@@ -88,24 +93,42 @@ def _there(peer: Peer, places: Places) -> bool:
     return not missing
 
 
-def _ours(loop: Loop, work: Mapping[str, Any]) -> None:
-    parts, seconds = work["parts"], work["seconds"]
-    if not set(CREATES).isdisjoint(parts):
-        note("raftsched: creates ...")
-        with Cluster(3) as cluster:
-            kinds = [*(("single", "sdk") if "create" in parts else ()), *(("batch",) if "bulk" in parts else ())]
-            loop(create.bench_create(cluster, kinds, ["leader"], seconds))
+def _ours(loop: Loop, work: Mapping[str, Any]) -> bool:
+    """Each part on nodes of its own; False: see bench_against."""
+    parts, count = work["parts"], work["count"]
+    held = True
+    kinds = [*(("single", "sdk") if "create" in parts else ()), *(("batch",) if "bulk" in parts else ())]
+    if kinds:
+        with _cluster("creates") as cluster:
+            loop(create.bench_create(cluster, kinds, ["leader"], work["seconds"]))
+    if "run" in parts:
+        with _cluster("runs") as cluster:
+            loop(run.bench_runs(cluster, ["python"], count))
+    if "burst" in parts:
+        with _cluster("a burst") as cluster:
+            held = loop(run.bench_burst(cluster, count, work["lead_s"])) and held
+    if "periodic" in parts:
+        with _cluster("periodic jobs") as cluster:
+            held = loop(periodic.bench_periodic(cluster, "spread", count, work["periodic_s"])) and held
+    return held
+
+
+def _cluster(what: str) -> Cluster:
+    note(f"raftsched: {what} ...")
+    return Cluster(3, pythonpath=starts.JOBS)
 
 
 def _theirs(peer: Peer, places: Places, work: Mapping[str, Any]) -> bool:
     if not work["parts"]:
         return True
-    note(f"{peer.name} ...")
+    note(f"{peer.name}: {', '.join(work['parts'])} ...")
     with tempfile.TemporaryDirectory(prefix="raftsched-bench-") as directory:
         Path(directory).chmod(0o711)  # PostgreSQL may run as another user
         try:
+            load = Load()
             for line in peer.measure(places, work, Path(directory)):
-                emit(line.pop("bench"), system=peer.name, **line)
+                emit(line.pop("bench"), system=peer.name, **line, cpu_others=load.shares()["cpu_others"])
+                load = Load()
         except RuntimeError as error:
             note(f"{peer.name}: {error}")
             emit("peer", system=peer.name, failed=str(error))

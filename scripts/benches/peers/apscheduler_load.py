@@ -108,20 +108,21 @@ class Peer:
         starts.clear()
         runner = scheduler(self.engine)
         runner.start()
-        time.sleep((end - datetime.now(UTC)).total_seconds() + every_s / 2)
+        time.sleep((end - datetime.now(UTC)).total_seconds() + every_s)
+        now, seen = time.time(), list(starts)
         runner.shutdown(wait=False)
         due = {
             (job, k): at.timestamp() + k * every_s for job, at in first.items() for k in range(int(seconds / every_s))
         }
-        seen: dict[str, int] = {}
-        late = []
-        for job, at in starts:  # in order, as each job's runs are
-            k = seen[job] = seen.get(job, -1) + 1
-            if (job, k) in due:
-                late.append((at - due[job, k]) * 1000)
+        runs: dict[str, list[float]] = {}
+        for job, at in seen:  # each job's in order
+            runs.setdefault(job, []).append(at)
+        began = {(job, k): at for job, times in runs.items() for k, at in enumerate(times)}
+        late = [(began.get(run, now) - at) * 1000 for run, at in due.items()]
         say(
-            "periodic", layout="spread", jobs=count, seconds=seconds, due=len(due), started=len(late),
-            p50_ms=percentile(late, 0.5), p99_ms=percentile(late, 0.99), max_ms=max(late),
+            "periodic", layout="spread", jobs=count, seconds=seconds, due=len(due),
+            not_run=len(due.keys() - began.keys()), p50_ms=percentile(late, 0.5), p99_ms=percentile(late, 0.99),
+            max_ms=max(late),
         )  # fmt: skip
 
 
@@ -130,8 +131,9 @@ def main(given: dict[str, Any]) -> None:
     if "create" in given["parts"]:
         for in_flight in (n for n in given["in_flight"] if n <= ADDERS):
             say_create(in_flight, given["seconds"], lambda thread: peer.add(thread, far()))
-    if "run" in given["parts"]:
+    if {"run", "burst", "periodic"} & set(given["parts"]):
         peer.run(given["warm"])
+    if "run" in given["parts"]:
         took = peer.run(given["count"])
         say("run", runs=given["count"], per_second=given["count"] / took, seconds=took)
     if "burst" in given["parts"]:

@@ -1,5 +1,5 @@
 // BullMQ under load. Producer and worker are one process: Redis has the other core.
-import { createAll, far, given, pause, percentile, require, say, sayBulk, sayBurst, sayCreate, sayRun, until } from './loops.mjs'
+import { createAll, far, given, pause, require, sayBulk, sayBurst, sayCreate, sayPeriodic, sayRun, until } from './loops.mjs'
 
 const { Queue, Worker } = require('bullmq')
 const connection = { host: '127.0.0.1', port: Number(process.env.PEER_PORT) }
@@ -45,29 +45,26 @@ async function burst (count) {
   })
 }
 
-// Each scheduler's jobs have the time they are due in their id.
+// A scheduler's jobs have the time they are due in their id.
 async function periodic (count) {
   await working('periodic', async (queue, starts) => {
     const every = given.every_s * 1000
     const begin = Date.now() + given.periodic_lead_s * 1000
     const end = begin + given.periodic_s * 1000
+    const due = new Map()
     let made = 0
     const work = async () => {
       while (made < count) {
         const id = `entry-${made++}`
-        const startDate = begin + Math.floor(Math.random() * every)
-        await queue.upsertJobScheduler(id, { every, startDate, endDate: end }, { name: 'noop' })
+        const first = begin + Math.floor(Math.random() * every)
+        for (let at = first; at < end; at += every) due.set(`repeat:${id}:${at}`, at)
+        await queue.upsertJobScheduler(id, { every, startDate: first, endDate: end - 1 }, { name: 'noop' })
       }
     }
     await Promise.all(Array.from({ length: 32 }, work))
     if (Date.now() > begin) throw new Error('creating took longer than the lead')
-    await pause(end - Date.now() + every / 2)
-    const late = starts.map(([id, at]) => [Number(id.split(':').at(-1)), at])
-      .filter(([due]) => due < end).map(([due, at]) => at - due).sort((a, b) => a - b)
-    say('periodic', {
-      layout: 'spread', jobs: count, seconds: given.periodic_s, due: count * given.periodic_s / given.every_s,
-      started: late.length, p50_ms: percentile(late, 0.5), p99_ms: percentile(late, 0.99), max_ms: late.at(-1)
-    })
+    await pause(end - Date.now() + every)
+    sayPeriodic(count, due, new Map(starts))
   })
 }
 
@@ -75,10 +72,9 @@ const queue = new Queue('create', { connection })
 if (given.parts.includes('create')) await sayCreate(() => queue.add('noop', {}, { delay: far() }))
 if (given.parts.includes('bulk')) await sayBulk(() => queue.addBulk(batch(given.batch, far)))
 await queue.close()
-if (given.parts.includes('run')) {
-  await run('warm', given.warm)
-  sayRun(given.count, await run('run', given.count))
-}
+const runs = ['run', 'burst', 'periodic'].some(part => given.parts.includes(part))
+if (runs) await run('warm', given.warm)
+if (given.parts.includes('run')) sayRun(given.count, await run('run', given.count))
 if (given.parts.includes('burst')) await burst(given.count)
 if (given.parts.includes('periodic')) await periodic(given.count)
 process.exit(0)

@@ -89,8 +89,9 @@ def main(given: dict[str, Any]) -> None:
         create(given)
     if "bulk" in given["parts"]:
         bulk(given)
-    if "run" in given["parts"]:
+    if {"run", "burst"} & set(given["parts"]):
         run(store, given["warm"])
+    if "run" in given["parts"]:
         took = run(store, given["count"])
         say("run", runs=given["count"], per_second=given["count"] / took, seconds=took)
     if "burst" in given["parts"]:

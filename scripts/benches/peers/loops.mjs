@@ -5,11 +5,11 @@ import path from 'node:path'
 export const given = JSON.parse(process.argv[2])
 export const require = createRequire(path.join(process.env.PEER_NODE_MODULES, 'any.js'))
 
-export function say (bench, figures) {
+function say (bench, figures) {
   console.log(JSON.stringify({ bench, ...figures }))
 }
 
-export function percentile (ordered, share) {
+function percentile (ordered, share) {
   return ordered[Math.min(ordered.length - 1, Math.floor(ordered.length * share))]
 }
 
@@ -79,6 +79,17 @@ export function sayBurst (due, starts) {
   say('burst', {
     due_at_once: late.length, lateness_p50_ms: percentile(late, 0.5), lateness_p99_ms: percentile(late, 0.99),
     last_start_ms: late.at(-1)
+  })
+}
+
+// run -> when it was due, and when it started; one that never did counts with all that it was waited for.
+export function sayPeriodic (count, due, starts) {
+  const now = Date.now()
+  const late = [...due].map(([run, at]) => (starts.get(run) ?? now) - at).sort((a, b) => a - b)
+  say('periodic', {
+    layout: 'spread', jobs: count, seconds: given.periodic_s, due: due.size,
+    not_run: [...due.keys()].filter(run => !starts.has(run)).length,
+    p50_ms: percentile(late, 0.5), p99_ms: percentile(late, 0.99), max_ms: late.at(-1)
   })
 }
 

@@ -57,9 +57,7 @@ async function burst (count) {
 await boss.createQueue('create')
 if (given.parts.includes('create')) await sayCreate(() => boss.send('create', {}, { startAfter: later(far()) }))
 if (given.parts.includes('bulk')) await sayBulk(() => boss.insert(batch('create', given.batch, () => later(far()))))
-if (given.parts.includes('run')) {
-  await run('warm', given.warm)
-  sayRun(given.count, await run('run', given.count))
-}
+if (given.parts.includes('run') || given.parts.includes('burst')) await run('warm', given.warm)
+if (given.parts.includes('run')) sayRun(given.count, await run('run', given.count))
 if (given.parts.includes('burst')) await burst(given.count)
 process.exit(0)

@@ -69,7 +69,7 @@ def markdown(found: Iterable[Ratio]) -> str:
         of = {ratio.peer: ratio for ratio in found if ratio.of == figure}
         first = next(iter(of.values()))
         words = quantity(first.field)
-        cells = [figure, words(first.ours)]
+        cells = [figure + (", less is better" if first.field.endswith("_ms") else ""), words(first.ours)]
         for peer in peers:
             cells += [words(of[peer].theirs), number(of[peer].value)] if peer in of else ["", ""]
         rows.append(f"| {' | '.join(cells)} |")

@@ -14,7 +14,7 @@ import pytest
 from scripts.benches import figures
 from scripts.benches.figures import Line
 from scripts.benches.peers import against, servers
-from scripts.benches.peers.installed import PEERS, Places, load
+from scripts.benches.peers.installed import PEERS, Peer, Places, load
 from scripts.benches.peers.ratios import Ratio, markdown, ratios
 
 
@@ -60,10 +60,12 @@ def test_figures_of_the_same_work_are_divided() -> None:
 def test_creates_through_the_client_are_held_against_creates() -> None:
     found = ratios([
         ours("create-sdk", in_flight=32, per_second=200.0),
+        ours("run", handler="python", runs=100, per_second=500.0),
+        line("bullmq", "run", runs=100, per_second=1_000.0),
         ours("create-batch", batch=200, in_flight=32, jobs_per_second=500.0),
         line("bullmq", in_flight=32, per_second=100.0),
     ])  # fmt: skip
-    assert [(ratio.of, ratio.value) for ratio in found] == [("create-sdk, 32 in flight", 2.0)]
+    assert [(ratio.of, ratio.value) for ratio in found] == [("create-sdk, 32 in flight", 2.0), ("run, 100 runs", 0.5)]
 
 
 def test_of_several_rounds_the_medians_count() -> None:
@@ -100,14 +102,14 @@ def test_the_table_has_a_row_a_figure_and_two_columns_a_peer() -> None:
         "| figure | raftsched | etcd | raftsched / etcd | bullmq | raftsched / bullmq |",
         "|---|---|---|---|---|---|",
         "| create, 32 in flight | 9,500/s | 4,750/s | 2.00 | 19,000/s | 0.50 |",
-        "| burst, 10,000 due at once | last start 950 ms |  |  | last start 1,900 ms | 0.50 |",
+        "| burst, 10,000 due at once, less is better | last start 950 ms |  |  | last start 1,900 ms | 0.50 |",
     ]
 
 
 def test_peers_and_parts_are_named() -> None:
     assert [peer.name for peer in given("etcd,bullmq").peers] == ["etcd", "bullmq"]
     assert [peer.name for peer in given("all").peers] == list(PEERS)
-    assert given("all", "--parts", "bulk,create").parts == ["bulk", "create"]
+    assert given("all", "--parts", "run,create").parts == ["run", "create"]
 
 
 @pytest.mark.parametrize("words", [("etcd,redis",), ("all", "--parts", "create,sleep"), ("",)])
@@ -115,6 +117,11 @@ def test_others_are_refused(words: tuple[str, ...], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         given(*words)
     assert "no such" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
+def test_each_part_of_a_peer_is_one_that_can_be_asked_for(peer: Peer) -> None:
+    assert peer.parts <= set(against.PARTS)
 
 
 @pytest.mark.parametrize(
