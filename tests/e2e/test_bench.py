@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scripts.benches import figures
+from scripts.benches.peers import against
+from scripts.benches.peers.installed import Peer, Places
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,3 +56,26 @@ def test_a_sustained_load_loses_nothing_when_the_leader_is_killed() -> None:
     assert 0 < line["within_failover"] < 120
     assert line["retention"] == "succeeded one-shots and events 1 s"
     assert all(pages > 0 and mib > 0 for _, mib, pages, _ in line["samples"])
+
+
+def test_raftsched_does_what_its_peers_are_asked_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that does nothing has its turn after raftsched's own parts."""
+    asked: list[Mapping[str, Any]] = []
+
+    def measure(_: Places, work: Mapping[str, Any], __: Path) -> Iterator[figures.Line]:
+        asked.append(work)
+        yield {"bench": "run", "runs": work["count"], "per_second": 1.0}
+
+    peer = Peer("idle", frozenset({"create", "run", "burst"}), lambda _: [], lambda _: ["idle 1"], measure)
+    monkeypatch.setattr(against, "PEERS", {"idle": peer})
+    monkeypatch.setattr(figures, "_lines", [])
+    words = argparse.ArgumentParser()
+    against.options(words)
+    words.add_argument("--markdown", action="store_true")
+    given = words.parse_args(["idle", "--seconds", "0.2", "--count", "20", "--lead", "3"])
+    assert against.bench_against(asyncio.run, given)
+    assert [work["parts"] for work in asked] == [["create", "run", "burst"]]
+    ours = [line["bench"] for line in figures.lines() if line["system"] == figures.OURS]
+    assert ours == ["create"] * 3 + ["create-sdk"] * 3 + ["run", "burst"]
+    ratios = [line["of"] for line in figures.lines() if line["bench"] == "against"]
+    assert ratios == ["run, 20 runs"]
