@@ -16,11 +16,11 @@ from raftsched.api.callers import proposing, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.access import Access, Token
-from raftsched.core.apply.tx import META_KEY, decode_meta
+from raftsched.core.apply.tx import META_KEY, decode_instance, decode_meta
 from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
 from raftsched.core.cluster import Meta, Settings
 from raftsched.core.commands import Answer
-from raftsched.core.model import JobState
+from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 
@@ -167,6 +167,15 @@ class ApiContext:
         with self.read() as view:
             raw = view.get(Table.CALENDARS, key) if 0 < len(key) <= CALENDAR_NAME_MAX else None
         return None if raw is None else decode_calendar(raw).content
+
+    def begun(self, job: Job) -> Attempt | None:
+        """The attempt of a one-shot that is under way: its own row tells of it when it has ended."""
+        if not job.active or not job.policy.trigger.once or job.last_instance is None:
+            return None
+        with self.read() as view:
+            raw = view.get(Table.INSTANCES, job.last_instance)
+        attempt = None if raw is None else decode_instance(raw).live
+        return None if attempt is None or attempt.started_at_ms is None else attempt
 
     def settings(self) -> Settings:
         now = self.clock.monotonic()

@@ -330,7 +330,7 @@ async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
 
 def _made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     job = job_of(accepted)
-    body = job_json(job, ctx.now_ms(), ctx.calendar)
+    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job))
     headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
     if not accepted.created:
         return 200, headers, body

@@ -11,7 +11,7 @@ from raftsched import schedule
 from raftsched.api.durations import format_duration, format_time, format_time_or_none
 from raftsched.api.schema import JobOut, JobShown
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Job, JobState
+from raftsched.core.model import Attempt, Job, JobState
 from raftsched.schedule import TriggerError
 
 Contents = Callable[[str], bytes | None]  # of calendars, by name
@@ -41,7 +41,11 @@ def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
         return None
 
 
-def job_json(job: Job, now_ms: int, calendar: Contents) -> bytes:
+def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None = None) -> bytes:
+    """`attempt`: one that began and that the job's row does not tell of yet."""
+    started_at_ms, node = job.last_start_at_ms, job.last_node
+    if attempt is not None:
+        started_at_ms, node = attempt.started_at_ms, attempt.node
     head = _encode(
         JobOut(
             id=job_text(job.id),
@@ -57,9 +61,9 @@ def job_json(job: Job, now_ms: int, calendar: Contents) -> bytes:
             active=job.active,
             runs=job.runs,
             failures_in_a_row=job.failures_in_a_row,
-            last_start_at=format_time_or_none(job.last_start_at_ms),
+            last_start_at=format_time_or_none(started_at_ms),
             last_end_at=format_time_or_none(job.last_end_at_ms),
-            last_executor=job.last_node,
+            last_executor=node,
             error=shut_out(job) if job.shut_out else job.error,
         )
     )

@@ -37,7 +37,7 @@ def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = 
     headers = {"ETag": etag(job)}
     if location:
         headers["Location"] = f"/v1/jobs/{job_text(job.id)}"
-    return reply(job_json(job, ctx.now_ms(), ctx.calendar), status, headers)
+    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job)), status, headers)
 
 
 def reply_page(

@@ -91,9 +91,10 @@ def started(tx: Tx, c: Started) -> Answer:
     _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
     tx.step(instance, StepKind.STARTED, token=attempt.token)
-    tx.put_instance(instance)
     job = tx.job(instance.job_id)
-    if job is not None:
+    tx.put_instance(instance)
+    # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
+    if job is not None and not job.policy.trigger.once:
         job.last_start_at_ms = c.started_at_ms
         job.last_node = attempt.node
         tx.put_job(job)

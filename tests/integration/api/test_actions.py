@@ -99,6 +99,10 @@ def test_an_instance_shows_its_attempts(tmp_path: Path) -> None:
         _, row = await call("GET", f"/v1/instances/{row['id']}")
         assert (row["state"], row["node"], row["token"], row["attempt"]) == ("RUNNING", "n1", token, 1)
         assert row["started_at"] == "2030-01-01T00:30:00.005Z"
+        _, shown = await call("GET", f"/v1/jobs/{job['id']}")
+        assert (shown["last_start_at"], shown["last_executor"]) == (row["started_at"], "n1")
+        _, page = await call("GET", "/v1/jobs")
+        assert page["items"] == [shown]
         cluster.apply(Ended(session, token, Outcome.FAILED, now + 5, now + 9, 3, "boom", b'{"n":1}'))
         _, row = await call("GET", f"/v1/instances/{row['id']}")
         assert (row["state"], row["exit_code"], row["error"], row["result"]) == (

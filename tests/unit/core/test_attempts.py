@@ -9,7 +9,8 @@ from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceReady,
 from raftsched.core.limits import HANDED_BACK_MAX
 from raftsched.core.model import Delivery, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
-from tests.support.memory_view import T0, World, every
+from raftsched.core.tables import Table, u64
+from tests.support.memory_view import T0, World, at, every
 
 
 def ready(world: World, **fields: object) -> bytes:
@@ -44,6 +45,21 @@ class TestReports:
         assert row.reason is None
         job = world.job(row.job_id)
         assert (job.last_node, job.last_end_at_ms, job.last_instance) == ("n2", world.now + 9, key)
+
+    def test_the_start_of_a_one_shot_leaves_its_job_alone(self) -> None:
+        world = World()
+        session = world.session()
+        once, recurring = world.create(at(T0)), world.create(every(60_000))
+        world.forward(60_000)
+        for job in (once, recurring):
+            world.fire(job)
+            key = world.waiting(job.id)[0].key
+            before = world.view.get(Table.JOBS, u64(job.id))
+            token = world.assign(key, session)
+            world.ok(c.Started(session, token, world.now + 5))
+            assert (world.view.get(Table.JOBS, u64(job.id)) == before) is (job is once)
+            world.ok(c.Ended(session, token, Outcome.SUCCEEDED, None, world.now + 9))
+            assert world.job(job.id).last_start_at_ms == world.now + 5
 
     def test_stale_ones_are_dropped(self) -> None:
         world = World()
