@@ -6,9 +6,11 @@ what is under way at one time into batches by itself. All through the leader, an
 `follower-share` is what the follower reached of what the leader did.
 
 `p50_ms` and `p99_ms` are what the client sees from sending a request to its answer. `leader_us` and `follower_us` (of
-the costlier follower) are the processor time that a job costs these processes, in microseconds, `written_kib_per_job`
-what the node wrote to its disk that wrote most. `cpu_load` is the share of the machine that the load itself took,
-`cpu_others` what took neither load nor nodes: client and nodes share the machine.
+the costlier follower) are the processor time that a job costs these processes, in microseconds, `client_us` what it
+costs raftsched.AsyncClient. `written_kib_per_job` is what a node wrote to the disk, by the counters of the disk:
+others' writes are in them. `handed_kib_per_job` is what a node's process handed to write(2) for disk and connections.
+`cpu_load` is the share of the machine that the load itself took, `cpu_others` what took neither load nor nodes: client
+and nodes share the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from scripts.benches.figures import emit, percentile
 from scripts.benches.load import closed_loop, far, one_shot, payloads, request
 from scripts.benches.machine import Load
 from scripts.benches.sdk import sdk_rate
-from scripts.benches.usage import per_job, used
+from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster, NodeProcess
 
 KINDS = ("single", "batch", "sdk")
@@ -59,14 +61,14 @@ def _measurements(kinds: list[str]) -> list[tuple[str, int, str, Callable[..., A
     return found
 
 
-async def single_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, float]:
+async def single_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, Any]:
     def make() -> bytes:
         return request("POST", "/v1/jobs", node.http_port, json.dumps(one_shot(far())).encode())
 
     return await _rate(cluster, node, in_flight, seconds, payloads(2_000, make), 201, 1)
 
 
-async def batch_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, float]:
+async def batch_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, Any]:
     def make() -> bytes:
         body = json.dumps([one_shot(far()) for _ in range(BATCH)]).encode()
         return request("POST", "/v1/jobs:batch", node.http_port, body)
@@ -76,14 +78,14 @@ async def batch_rate(cluster: Cluster, node: NodeProcess, in_flight: int, second
 
 async def _rate(
     cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float, make: Callable[[], bytes], good: int, jobs: int
-) -> dict[str, float]:
+) -> dict[str, Any]:
     await closed_loop(node.http_port, in_flight, min(WARM_S, seconds), make, good)
-    leader, before, load = cluster.leader(), used(cluster.nodes), Load()
+    leader, meter, load = cluster.leader(), Meter(cluster), Load()
     count, took, latencies = await closed_loop(node.http_port, in_flight, seconds, make, good)
     return {
         "per_second" if jobs == 1 else "jobs_per_second": count * jobs / took,
         "p50_ms": percentile(latencies, 0.5),
         "p99_ms": percentile(latencies, 0.99),
-        **per_job(cluster, leader, before, count * jobs),
+        **meter.per_job(leader, count * jobs),
         **load.shares(),
     }

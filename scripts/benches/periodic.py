@@ -18,7 +18,7 @@ from scripts.benches.load import create_all, rfc3339
 from scripts.benches.machine import Load
 from scripts.benches.run import warm
 from scripts.benches.starts import account, handler, marks_file, read_marks, wait_marks
-from scripts.benches.usage import Meter, per_start
+from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster
 
 LAYOUTS = ("spread", "aligned")
@@ -56,7 +56,7 @@ async def bench_periodic(cluster: Cluster, layout: str, count: int, seconds: flo
         meter, load = Meter(cluster), Load()
         await asyncio.sleep(max(0.0, end_ms / 1000 - time.time()))
         until_ms = await asyncio.to_thread(wait_marks, file, len(due), LAST_S)
-        spent, shares = meter.read(), load.shares()
+        spent, shares = meter.per_start(len(due)), load.shares()
         starts: dict[tuple[str, int], list[float]] = {}
         for mark in read_marks(file):
             starts.setdefault((mark.which, round(mark.due_ms)), []).append(mark.at_ms)
@@ -67,7 +67,7 @@ async def bench_periodic(cluster: Cluster, layout: str, count: int, seconds: flo
         jobs=count,
         seconds=seconds,
         **found.figures(),
-        **per_start(spent, len(due)),
+        **spent,
         **shares,
     )
     return found.not_run == 0

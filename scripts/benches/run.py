@@ -6,8 +6,9 @@ create to the last success, by the instances' own records. `burst`: jobs due at 
 how late each begins by the wall clock that it reads as the first thing (`lateness_...`, `last_start_ms`).
 
 `cpu_per_start_us` is the processor time of all nodes with the processes below them for one run, its creation counted;
-`written_kib_per_start` what the node wrote to its disk that wrote most, the processes below it counted. `cpu_load` is
-the share of the machine that the load took, `cpu_others` what took neither load nor nodes.
+`written_kib_per_start` what a node wrote to the disk, by the counters of the disk (others' writes are in them;
+`handed_kib_per_start`, what a node's process handed to write(2) for disk and connections, is not touched by those).
+`cpu_load` is the share of the machine that the load took, `cpu_others` what took neither load nor nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scripts.benches.figures import emit, note, percentile
 from scripts.benches.load import create_all, rfc3339
 from scripts.benches.machine import Load
 from scripts.benches.starts import account, handler, marks_file, parse_ms, read_marks, wait_marks
-from scripts.benches.usage import Meter, per_start
+from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster, NodeProcess
 
 COUNTS = {"python": 10_000, "http": 5_000, "exec": 2_000, "shell": 2_000}  # by handler
@@ -111,7 +112,7 @@ async def _throughput(cluster: Cluster, kind: str, what: dict[str, Any], count: 
     await create_all(node, [job] * count)
     created_s = time.time() - start_ms / 1000
     await wait_runs(cluster, before + count, LIMIT_S)
-    spent, shares = meter.read(), load.shares()
+    spent, shares = meter.per_start(count), load.shares()
     rows = [r for r in await asyncio.to_thread(instances, node, start_ms) if parse_ms(r["scheduled_at"]) == start_ms]
     if len(rows) != count or any(r["state"] != "SUCCEEDED" for r in rows):
         raise RuntimeError(f"{len(rows)} instances of {count}: {sorted({r['state'] for r in rows})}")
@@ -124,7 +125,7 @@ async def _throughput(cluster: Cluster, kind: str, what: dict[str, Any], count: 
             per_second=count / took,
             seconds=took,
             creating_seconds=created_s,
-            **per_start(spent, count),
+            **spent,
             **shares,
         )
 
@@ -149,7 +150,7 @@ async def bench_burst(cluster: Cluster, count: int, lead_s: float) -> bool:
         if time.time() * 1000 > due_ms:
             raise RuntimeError("creating took longer than the lead; use --lead")
         until_ms = await asyncio.to_thread(wait_marks, file, count, lead_s + LIMIT_S)
-        spent, shares = meter.read(), load.shares()
+        spent, shares = meter.per_start(count), load.shares()
         starts: dict[str, list[float]] = {}
         for mark in read_marks(file):
             starts.setdefault(mark.which, []).append(mark.at_ms)
@@ -161,7 +162,7 @@ async def bench_burst(cluster: Cluster, count: int, lead_s: float) -> bool:
         lateness_p99_ms=percentile(found.late, 0.99),
         last_start_ms=max(found.late),
         not_run=found.not_run,
-        **per_start(spent, count),
+        **spent,
         **shares,
     )
     return found.not_run == 0

@@ -12,7 +12,8 @@ cpu_per_start_us    processor time of all nodes for one run, create and end not 
 restart_s           the longest from starting a follower that was killed with -9 to its 200 on /readyz
 failover_s          the longest from kill -9 of the leader to the next write that is acknowledged
 per_second          single POST, 256 in flight, through the leader; jobs_per_second: batches of 200, 8 in flight;
-                    written_kib_per_job and batch_written_kib_per_job what the node wrote to its disk that wrote most
+                    written_kib_per_job and batch_written_kib_per_job what a node wrote to the disk, by the counters
+                    of the disk
 
 `..._share` is against the least number of the run. A rate is measured last, and the jobs that it makes stay: the next
 number counts them.
@@ -270,7 +271,7 @@ async def _restarts(cluster: Cluster, rounds: int) -> float:
     return max(took)
 
 
-async def _rates(cluster: Cluster, stored: Stored, seconds: float) -> dict[str, float]:
+async def _rates(cluster: Cluster, stored: Stored, seconds: float) -> dict[str, Any]:
     leader = await asyncio.to_thread(cluster.leader)
     single = await single_rate(cluster, leader, 256, seconds)
     batch = await batch_rate(cluster, leader, 8, seconds)

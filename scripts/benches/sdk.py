@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import raftsched
 from scripts.benches.figures import percentile
 from scripts.benches.load import far, rfc3339
 from scripts.benches.machine import Load
-from scripts.benches.usage import per_job, used
+from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster, NodeProcess
 
 HANDLER: raftsched.JobSpec = {"handler": {"python": "raftsched.samples:noop"}}
 
 
-async def sdk_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, float]:
+async def sdk_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float) -> dict[str, Any]:
     """So many tasks, each creating one job after the other. `client_us`: what a job costs the client's process."""
     async with raftsched.AsyncClient([f"127.0.0.1:{node.http_port}"]) as client:
         await _load(client, in_flight, min(1.0, seconds))
-        leader, before, load = cluster.leader(), used(cluster.nodes), Load()
+        leader, meter, load = cluster.leader(), Meter(cluster), Load()
         own = time.process_time()
         took, latencies = await _load(client, in_flight, seconds)
         return {
@@ -27,7 +28,7 @@ async def sdk_rate(cluster: Cluster, node: NodeProcess, in_flight: int, seconds:
             "p50_ms": percentile(latencies, 0.5),
             "p99_ms": percentile(latencies, 0.99),
             "client_us": (time.process_time() - own) / len(latencies) * 1e6,
-            **per_job(cluster, leader, before, len(latencies)),
+            **meter.per_job(leader, len(latencies)),
             **load.shares(),
         }
 

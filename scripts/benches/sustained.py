@@ -9,8 +9,9 @@ p50_ms, p99_ms, max_ms   how late runs began, by the wall clock that each reads 
                          due outside of the failover: from a second before the kill to --window seconds after it
 failover_...             the same of those that were due within it
 create_p99_ms            of the answers, outside of the failover, counted from when the request was due
-written_kib_per_start    what the node wrote to its disk that wrote most, its supervisor's processes counted, for all
-                         of a job's life: created, run, dropped again
+written_kib_per_start    what a node wrote to the disk for all of a job's life (created, run, dropped again), by the
+                         counters of the disk; others' writes are in them. handed_kib_per_start is what a node's process
+                         handed to write(2), for disk and connections; others are not in it
 cpu_per_start_us         processor time of all nodes with the processes below them, for all of a job's life
 anonymous_mib, pages     at the end; `..._growth` compares the mean of the last third of the time in which retention
                          bites with that of the first third (1: flat). `samples` has them along the time, of the node
@@ -36,7 +37,7 @@ from scripts.benches.machine import Load
 from scripts.benches.nodes import anonymous_kib, file_bytes, used_pages
 from scripts.benches.run import warm
 from scripts.benches.starts import Account, account, marks_file, read_marks, wait_marks
-from scripts.benches.usage import Meter, Used, per_start
+from scripts.benches.usage import Meter
 from tests.support.cluster import Cluster, NodeProcess
 
 CONNECTIONS = 32  # to each node
@@ -232,13 +233,17 @@ async def bench_sustained(cluster: Cluster, plan: Plan) -> bool:
         finally:
             sampling.cancel()
             await asyncio.gather(sampling, return_exceptions=True)
-        spent, shares = meter.read(), load.shares()
+        shares = load.shares()
+        spent: dict[str, Any] = meter.per_start(creates.count)
+        spent["cpu_per_start_us_of"] = {
+            node: round(one.all_cpu_s / creates.count * 1e6) for node, one in meter.read().items()
+        }
         starts: dict[int, list[float]] = {}
         for mark in read_marks(file):
             starts.setdefault(int(mark.which), []).append(mark.at_ms)
     outside, within = split({n: float(at) for n, at in enumerate(creates.due_ms)}, kill_ms, plan.window_s)
     calm, hit = account(outside, starts, until_ms), account(within, starts, until_ms)
-    _tell(plan, creates, samples.taken, calm, hit, kill_ms, spent, shares)
+    _tell(plan, creates, samples.taken, calm, hit, kill_ms, spent | shares)
     return calm.not_run + hit.not_run == 0
 
 
@@ -266,8 +271,7 @@ def _tell(
     calm: Account,
     hit: Account,
     kill_ms: float | None,
-    spent: dict[str, Used],
-    shares: dict[str, float],
+    costs: dict[str, Any],
 ) -> None:
     def outside(at: float) -> bool:
         return not split({0: at * 1000}, kill_ms, plan.window_s)[1]
@@ -290,13 +294,11 @@ def _tell(
         create_p50_ms=percentile(latencies, 0.5),
         create_p99_ms=percentile(latencies, 0.99),
         sent_again=creates.sent_again,
-        **per_start(spent, creates.count),
-        cpu_per_start_us_of={node: round(one.all_cpu_s / creates.count * 1e6) for node, one in spent.items()},
+        **costs,
         anonymous_mib=samples[-1].anonymous_mib if samples else None,
         anonymous_growth=growth([sample.anonymous_mib for sample in flat]),
         pages=samples[-1].pages if samples else None,
         pages_growth=growth([float(sample.pages) for sample in flat]),
         file_growth=growth([sample.file_mib for sample in flat]),
         samples=[[round(s.at_s), round(s.anonymous_mib, 1), s.pages, round(s.file_mib)] for s in samples],
-        **shares,
     )

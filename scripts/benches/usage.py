@@ -1,5 +1,11 @@
 """What nodes take of the machine: processor, memory, disk. Of a node's own process and of those below it (sentinel,
-supervisor, keepers and the runs), which are told apart."""
+supervisor, keepers and the runs), which are told apart.
+
+What reaches the disk is told by the disk: sectors written to the device that the data directories are on, divided by
+the nodes. That counts the file system's journal, but also what others write. What the kernel counts for a process
+(proc(5), pid/io write_bytes) is no measure: with large folios it counts hundreds of pages for one that changed. How
+much a process handed to write(2) is known exactly (wchar), but that is answers and entries for its peers, too.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +25,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class Used:
     cpu_s: float = 0.0
     below_cpu_s: float = 0.0
-    written: int = 0  # bytes that went to the disk, or are about to (proc(5), pid/io write_bytes)
-    below_written: int = 0
+    handed: int = 0  # bytes that the node's process gave to write(2): disk and connections
 
     @property
     def all_cpu_s(self) -> float:
@@ -30,16 +35,14 @@ class Used:
         return Used(
             self.cpu_s + other.cpu_s,
             self.below_cpu_s + other.below_cpu_s,
-            self.written + other.written,
-            self.below_written + other.below_written,
+            self.handed + other.handed,
         )
 
     def __sub__(self, other: Used) -> Used:
         return Used(
             self.cpu_s - other.cpu_s,
             self.below_cpu_s - other.below_cpu_s,
-            self.written - other.written,
-            self.below_written - other.below_written,
+            self.handed - other.handed,
         )
 
 
@@ -50,6 +53,7 @@ class Meter:
         self._cluster = cluster
         self._begin = used(cluster.nodes)
         self._earlier = {node.id: Used() for node in cluster.nodes}  # by processes that were killed
+        self._device_begin = device_written(cluster.directory)
 
     def before_kill(self, node: NodeProcess) -> None:
         self._earlier[node.id] += used([node])[node.id] - self._begin[node.id]
@@ -58,6 +62,45 @@ class Meter:
     def read(self) -> dict[str, Used]:
         now = used(self._cluster.nodes)
         return {node: self._earlier[node] + now[node] - self._begin[node] for node in now}
+
+    def per_job(self, leader: NodeProcess, jobs: int) -> dict[str, float | None]:
+        """Microseconds of the leader's process and of the costlier follower's; KiB written to the disk by a node."""
+        spent = self.read()
+        handed = max(one.handed for one in spent.values())
+        mine = spent.pop(leader.id)
+        return {
+            "leader_us": mine.cpu_s / jobs * 1e6,
+            "follower_us": max((one.cpu_s for one in spent.values()), default=0.0) / jobs * 1e6,
+            "written_kib_per_job": self._written_kib(jobs),
+            "handed_kib_per_job": handed / jobs / 1024,
+        }
+
+    def per_start(self, starts: int) -> dict[str, float | None]:
+        """Microseconds of all nodes, with the processes below them; KiB written to the disk by a node."""
+        spent = self.read().values()
+        return {
+            "cpu_per_start_us": sum(one.all_cpu_s for one in spent) / starts * 1e6,
+            "below_cpu_per_start_us": sum(one.below_cpu_s for one in spent) / starts * 1e6,
+            "written_kib_per_start": self._written_kib(starts),
+            "handed_kib_per_start": max(one.handed for one in spent) / starts / 1024,
+        }
+
+    def _written_kib(self, jobs: int) -> float | None:
+        """By a node, on the average."""
+        now = device_written(self._cluster.directory)
+        if now is None or self._device_begin is None:
+            return None
+        return (now - self._device_begin) / len(self._cluster.nodes) / jobs / 1024
+
+
+def device_written(directory: Path) -> int | None:
+    """Bytes written to the device under a directory since boot; None when it is no block device (overlay, tmpfs)."""
+    number = directory.stat().st_dev
+    try:
+        fields = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat").read_text().split()
+    except OSError:
+        return None
+    return int(fields[6]) * 512
 
 
 def used(nodes: list[NodeProcess]) -> dict[str, Used]:
@@ -70,7 +113,7 @@ def used(nodes: list[NodeProcess]) -> dict[str, Used]:
             own, below_s = _cpu_s(node.process.pid)
             below = _below(node.process.pid, children)
             below_s += sum(sum(_cpu_s(pid)) for pid in below)
-            found[node.id] = Used(own, below_s, _written(node.process.pid), sum(map(_written, below)))
+            found[node.id] = Used(own, below_s, _handed(node.process.pid))
     return found
 
 
@@ -120,35 +163,9 @@ def _cpu_s(pid: int) -> tuple[float, float]:
         return 0.0, 0.0
 
 
-def _written(pid: int) -> int:
+def _handed(pid: int) -> int:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/io").read_text().splitlines():
-            if line.startswith("write_bytes:"):
+            if line.startswith("wchar:"):
                 return int(line.split()[1])
     return 0
-
-
-# ---------------------------------------------------------------- what one job cost
-
-
-def per_job(cluster: Cluster, leader: NodeProcess, before: dict[str, Used], jobs: int) -> dict[str, float]:
-    """Microseconds of the leader's process and of the costlier follower's, and what the node wrote that wrote most."""
-    after = used(cluster.nodes)
-    spent = {node: after[node] - before[node] for node in after}
-    written = max(one.written for one in spent.values())
-    mine = spent.pop(leader.id)
-    return {
-        "leader_us": mine.cpu_s / jobs * 1e6,
-        "follower_us": max((one.cpu_s for one in spent.values()), default=0.0) / jobs * 1e6,
-        "written_kib_per_job": written / jobs / 1024,
-    }
-
-
-def per_start(spent: dict[str, Used], starts: int) -> dict[str, float]:
-    """Processor time of all nodes, with the processes below them; bytes of the node that wrote most, with those."""
-    return {
-        "cpu_per_start_us": sum(one.all_cpu_s for one in spent.values()) / starts * 1e6,
-        "below_cpu_per_start_us": sum(one.below_cpu_s for one in spent.values()) / starts * 1e6,
-        "written_kib_per_start": max(one.written + one.below_written for one in spent.values()) / starts / 1024,
-        "below_written_kib_per_start": max(one.below_written for one in spent.values()) / starts / 1024,
-    }
