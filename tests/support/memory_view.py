@@ -10,7 +10,7 @@ import msgspec
 
 from raftsched.core import commands as c
 from raftsched.core.actions import Action
-from raftsched.core.apply import apply_entry
+from raftsched.core.apply import Applier, apply_entry
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
 from raftsched.core.cluster import Member, Meta, Session, Settings
 from raftsched.core.commands import Accepted, Answer, Assign, Command, CreateJob, Ended, Fire, encode
@@ -113,6 +113,15 @@ class World:
         found = violations(self.view)
         assert not found, "\n".join(found)
         return result
+
+    def in_one_turn(self) -> dict[str, list[tuple[bytes, bytes]]]:
+        """What a node has that applied the whole log in one turn: it must be the same."""
+        view = MemoryView()
+        applier = Applier(view)
+        for index, data in enumerate(self.log, 1):
+            applier.entry(index, 1, data)
+        applier.close()
+        return view.dump()
 
     def do(self, command: Command) -> Answer:
         return self.run(command)[0]

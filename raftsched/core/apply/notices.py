@@ -33,11 +33,18 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def webhooks(tx: Tx) -> dict[str, Webhook]:
-    """All of them, by name. What is changed in one has to be put."""
+    """All of them, in the order of their names: that is the order in which they are told. What is changed in one has to
+    be put."""
     if tx.webhooks is None:
         rows = [decode_webhook(raw) for _, raw in tx.view.scan(Table.WEBHOOKS)] if tx.meta.webhooks else []
         tx.webhooks = {row.name: row for row in rows}
     return tx.webhooks
+
+
+def add_webhook(tx: Tx, webhook: Webhook) -> None:
+    """Where a node reads it that begins its turn behind this entry."""
+    tx.webhooks = dict(sorted({**webhooks(tx), webhook.name: webhook}.items()))
+    tx.meta.webhooks += 1
 
 
 def put_webhook_row(tx: Tx, webhook: Webhook) -> None:

@@ -135,11 +135,10 @@ class Tx:
     def _save_namespaces(self) -> None:
         for name in sorted(self._namespaces_changed):
             namespace = self._namespaces[name]
-            if namespace is not None and namespace.is_needed:
-                self.view.put(Table.NAMESPACES, name.encode(), encode_namespace(namespace))
-            else:
+            if namespace is None:
                 self.view.delete(Table.NAMESPACES, name.encode())
-                self._namespaces[name] = None
+            else:
+                self.view.put(Table.NAMESPACES, name.encode(), encode_namespace(namespace))
         self._namespaces_changed.clear()
 
     def new_id(self) -> int:
@@ -290,7 +289,8 @@ class Tx:
         return self._namespaces[name]
 
     def put_namespace(self, namespace: Namespace) -> None:
-        self._namespaces[namespace.name] = namespace
+        """One that is not needed is gone from now on, whether the turn ends here or not."""
+        self._namespaces[namespace.name] = namespace if namespace.is_needed else None
         self._namespaces_changed.add(namespace.name)
 
     def _count_in_namespace(self, name: str, more: int) -> None:

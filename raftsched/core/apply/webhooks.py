@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched.core.apply.jobs import remove
 from raftsched.core.apply.keys import HASH_SIZE
-from raftsched.core.apply.notices import deliver, full, limit_queue, put_webhook_row, webhooks
+from raftsched.core.apply.notices import add_webhook, deliver, full, limit_queue, put_webhook_row, webhooks
 from raftsched.core.apply.queues import drop_queue, make_queue
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import in_use, tagged
@@ -104,11 +104,8 @@ def _create(tx: Tx, c: PutWebhook) -> Answer:
         modified_at_ms=tx.now,
         anchor_at_ms=tx.now,
     )
-    known = webhooks(tx)
-    tx.meta.webhooks += 1
-    webhook = known[c.name] = Webhook(
-        name=c.name, job_id=job.id, revision=0, spec=c.spec, created_at_ms=tx.now, modified_at_ms=tx.now
-    )
+    webhook = Webhook(name=c.name, job_id=job.id, revision=0, spec=c.spec, created_at_ms=tx.now, modified_at_ms=tx.now)
+    add_webhook(tx, webhook)
     tx.view.put(Table.NAMES, name_key(job.namespace, c.name), u64(job.id))
     tx.tag_job(job)
     tx.put_job(job)

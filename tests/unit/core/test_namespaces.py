@@ -47,6 +47,12 @@ class TestDeclared:
         assert third is not None
         assert third.revision > second.revision  # never one that was there before
 
+    def test_nothing_of_one_that_was_taken_back_is_left_in_the_same_turn(self) -> None:
+        world = World()
+        for command in (PutNamespace("d", b"{}", 3), DeleteNamespace("d"), create()):
+            world.ok(command)
+        assert world.in_one_turn() == world.view.dump()
+
     def test_conditions(self) -> None:
         world = World()
         assert world.refused(PutNamespace("d", b"{}", if_revision=1)) == "stale-revision"
