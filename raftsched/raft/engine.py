@@ -78,7 +78,10 @@ class Engine:
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
         self._lead = Leadership(self._core, membership, host, journal, clock, options, guards)
-        self._postpone_election(clock.monotonic())
+        if membership.is_majority([self.node_id]):
+            self._core.deadline = clock.monotonic()  # there is nobody whose leader it could hear of
+        else:
+            self._postpone_election(clock.monotonic())
 
     # ------------------------------------------------------------ state
 

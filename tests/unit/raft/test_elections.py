@@ -73,6 +73,12 @@ def test_the_end_of_the_leaders_connection_brings_the_election_forward(tmp_path:
     assert b.engine.term == 3
 
 
+def test_who_is_alone_waits_for_nobody(tmp_path: Path) -> None:
+    alone = Solo(tmp_path, peers="b")
+    alone.pass_time(0.02)
+    assert alone.engine.is_leader
+
+
 def test_who_hears_of_a_newer_term_while_it_asks_asks_again_in_it(tmp_path: Path) -> None:
     """It may be the only one with the whole log: a refusal for its term alone must not cost it a timeout."""
     b = Solo(tmp_path)
