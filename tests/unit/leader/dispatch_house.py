@@ -112,3 +112,15 @@ class House:
 
     def running(self) -> dict[str, int]:
         return {name: load.running for name, load in self.dispatcher.loads().items()}
+
+
+def keys(assigns: list[Assign]) -> list[bytes]:
+    return [assign.instance for assign in assigns]
+
+
+def anew(house: House) -> None:
+    """Another leadership."""
+    house.dispatcher = Dispatcher(house.read, "n1", house.world.view)
+    for session in house.world.sessions():
+        if session.open:
+            house.dispatcher.opened(session, count_running(house.world.view, session.id))

@@ -14,12 +14,9 @@ from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership import Membership, added, promoted, removed
 from tests.support.raft_replica import Solo, append, disk, entry, hello
+from tests.unit.raft.house import Leader, code, members
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
-
-
-def members(voters: str, learners: str = "") -> tuple[Member, ...]:
-    return tuple(Member(n, f"127.0.0.1:{4000 + ord(n)}", disk(n), n in voters) for n in sorted(voters + learners))
 
 
 # ---------------------------------------------------------------- the configuration in the log
@@ -68,47 +65,6 @@ def test_the_last_voter_stays() -> None:
 
 
 # ---------------------------------------------------------------- a leader changes members
-
-
-class Leader(Solo):
-    """Node b leads a, b, c; what the others have is fed by hand."""
-
-    def __init__(self, tmp_path: Path, guards: Guards = ALL) -> None:
-        super().__init__(tmp_path, guards)
-        self.term = self.lead()
-        self.done: list[RaftschedError | None] = []
-        self.number = 0
-
-    def opened(self) -> Leader:
-        """The opening entry is committed."""
-        self.acknowledge("a", "c")
-        assert self.replica.leading
-        return self
-
-    def acknowledge(self, *peers: str, upto: int | None = None) -> None:
-        upto = self.journal.last_index if upto is None else upto
-        for peer in peers:
-            self.feed(peer, codec.AppendAnswer(self.term, upto + 1, True, False))
-
-    def knock(self, node: str, store: bytes | None = None) -> None:
-        self.replica.roster.knocked(hello(node, store_id=store or disk(node), raft="127.0.0.1:9"))
-
-    def ask(self, change: str, node: str) -> list[RaftschedError | None]:
-        """Asks this leader; the list gets None for done, or the error."""
-        got: list[RaftschedError | None] = []
-        self.number += 1
-        self.replica.request(codec.ChangeMembers(self.number, change, node, b""), 5.0, got.append)
-        self.settle()
-        return got
-
-    @property
-    def voters(self) -> str:
-        return "".join(self.engine.membership.voters)
-
-
-def code(got: list[RaftschedError | None]) -> str | None:
-    assert len(got) == 1
-    return None if got[0] is None else got[0].code
 
 
 def test_a_new_member_catches_up_before_it_votes(tmp_path: Path) -> None:
@@ -425,60 +381,6 @@ def test_a_leader_that_is_no_member_here_is_followed_but_does_not_count(tmp_path
 
 
 # ---------------------------------------------------------------- transfer
-
-
-def transfer(b: Leader, to: str) -> list[RaftschedError | None]:
-    got: list[RaftschedError | None] = []
-    b.number += 1
-    b.replica.request(codec.TransferLeadership(b.number, to, b.term), 5.0, got.append)
-    b.settle()
-    return got
-
-
-def test_a_transfer_waits_until_the_next_leader_has_everything(tmp_path: Path) -> None:
-    b = Leader(tmp_path).opened()
-    before = b.propose(1)
-    b.sent.clear()
-    got = transfer(b, "c")
-    assert not b.take(codec.TimeoutNow), "c has not acknowledged the last entry"
-    last = b.journal.last_index
-    after = b.propose(2)
-    assert b.journal.last_index == last, "nothing new is appended meanwhile"
-    b.acknowledge("a")
-    assert before, "what was under way is committed"
-    b.acknowledge("c")
-    assert b.take(codec.TimeoutNow, "c")
-    b.feed("c", codec.Ping(b.term + 1, 0))
-    assert not after
-    proposed = b.take(codec.Propose, "c")
-    assert proposed, "what waited goes to the next leader"
-    assert not got
-    b.feed("c", codec.Answered(b.number, "", ""))
-    assert code(got) is None
-
-
-def test_a_transfer_that_does_not_come_about_is_given_up(tmp_path: Path) -> None:
-    b = Leader(tmp_path).opened()
-    got = transfer(b, "c")
-    b.feed("a", codec.Pong(b.term, b.clock.boot_ms(), b.clock.wall_ms(), True))
-    waits = b.propose(1)
-    last = b.journal.last_index
-    b.pass_time(b.replica.options.election_max_ms / 1000 + 0.1)
-    assert code(got) == "not-possible"
-    assert b.engine.is_leader
-    assert b.journal.last_index > last, "proposals go on"
-    b.acknowledge("a", "c")
-    assert waits
-
-
-@pytest.mark.parametrize("to", ["x", "d"])
-def test_only_a_connected_voter_takes_over(tmp_path: Path, to: str) -> None:
-    b = Leader(tmp_path).opened()
-    b.knock("d")
-    b.ask("add", "d")
-    b.acknowledge("a", "c")
-    b.replica.connected(hello("d"), 1)
-    assert code(transfer(b, to)) == "not-possible"
 
 
 # ---------------------------------------------------------------- elections
