@@ -17,7 +17,7 @@ from tests.support.api_machine import ApiMachine
 from tests.support.api_model import Caller
 from tests.support.cluster import Cluster
 
-SECONDS = float(os.environ.get("API_MODEL_SECONDS", "40"))
+SECONDS = float(os.environ.get("API_MODEL_SECONDS", "30"))
 ROUND = 2  # machines, and
 STEPS = 60  # calls of each
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = int(os.environ.get("FUZZ_SECONDS", "45"))
-SAMPLE = 30  # operations
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
+SAMPLE = 20  # operations
 FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_api.py"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS + 300)]

@@ -111,10 +111,14 @@ def run(task: Task) -> tuple[Task, Outcome]:
         return task, Outcome(task.seed, task.nodes, task.profile, violation=f"{type(error).__name__}: {error}")
 
 
+def at_once() -> int:
+    """How many runs at a time when nobody says: one per core, or as RAFTSCHED_SIM_PROCESSES says."""
+    return int(os.environ.get("RAFTSCHED_SIM_PROCESSES") or os.cpu_count() or 1)
+
+
 def run_many(tasks: list[Task], processes: int = 0) -> Iterator[tuple[Task, Outcome]]:
-    """As they end. `processes` 0: one per core."""
-    processes = processes or os.cpu_count() or 1
-    with multiprocessing.get_context("spawn").Pool(processes, begin, maxtasksperchild=200) as pool:
+    """As they end. `processes` 0: see at_once."""
+    with multiprocessing.get_context("spawn").Pool(processes or at_once(), begin, maxtasksperchild=200) as pool:
         yield from pool.imap_unordered(run, tasks)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft.guards import Guards
-from tests.sim.many import begin
+from tests.sim.many import at_once, begin
 from tests.sim.mutations import MUTATIONS, Found, hunt, intact
 from tests.sim.profiles import PROFILES
 
@@ -49,7 +49,7 @@ def _look(job: tuple[str, int]) -> tuple[Found, list[str]]:
     ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_few_guards_are_missed_when_they_are_out(record_property: Callable[[str, object], None]) -> None:
     """Other guards and other seeds in every run; scripts/simulate --mutations takes them all."""
     first = random.SystemRandom().getrandbits(32)
@@ -57,11 +57,11 @@ def test_a_few_guards_are_missed_when_they_are_out(record_property: Callable[[st
     random.Random(first).shuffle(guards)
     until = time.monotonic() + BUDGET_S
     seen: list[Found] = []
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1, begin) as pool:
+    with multiprocessing.get_context("spawn").Pool(at_once(), begin) as pool:
         results = pool.imap_unordered(_look, [(guard, first) for guard in guards])
         try:
             while True:
-                found, broken = results.next(timeout=max(0.0, until - time.monotonic()))
+                found, broken = results.next(max(0.0, until - time.monotonic()) if seen else None)  # one at least
                 assert not broken, "with all guards in:\n" + "\n".join(broken)
                 assert found.caught, f"first seed {first}: {found.line()}"
                 seen.append(found)
@@ -69,4 +69,3 @@ def test_a_few_guards_are_missed_when_they_are_out(record_property: Callable[[st
             pass
     names = ", ".join(found.guard for found in seen)
     record_property("simulator", f"{len(seen)} guards missed when out, first seed {first}: {names}")
-    assert seen, f"no guard was looked at within {BUDGET_S} s"

@@ -16,7 +16,7 @@ from tests.sim.many import Task, nodes_of, regressions, run_many
 from tests.sim.world import simulate
 
 SECONDS = 30.0
-BUDGET_S = float(os.environ.get("RAFTSCHED_SIM_SECONDS", "150"))  # wall time on all cores; the size of CI
+BUDGET_S = float(os.environ.get("RAFTSCHED_SIM_SECONDS", "150"))  # wall time on all cores
 HERE = Path(__file__).parent
 
 
