@@ -60,10 +60,10 @@ def create(given: dict[str, Any]) -> None:
 
 def bulk(given: dict[str, Any]) -> None:
     size, in_flight = given["batch"], given["batch_in_flight"]
-    latencies, took = closed_loop(
+    latencies, took, share = closed_loop(
         in_flight, given["seconds"], lambda _: group(noop.s().set(eta=far()) for _ in range(size)).apply_async()
     )
-    say("create-batch", batch=size, in_flight=in_flight, jobs_per_second=len(latencies) * size / took)
+    say("create-batch", batch=size, in_flight=in_flight, jobs_per_second=len(latencies) * size / took, cpu_load=share)
 
 
 def run(store: redis.Redis, count: int) -> float:

@@ -10,9 +10,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -65,6 +67,13 @@ func value(size int) string {
 	return hex.EncodeToString(bytes)
 }
 
+// processor is the time that this process has used, in seconds.
+func processor() float64 {
+	var used syscall.Rusage
+	must(0, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
+}
+
 // load returns each answer's latency in ms, and how long it took in seconds.
 func load(pool []*clientv3.Client, inFlight int, seconds float64, send func(*clientv3.Client) error) ([]float64, float64) {
 	latencies := make([][]float64, inFlight)
@@ -106,7 +115,9 @@ func main() {
 	measure := func(bench, rate string, inFlight, each int, send func(*clientv3.Client) error) {
 		pool := pools(inFlight)
 		load(pool, inFlight, min(1, given.Seconds), send)
+		before := processor()
 		latencies, took := load(pool, inFlight, given.Seconds, send)
+		share := (processor() - before) / took / float64(runtime.NumCPU())
 		for _, one := range pool {
 			one.Close()
 		}
@@ -116,6 +127,7 @@ func main() {
 			rate:        float64(len(latencies)*each) / took,
 			"p50_ms":    latencies[len(latencies)/2],
 			"p99_ms":    latencies[len(latencies)*99/100],
+			"cpu_load":  share,
 		}
 		if each > 1 {
 			line["batch"] = each

@@ -1,5 +1,6 @@
 // What the JavaScript load programs share.
 import { createRequire } from 'node:module'
+import os from 'node:os'
 import path from 'node:path'
 
 export const given = JSON.parse(process.argv[2])
@@ -21,10 +22,12 @@ export function far () {
 export const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 
 // So many loops at once, each sending its next request when the last was answered; after a second to get warm.
+// Latencies in ms, seconds, and the share of the machine that this process took.
 async function closedLoop (inFlight, seconds, send) {
   const load = async long => {
     const latencies = []
     const start = performance.now()
+    const before = process.cpuUsage()
     const work = async () => {
       for (let sent; (sent = performance.now()) - start < long * 1000;) {
         await send()
@@ -32,7 +35,9 @@ async function closedLoop (inFlight, seconds, send) {
       }
     }
     await Promise.all(Array.from({ length: inFlight }, work))
-    return [latencies.sort((a, b) => a - b), (performance.now() - start) / 1000]
+    const took = (performance.now() - start) / 1000
+    const { user, system } = process.cpuUsage(before)
+    return [latencies.sort((a, b) => a - b), took, (user + system) / 1e6 / took / os.cpus().length]
   }
   await load(Math.min(1, seconds))
   return load(seconds)
@@ -40,19 +45,19 @@ async function closedLoop (inFlight, seconds, send) {
 
 export async function sayCreate (send) {
   for (const inFlight of given.in_flight) {
-    const [latencies, took] = await closedLoop(inFlight, given.seconds, send)
+    const [latencies, took, share] = await closedLoop(inFlight, given.seconds, send)
     say('create', {
       in_flight: inFlight, per_second: latencies.length / took,
-      p50_ms: percentile(latencies, 0.5), p99_ms: percentile(latencies, 0.99)
+      p50_ms: percentile(latencies, 0.5), p99_ms: percentile(latencies, 0.99), cpu_load: share
     })
   }
 }
 
 export async function sayBulk (send) {
-  const [latencies, took] = await closedLoop(given.batch_in_flight, given.seconds, send)
+  const [latencies, took, share] = await closedLoop(given.batch_in_flight, given.seconds, send)
   say('create-batch', {
     batch: given.batch, in_flight: given.batch_in_flight, jobs_per_second: latencies.length * given.batch / took,
-    p50_ms: percentile(latencies, 0.5), p99_ms: percentile(latencies, 0.99)
+    p50_ms: percentile(latencies, 0.5), p99_ms: percentile(latencies, 0.99), cpu_load: share
   })
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
@@ -46,8 +47,9 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise wrong[0]
 
 
-def closed_loop(in_flight: int, seconds: float, send: Callable[[int], object]) -> tuple[list[float], float]:
-    """(latencies in ms, seconds); `send` is told which of the threads calls it. After a second to get warm."""
+def closed_loop(in_flight: int, seconds: float, send: Callable[[int], object]) -> tuple[list[float], float, float]:
+    """(latencies in ms, seconds, share of the machine that this process took). `send` is told which of the threads
+    calls it. After a second to get warm."""
     latencies: list[float] = []
 
     def load(long: float) -> float:
@@ -63,8 +65,9 @@ def closed_loop(in_flight: int, seconds: float, send: Callable[[int], object]) -
         return time.perf_counter() - start
 
     load(min(1.0, seconds))
+    before = time.process_time()
     took = load(seconds)
-    return latencies, took
+    return latencies, took, (time.process_time() - before) / took / (os.cpu_count() or 1)
 
 
 def shared(count: int, threads: int, send: Callable[[int, int], object]) -> None:
@@ -73,10 +76,10 @@ def shared(count: int, threads: int, send: Callable[[int, int], object]) -> None
 
 
 def say_create(in_flight: int, seconds: float, send: Callable[[int], object]) -> None:
-    latencies, took = closed_loop(in_flight, seconds, send)
+    latencies, took, share = closed_loop(in_flight, seconds, send)
     say(
         "create", in_flight=in_flight, per_second=len(latencies) / took, p50_ms=percentile(latencies, 0.5),
-        p99_ms=percentile(latencies, 0.99),
+        p99_ms=percentile(latencies, 0.99), cpu_load=share,
     )  # fmt: skip
 
 
