@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
+from raftsched.api.amending import amend
 from raftsched.api.calendars_schema import READ_ONLY, CalendarIn, CalendarOut, content_of, read_content
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
@@ -15,7 +16,7 @@ from raftsched.api.jobs_in import parse_name
 from raftsched.api.merging import merge
 from raftsched.api.openapi_types import patch_of
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
-from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -32,11 +33,10 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import following, page
 from raftsched.core.calendars import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar, decode_calendar
-from raftsched.core.commands import Accepted, encode
+from raftsched.core.commands import encode
 from raftsched.core.tables import ReadView, Table
 
 BODY_MAX = 2 * CONTENT_MAX  # bytes: there may be blanks between
-PATCH_TRIES = 5
 
 
 @operation(
@@ -132,20 +132,14 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-body", errors=[FieldError("", "must be an object with the fields to change")])
     _refuse_unknown(change)
     wanted = if_match(request)
-    for _ in range(PATCH_TRIES):
-        was = await _target(ctx, request.match_info["name"])
-        if wanted is not None and wanted != was.revision:
-            await catch_up(ctx)
-            was = await _target(ctx, was.name)
+    name = request.match_info["name"]
+
+    async def command(was: Calendar) -> bytes:
         content = _fitting(read_content(merge(msgspec.json.decode(was.content), change)))
-        command = PutCalendar(was.name, content, was.revision if wanted is None else wanted)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            return _reply(ctx, was.name)
-        if answer.code != "stale-revision" or wanted is not None:
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale-revision", "The calendar changes too often; read it and send If-Match.")
+        return encode(PutCalendar(was.name, content, was.revision))
+
+    await amend(ctx, "The calendar", lambda: _target(ctx, name), wanted, command)
+    return _reply(ctx, name)
 
 
 @operation(

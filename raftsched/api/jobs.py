@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
+from raftsched.api.amending import amend
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import (
     Content,
@@ -24,7 +25,7 @@ from raftsched.api.merging import merge, merge_retry
 from raftsched.api.notify_schema import NotifyIn
 from raftsched.api.openapi_types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
-from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
+from raftsched.api.problems import FieldError, Problem, pointer
 from raftsched.api.replies import job_of, propose_one, reply_job
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -47,9 +48,7 @@ from raftsched.api.targets import target_job
 from raftsched.api.webhooks_seen import Find, check_notify
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
 from raftsched.core.model import Job
-from raftsched.core.namespaces import DEFAULTS_STALE
 
-PATCH_TRIES = 5  # when nobody said which revision to change
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
 _FIELDS = frozenset(JobIn.__struct_encode_fields__)
 _NESTED = {
@@ -211,23 +210,14 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     if create_only(request):
         await target_job(ctx, request)
         not_create_only(request)
-    for _ in range(PATCH_TRIES):
-        job = await target_job(ctx, request)
-        if wanted is not None and wanted != job.revision:
-            await catch_up(ctx)
-            job = await target_job(ctx, request)
-        if wanted is not None and wanted != job.revision:
-            raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
+
+    async def command(job: Job) -> bytes:
         content = _patched(ctx, job, change)
         await check_notify(ctx, content, _as_is(job))
-        command = EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            return reply_job(ctx, job_of(answer))
-        if answer.code != DEFAULTS_STALE and (answer.code != "stale-revision" or wanted is not None):
-            raise from_rejected(answer)
-        await renew(ctx)
-    raise Problem("stale-revision", "The job changes too often; read it and send If-Match.")
+        return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
+
+    done = await amend(ctx, "The job", lambda: target_job(ctx, request), wanted, command, again=renew)
+    return reply_job(ctx, job_of(done))
 
 
 def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:

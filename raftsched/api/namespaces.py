@@ -9,6 +9,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX
+from raftsched.api.amending import amend
 from raftsched.api.callers import permits
 from raftsched.api.context import ApiContext
 from raftsched.api.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
@@ -24,7 +25,7 @@ from raftsched.api.operators_schema import (
     NamespaceLimitsOut,
     NamespaceOut,
 )
-from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -42,13 +43,11 @@ from raftsched.api.rows import following, page
 from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
 from raftsched.api.webhooks_seen import is_limited, unseen
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import Accepted, encode
+from raftsched.core.commands import encode
 from raftsched.core.model import Policy
 from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import Table
-
-PATCH_TRIES = 5
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -133,22 +132,13 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     wanted = if_match(request)
     if is_limited():
         await catch_up(ctx)
-    for _ in range(PATCH_TRIES):
-        was = await _target(ctx, request)
-        if wanted is not None and wanted != was.revision:
-            await catch_up(ctx)
-            was = await _target(ctx, request)
-        if wanted is not None and wanted != was.revision:
-            raise Problem("stale-revision", f"The namespace is at revision {was.revision} now; read it again.")
-        command = _command(ctx, was.name, _merged(_given(was), change), was.revision)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            ctx.forget_spaces()
-            return _reply(ctx, request)
-        if answer.code != "stale-revision" or wanted is not None:
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale-revision", "The namespace changes too often; read it and send If-Match.")
+
+    async def command(was: Namespace) -> bytes:
+        return encode(_command(ctx, was.name, _merged(_given(was), change), was.revision))
+
+    await amend(ctx, "The namespace", lambda: _target(ctx, request), wanted, command)
+    ctx.forget_spaces()
+    return _reply(ctx, request)
 
 
 @operation(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX, read_nothing
+from raftsched.api.amending import amend
 from raftsched.api.cluster import NodeOut, seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time
@@ -18,7 +19,7 @@ from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, u
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.operators_schema import NodeDetail, NodeIn, SessionOut
-from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
+from raftsched.api.problems import FieldError, Problem, pointer
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -34,11 +35,9 @@ from raftsched.api.requests import (
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.schema import Nothing
 from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.commands import Accepted, PutNodeRule
+from raftsched.core.commands import PutNodeRule
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.tables import ReadView
-
-CHANGE_TRIES = 5
 
 _Change = Callable[[NodeRule, Session | None], NodeRule]
 
@@ -135,28 +134,27 @@ async def _change(ctx: ApiContext, request: web.Request, change: _Change, name: 
     """A change in between means to change again: none gets lost."""
     node = request.match_info["id"]
     wanted = if_match(request)
-    for _ in range(CHANGE_TRIES):
-        was, rule = await _changed(ctx, node, change)
-        command = PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, wanted)
-        answer = (await ctx.propose((under(name, command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            return await _reply(ctx, request)
-        if answer.code != "stale":
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale", "What is said about the node changes too often; try again.")
+
+    async def command(was: NodeRule) -> bytes:
+        with ctx.read() as view:
+            session = newest_session(view, node)
+        rule = change(was, session)
+        return under(name, PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, wanted))
+
+    what = "What is said about the node"
+    await amend(ctx, what, lambda: _target(ctx, node), wanted, command, keyed=bool(name.key))
+    return await _reply(ctx, request)
 
 
-async def _changed(ctx: ApiContext, node: str, change: _Change) -> tuple[NodeRule, NodeRule]:
-    """What holds, and what is to hold. This node catches up before it says that there is no such member."""
+async def _target(ctx: ApiContext, node: str) -> NodeRule:
+    """What holds. This node catches up before it says that there is no such member."""
     with ctx.read() as view:
         known = any(m.node == node for m in meta(view).members)
     if not known:
         await catch_up(ctx)
     with ctx.read() as view:
         _check_member(view, node)
-        was = node_rule(view, node)
-        return was, change(was, newest_session(view, node))
+        return node_rule(view, node)
 
 
 def _check_member(view: ReadView, node: str) -> None:

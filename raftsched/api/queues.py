@@ -9,13 +9,14 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX
+from raftsched.api.amending import amend
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_duration, format_time
 from raftsched.api.jobs_in import parse_name
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.operators_schema import QUEUE_READ_ONLY, QueueIn, QueueOut, RateIn, RateOut
-from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -34,14 +35,13 @@ from raftsched.api.triggers_in import duration_of
 from raftsched.core.admission import shut
 from raftsched.core.apply.queues import limits_of
 from raftsched.core.apply.tx import decode_queue
-from raftsched.core.commands import Accepted, DeleteQueue, PutQueue, encode
+from raftsched.core.commands import DeleteQueue, PutQueue, encode
 from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.queues import Queue, QueueLimits
 from raftsched.core.tables import ReadView, Table, after, lane_key
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and
 COUNT_LEAST = 100  # of each queue of a page at least
-PATCH_TRIES = 5
 
 
 @operation(
@@ -125,20 +125,13 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     if errors:
         raise Problem("invalid-body", errors=errors)
     wanted = if_match(request)
-    for _ in range(PATCH_TRIES):
-        was = await _target(ctx, request)
-        if wanted is not None and wanted != was.revision:
-            await catch_up(ctx)
-            was = await _target(ctx, request)
+
+    async def command(was: Queue) -> bytes:
         limits = _limits(merge(_given(was), change))
-        command = _command(was.name, limits, was=limits_of(was), if_revision=wanted)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            return _reply(ctx, request)
-        if answer.code != "stale":
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale", "The queue changes too often; try again.")
+        return encode(_command(was.name, limits, was=limits_of(was), if_revision=wanted))
+
+    await amend(ctx, "The queue", lambda: _target(ctx, request), wanted, command)
+    return _reply(ctx, request)
 
 
 @operation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from msgspec import UNSET
@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX, read_nothing
+from raftsched.api.amending import amend
 from raftsched.api.answers import Paused
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_duration
 from raftsched.api.keys import named, propose_once
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
-from raftsched.api.problems import FieldError, Problem, from_rejected, pointer
+from raftsched.api.problems import FieldError, Problem, pointer
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
     READ,
     Query,
-    catch_up,
     check_type,
     etag_of,
     fresh_enough,
@@ -33,10 +33,8 @@ from raftsched.api.requests import (
 from raftsched.api.schema import Nothing
 from raftsched.api.triggers_in import duration_of
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import Accepted, PauseCluster, PutSettings, encode
+from raftsched.core.commands import PauseCluster, PutSettings, encode
 from raftsched.core.limits import SETTINGS
-
-PATCH_TRIES = 5
 
 _DEFAULTS = Settings()
 
@@ -72,19 +70,16 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     change = _read(strict.parse(await read_body(request, BODY_MAX)))
     wanted = if_match(request)
-    if wanted is not None and wanted != _stored(ctx)[1]:
-        await catch_up(ctx)
-    for _ in range(PATCH_TRIES):
-        was, _ = _stored(ctx)
-        command = PutSettings(replace(was, **change), was, wanted)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            ctx.forget_settings()
-            return _reply(ctx)
-        if answer.code != "stale":
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale", "The settings change too often; try again.")
+
+    async def command(was: _Stored) -> bytes:
+        return encode(PutSettings(replace(was.settings, **change), was.settings, wanted))
+
+    async def stored() -> _Stored:
+        return _stored(ctx)
+
+    await amend(ctx, "What is set", stored, wanted, command)
+    ctx.forget_settings()
+    return _reply(ctx)
 
 
 @operation(
@@ -124,11 +119,15 @@ async def _set_paused(ctx: ApiContext, request: web.Request, paused: bool) -> we
     return reply_value({"paused": paused})
 
 
-def _stored(ctx: ApiContext) -> tuple[Settings, int]:
-    """With their revision."""
+class _Stored(NamedTuple):
+    settings: Settings
+    revision: int
+
+
+def _stored(ctx: ApiContext) -> _Stored:
     with ctx.read() as view:
         cluster = meta(view)
-        return cluster.settings, cluster.settings_revision
+        return _Stored(cluster.settings, cluster.settings_revision)
 
 
 def _reply(ctx: ApiContext) -> web.Response:

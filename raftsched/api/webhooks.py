@@ -13,6 +13,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
+from raftsched.api.amending import amend
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
@@ -20,7 +21,7 @@ from raftsched.api.instances_out import instance_json
 from raftsched.api.keys import conditions, named, propose_once
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
-from raftsched.api.problems import FieldError, Problem, from_rejected
+from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply, reply_page, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
@@ -69,7 +70,6 @@ from raftsched.core.webhooks import (
 from raftsched.webhooks import encode_secret
 
 BODY_MAX = 64 * 1024  # bytes
-PATCH_TRIES = 5
 MADE_BYTES = 32  # of a secret that is made here
 HIDDEN = "***"  # for the value of a header
 _LISTING = "webhooks"
@@ -189,22 +189,13 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-body", errors=[FieldError("", "must be an object with the fields to change")])
     refuse_change(change)
     wanted = if_match(request)
-    for _ in range(PATCH_TRIES):
-        was = await _target(ctx, request)
-        if wanted is not None and wanted != was.revision:
-            await catch_up(ctx)
-            was = await _target(ctx, request)
-        if wanted is not None and wanted != was.revision:
-            raise Problem("stale-revision", f"The webhook is at revision {was.revision} now; read it again.")
+
+    async def command(was: Webhook) -> bytes:
         name, spec, secret = read_webhook(merge(as_given(was.spec), change), was.name)
-        command = PutWebhook(name, spec, secret, if_revision=was.revision)
-        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
-        if isinstance(answer, Accepted):
-            return _reply(ctx, name)
-        if answer.code != "stale-revision" or wanted is not None:
-            raise from_rejected(answer)
-        await catch_up(ctx)
-    raise Problem("stale-revision", "The webhook changes too often; read it and send If-Match.")
+        return encode(PutWebhook(name, spec, secret, if_revision=was.revision))
+
+    await amend(ctx, "The webhook", lambda: _target(ctx, request), wanted, command)
+    return _reply(ctx, _name(request))
 
 
 @operation(
