@@ -232,7 +232,10 @@ class Transport:
                     error_seen = await _error(response)
                 finally:
                     response.release()
-                if (error_seen.status == 503 and error_seen.code in _AGAIN) or error_seen.status == 429:
+                if error_seen.status == 429 and "Retry-After" in response.headers:
+                    refusal, asked = error_seen, max(asked, _retry_after(response.headers))
+                    break  # the limit is the cluster's: nobody else would do it
+                if error_seen.status == 503 and error_seen.code in _AGAIN:
                     refusal = error_seen
                     if error_seen.code not in _ELSEWHERE:
                         asked = max(asked, _retry_after(response.headers))
@@ -244,8 +247,9 @@ class Transport:
                     raise error_seen
             left = deadline - loop.time()
             wait = max(asked, pause * random.uniform(0.5, 1.0))
-            if lead and refusal is not None and uncertain is None and left - wait < min(LAST_TRY_S, self.timeout / 4):
-                break  # nothing was done: better to say so than to try again and not to know
+            least = min(LAST_TRY_S, self.timeout / 4) if lead else 0.0
+            if refusal is not None and uncertain is None and left - (wait if lead else asked) < least:
+                break  # nothing was done: better to say so than to try again and not to know, or to wait in vain
             if left <= 0:
                 break
             await asyncio.sleep(min(left, wait))

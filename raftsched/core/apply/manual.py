@@ -111,7 +111,10 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
     if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
         return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
     times = not_run(tx.view, job, c.times, tx.now)
-    room = tx.meta.settings.active_max - job.active
+    active_max = tx.meta.settings.active_max
+    if len(times) > active_max:  # however long they wait
+        return Rejected("too-large", f"{len(times)} runs are asked for; {active_max} of a job may be active at a time.")
+    room = active_max - job.active
     if len(times) > room:
         return Rejected(
             "too-many", f"{len(times)} runs are asked for; {max(0, room)} more of this job may be active at a time."

@@ -262,9 +262,57 @@ def test_who_says_when_to_come_again_is_believed() -> None:
     asyncio.run(main())
 
 
+def test_as_many_as_may_be_are_not_more_elsewhere() -> None:
+    """The limit is the cluster's: one node says it for all."""
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Reply:
+        asked.append(request)
+        return problem(429, "too-many", "20 operations are running.") if len(asked) < 2 else (200, MADE_JOB)
+
+    async def main() -> None:
+        with serve(answer, headers={"Retry-After": "1"}) as one, serve(answer, headers={"Retry-After": "1"}) as two:
+            async with client(one.url, two.url) as c:
+                await c.jobs.pause("default/a")
+                assert len(asked) == 2
+                assert asked[0].path == asked[1].path
+                assert len(one.requests) == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("status, code", [(429, "too-many"), (503, "overloaded")])
+@pytest.mark.parametrize("read", [True, False], ids=["read", "write"])
+def test_who_says_to_come_after_the_time_is_not_asked_again(status: int, code: str, read: bool) -> None:
+    async def main() -> None:
+        with serve(script(problem(status, code, "Later.")), headers={"Retry-After": "3600"}) as stub:
+            async with client(stub.url, timeout=50.0) as c:
+                with pytest.raises(raftsched.UnavailableError) as caught:
+                    await (c.jobs.get("default/a") if read else c.jobs.pause("default/a"))
+            assert caught.value.code == code
+            assert len(stub.requests) == 1
+
+    asyncio.run(main())
+
+
+def test_too_many_of_something_that_does_not_become_less() -> None:
+    """Nobody says when to come again: neither is it asked again."""
+
+    async def main() -> None:
+        with serve(script(problem(429, "quota", "10 is the limit."), (200, MADE_JOB))) as stub:
+            async with client(stub.url) as c:
+                with pytest.raises(raftsched.UnavailableError) as caught:
+                    await c.jobs.pause("default/a")
+            assert (caught.value.status, caught.value.code) == (429, "quota")
+            assert len(stub.requests) == 1
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "status, code, kind",
     [
+        (409, "not-possible", raftsched.ConflictError),  # a namespace that is full, calendars enough
         (400, "invalid-parameter", raftsched.InvalidError),
         (404, "not-found", raftsched.NotFoundError),
         (410, "output-gone", raftsched.NotFoundError),
