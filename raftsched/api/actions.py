@@ -11,7 +11,7 @@ from raftsched.api import strict
 from raftsched.api.answers import JobStateShown, RunMade
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
-from raftsched.api.jobs_in import encode_params
+from raftsched.api.jobs_in import check_run, encode_params
 from raftsched.api.jobs_out import shut_out
 from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, propose_once, under
 from raftsched.api.openapi_types import JOB
@@ -35,12 +35,19 @@ from raftsched.api.targets import target_job
 from raftsched.api.triggers_in import time_of
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
+from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Job, JobState
 from raftsched.core.secrets import may_refer, missing, references_in
 
 BODY_MAX = 4_096  # bytes, of what takes a word or two
 SKIP_TRIES = 5
 SKIP_WAIT_S = 0.5
+
+
+class _Said(msgspec.Struct):
+    """Of Job.body."""
+
+    handler: msgspec.Raw
 
 
 _CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
@@ -50,6 +57,7 @@ _nothing = msgspec.json.Decoder(Nothing)
 _expire = msgspec.json.Decoder(ExpireIn)
 _run = msgspec.json.Decoder(RunIn)
 _skip = msgspec.json.Decoder(SkipNextIn)
+_body = msgspec.json.Decoder(_Said)
 _state = msgspec.json.Decoder(StateIn)
 
 
@@ -131,12 +139,21 @@ async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) ->
     if given.params is not None:
         errors: list[FieldError] = []
         params = encode_params(given.params, settings, errors)
+        if not errors and len(params) + settings.body_max_bytes > RUN_MAX:
+            _fits(ctx, job_id, params, errors)
         if not errors and may_refer(params):
             errors += await _missing(ctx, job_id, params)
         if errors:
             raise Problem("invalid-body", errors=errors)
     number = ctx.rng.getrandbits(64) or 1  # tells it from other runs of the same millisecond
     return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
+
+
+def _fits(ctx: ApiContext, job_id: int, params: bytes, errors: list[FieldError]) -> None:
+    with ctx.read() as view:
+        job = get_job(view, job_id)
+    handler = 0 if job is None else len(bytes(_body.decode(job.body).handler))  # apply says that there is no job
+    check_run(handler, len(params), errors)
 
 
 async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldError]:

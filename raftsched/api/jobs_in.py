@@ -27,7 +27,7 @@ from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
 from raftsched.core.model import (
     HOUR_MS,
     MINUTE_MS,
@@ -256,6 +256,8 @@ def content_of(
     body = _json(given)
     if len(body) > settings.body_max_bytes:
         errors.append(FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit"))
+    elif len(body) > RUN_MAX:
+        check_run(len(_json(given.handler)), len(_json(given.params or {})), errors)
     return Content(namespace, name, policy, body, suspended)
 
 
@@ -382,6 +384,14 @@ def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
             errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
         if len(value) > LABEL_VALUE_MAX:
             errors.append(FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters"))
+
+
+def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -> None:
+    """Whether a node can hand them over to what runs: whatever the limits of jobs are set to."""
+    if handler_bytes + params_bytes > RUN_MAX:
+        which, other = ("/params", "the handler") if params_bytes >= handler_bytes else ("/handler", "params")
+        both = f"with {other} takes {handler_bytes + params_bytes:,} bytes"
+        errors.append(FieldError(which, f"{both}; a run is given {RUN_MAX:,} at most, and may fetch what is more"))
 
 
 def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:

@@ -28,6 +28,7 @@ U64_MAX = 2**64 - 1
 REVISIONS_MAX = 100  # of one job, that its active runs were made from
 HANDED_BACK_MAX = 10  # times that one instance may be handed back; then it counts as lost each time
 PRIORITY_MAX = 9
+RUN_MAX = 120 * 1024  # bytes of handler and params, as JSON: they go to a run in one packet, or in its environment
 CONDITIONS_MAX = 8  # of one job
 CONDITION_MAX = 2_048  # characters of a path or an address
 AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key

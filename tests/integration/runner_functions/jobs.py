@@ -165,3 +165,7 @@ def limits():
 
 
 number = 5
+
+
+def length(x):
+    return len(x)
