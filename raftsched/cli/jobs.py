@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,53 +116,73 @@ def get(client: Client, job: str, fmt: str) -> None:
     print_one(fmt, found, job_ref, said_fields(found))  # type: ignore[arg-type]
 
 
-def _each(client: Client, refs: tuple[str, ...], action: str, done: str, body: Any = None) -> None:
-    """The same for several jobs."""
+def _told(refs: tuple[str, ...], fmt: str, act: Callable[[str], tuple[Any, str, str]]) -> None:
+    """Does it to each. `act` says what was answered, what that is called, and what people are told."""
+    answers: list[Any] = []
 
-    def act(ref: str) -> None:
+    def one(ref: str) -> None:
+        answer, name, words = act(ref)
+        answers.append(answer)
+        if fmt != "json":
+            click.echo(name if fmt == "name" else words)
+
+    try:
+        each(refs, one)
+    finally:  # what was done is told, whatever came after it
+        if fmt == "json" and answers:
+            print_json(answers[0] if len(refs) == 1 else {"items": answers})
+
+
+def _each(client: Client, refs: tuple[str, ...], action: str, done: str, fmt: str, body: Any = None) -> None:
+    """The same for several jobs; answered with each as it is then."""
+
+    def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
-        client.post(f"/v1/jobs/{found['id']}/{action}", body)
-        click.echo(f"{done}: {job_ref(found)}")
+        answer = client.post(f"/v1/jobs/{found['id']}/{action}", body)
+        return answer, job_ref(found), f"{done}: {job_ref(found)}"
 
-    each(refs, act)
+    _told(refs, fmt, act)
 
 
 @jobs.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @many_options
+@format_option
 @remote
-def pause(client: Client, refs: tuple[str, ...], **given: Any) -> None:
+def pause(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
     """Suspend jobs: nothing new is started, what runs goes on. Pausing a paused job is no error.
 
     \b
       raftsched jobs pause billing/nightly-report
       raftsched jobs pause --owner ana --dry-run
     """
-    if not by_filter(client, "pause", refs, given):
-        _each(client, refs, "pause", "paused")
+    if not by_filter(client, "pause", refs, given, fmt):
+        _each(client, refs, "pause", "paused", fmt)
 
 
 @jobs.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @many_options
+@format_option
 @remote
-def resume(client: Client, refs: tuple[str, ...], **given: Any) -> None:
+def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
     """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
 
     \b
       raftsched jobs resume billing/nightly-report
       raftsched jobs resume --state SUSPENDED --label team=fin
     """
-    if not by_filter(client, "resume", refs, given):
-        _each(client, refs, "resume", "resumed")
+    if not by_filter(client, "resume", refs, given, fmt):
+        _each(client, refs, "resume", "resumed", fmt)
 
 
 @jobs.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @click.option("--kill", is_flag=True, help="Also ask what runs to end.")
 @many_options
+@format_option
 @remote
-def expire(client: Client, refs: tuple[str, ...], kill: bool, **given: Any) -> None:
+def expire(client: Client, refs: tuple[str, ...], kill: bool, fmt: str, **given: Any) -> None:
     """End jobs for good; they stay visible with their history.
 
     \b
@@ -169,30 +190,31 @@ def expire(client: Client, refs: tuple[str, ...], kill: bool, **given: Any) -> N
       raftsched jobs expire -N billing --created-to 2026-01-01T00:00:00Z
     """
     more = {"kill": True} if kill else {}
-    if not by_filter(client, "expire", refs, given, **more):
-        _each(client, refs, "expire", "expired", more)
+    if not by_filter(client, "expire", refs, given, fmt, **more):
+        _each(client, refs, "expire", "expired", fmt, more)
 
 
 @jobs.command()
 @click.argument("refs", metavar="[JOB]...", nargs=-1)
 @many_options
+@format_option
 @remote
-def delete(client: Client, refs: tuple[str, ...], **given: Any) -> None:
-    """Delete jobs and free their names. What runs is asked to end.
+def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+    """Delete jobs and free their names. What runs is asked to end. For programs each is printed as it was.
 
     \b
       raftsched jobs delete tick billing/nightly-report
       raftsched jobs delete -N samples --dry-run
     """
-    if by_filter(client, "delete", refs, given):
+    if by_filter(client, "delete", refs, given, fmt):
         return
 
-    def act(ref: str) -> None:
+    def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
         client.request("DELETE", f"/v1/jobs/{found['id']}")
-        click.echo(f"deleted: {job_ref(found)}")
+        return found, job_ref(found), f"deleted: {job_ref(found)}"
 
-    each(refs, act)
+    _told(refs, fmt, act)
 
 
 @jobs.command()
@@ -214,29 +236,20 @@ def run(
     """
     if not refs and (params is not None or priority is not None):
         raise click.UsageError("--params and --priority go with JOB..., not with a filter")
-    if by_filter(client, "run", refs, given):
+    if by_filter(client, "run", refs, given, fmt):
         return
     body: dict[str, Any] = {}
     if params is not None:
         body["params"] = read_json(params, "--params")
     if priority is not None:
         body["priority"] = priority
-    answers: list[Any] = []
 
-    def act(ref: str) -> None:
+    def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
         answer = client.post(f"/v1/jobs/{found['id']}/run", body)
-        answers.append(answer)
-        if fmt == "name":
-            click.echo(answer["id"])
-        elif fmt == "table":
-            click.echo(f"accepted: {job_ref(found)} runs as {answer['id']}")
+        return answer, answer["id"], f"accepted: {job_ref(found)} runs as {answer['id']}"
 
-    try:
-        each(refs, act)
-    finally:  # what was accepted is told, whatever came after it
-        if fmt == "json" and answers:
-            print_json(answers[0] if len(refs) == 1 else {"items": answers})
+    _told(refs, fmt, act)
 
 
 @jobs.command("next")

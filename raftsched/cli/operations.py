@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched.cli.job_filters import as_body, filter_options, said
-from raftsched.cli.output import Column, print_rows
+from raftsched.cli.output import Column, print_json, print_rows
 from raftsched.cli.progress import Progress, progress_option
 from raftsched.cli.remote import remote
 from raftsched.cli.resource import identified, listing, print_one, rows, said_fields, viewing
@@ -50,9 +50,9 @@ def many_options(function: _F) -> _F:
     return filter_options(progress_option(function))
 
 
-def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[str, Any], **more: Any) -> bool:
-    """Does it to the jobs of the filter; False when jobs were named instead. Raises a usage error unless there is
-    exactly one of names, filter and --all."""
+def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[str, Any], fmt: str, **more: Any) -> bool:
+    """Does it to the jobs of the filter; False when jobs were named instead. For programs it prints the operation, or,
+    with --dry-run, what was answered. Raises a usage error unless there is exactly one of names, filter and --all."""
     filters = said(given)
     if bool(refs) + bool(filters) + given["everything"] != 1:
         raise click.UsageError("say which: JOB..., a filter (--owner, --label, ...), or --all, and one of these only")
@@ -62,13 +62,19 @@ def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[st
         return False
     which = {"all": True} if given["everything"] else {"filter": as_body(filters)}
     if given["dry_run"]:
-        _print_dry(client.post("/v1/jobs:actions", {"action": action, **which, "dry_run": True}))
+        answer = client.post("/v1/jobs:actions", {"action": action, **which, "dry_run": True})
+        if fmt == "json":
+            print_json(answer)
+        else:
+            _print_dry(answer)
         return True
     operation = client.post("/v1/jobs:actions", {"action": action, **which, **more})
-    if given["no_wait"]:
-        click.echo(operation["id"])
+    if not given["no_wait"]:
+        follow(client, operation, fmt)
+    elif fmt == "json":
+        print_json(operation)
     else:
-        follow(client, operation)
+        click.echo(operation["id"])
     return True
 
 
@@ -81,7 +87,7 @@ def _print_dry(found: Mapping[str, Any]) -> None:
         click.echo("  ...")
 
 
-def follow(client: Client, operation: dict[str, Any]) -> None:
+def follow(client: Client, operation: dict[str, Any], fmt: str = "table") -> None:
     """Until it has ended; then says what came of it. Ends the command with 4 when some jobs were refused, or when it
     was cancelled."""
     try:
@@ -94,12 +100,15 @@ def follow(client: Client, operation: dict[str, Any]) -> None:
         where = f"raftsched operations watch {operation['id']}"
         click.echo(f"it goes on; see '{where}', or end it with 'raftsched operations cancel'", err=True)
         raise
-    _print_end(operation)
+    _print_end(operation, fmt)
 
 
-def _print_end(operation: Mapping[str, Any]) -> None:
+def _print_end(operation: Mapping[str, Any], fmt: str) -> None:
     same = f" ({operation['unchanged']} were that already)" if operation["unchanged"] else ""
-    click.echo(f"{_DONE[operation['action']]}: {operation['changed']}{same}")
+    if fmt == "table":
+        click.echo(f"{_DONE[operation['action']]}: {operation['changed']}{same}")
+    else:
+        print_one(fmt, operation, identified)
     for one in operation["refusals"]:
         click.echo(f"raftsched: {one['id']}: {one['title']}", err=True)
     if operation["refused"] > len(operation["refusals"]):

@@ -97,6 +97,21 @@ def test_what_was_refused_is_told_and_ends_with_4() -> None:
     assert result.stderr == "raftsched: 0d3k5xw2a9f4n: Not possible in this state\n"
 
 
+@pytest.mark.parametrize("action", ["pause", "resume", "run", "expire", "delete"])
+def test_for_programs_the_operation_is_printed(action: str) -> None:
+    with serve(stepping({**REFUSED, "action": action})) as stub:
+        result = run(stub, "jobs", action, "--all", "-o", "json")
+        assert json.loads(result.stdout) == {**REFUSED, "action": action}
+        assert result.exit_code == 4
+    with serve(stepping({**DONE, "action": action})) as stub:
+        assert run(stub, "jobs", action, "--all", "-o", "name").stdout == f"{ID}\n"
+        started = run(stub, "jobs", action, "--all", "--no-wait", "-o", "json")
+        assert json.loads(started.stdout) == {**RUNNING, "action": action}
+    answer = {"action": action, "matched": 0, "examined": 99, "complete": True, "sample": [], "dry_run": True}
+    with serve(lambda r: (200, answer)) as stub:
+        assert json.loads(run(stub, "jobs", action, "--all", "--dry-run", "-o", "json").stdout) == answer
+
+
 def test_a_dry_run() -> None:
     sample = [{"id": ID, "namespace": "n", "name": None}, {"id": ID, "namespace": "n", "name": "a"}]
     answer = {"action": "delete", "matched": 12, "examined": 99, "complete": True, "sample": sample, "dry_run": True}

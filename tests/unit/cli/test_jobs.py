@@ -95,6 +95,26 @@ def test_delete() -> None:
         assert run("--server", stub.url, "jobs", "delete", "tick").output == "deleted: tick\n"
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "expire", "delete"])
+def test_what_was_done_for_programs(verb: str) -> None:
+    """Each job as it is then, or, once deleted, as it was."""
+    jobs = {name: {**JOB, "id": f"{name}1", "name": name} for name in ("a", "b")}
+    way = "DELETE /v1/jobs/{}" if verb == "delete" else f"POST /v1/jobs/{{}}/{verb}"
+    then = {name: job if verb == "delete" else {**job, "revision": 9} for name, job in jobs.items()}
+    table: dict[str, Any] = {f"GET /v1/namespaces/default/jobs/{name}": job for name, job in jobs.items()}
+    table |= {way.format(f"{name}1"): (204, None) if verb == "delete" else job for name, job in then.items()}
+    with serve(routes(table)) as stub:
+        one, all_ = ("--server", stub.url, "jobs", verb, "a"), ("--server", stub.url, "jobs", verb, "a", "none", "b")
+        assert json.loads(run(*one, "-o", "json").stdout) == then["a"]
+        assert "revision: 9" in run(*one, "-o", "yaml").stdout or verb == "delete"
+        assert run(*one, "-o", "name").stdout == "a\n"
+        several = run(*all_, "-o", "json")
+        assert json.loads(several.stdout) == {"items": [then["a"], then["b"]]}
+        assert several.exit_code == 3
+        assert "none" in several.stderr
+        assert run(*all_, "-o", "name").stdout == "a\nb\n"
+
+
 def test_run_prints_the_instance() -> None:
     with serve(routes({f"GET {BY_NAME}": JOB, f"POST /v1/jobs/{ID}/run": (202, {"id": INSTANCE})})) as stub:
         assert run("--server", stub.url, "jobs", "run", "tick", "-o", "name").output == INSTANCE + "\n"
