@@ -47,11 +47,11 @@ log = logging.getLogger("raftsched.leader")
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the wheel: a wall clock may jump
-FIRE_BATCH = 500  # fires of one proposal, and runs that they may make
+FIRE_BATCH = 250  # fires of one proposal, and runs that they may make: one entry's apply must stay short
 RELOAD_AFTER_MS = 500
 OWED_MAX = 10_000  # jobs that wait for their next time and are known here
-IN_FLIGHT = 8  # batches of fires and timers on their way through the log
-PRUNE_ROWS = 1_000
+IN_FLIGHT = 2  # batches of fires, of timers, of first times that are on their way: what runs has to get through, too
+PRUNE_ROWS = 250  # of one command: the turn that drops them keeps all others waiting
 PRUNE_EVERY_MS = 1_000
 ORIGINS_EVERY_MS = 10 * 60_000
 PROPOSE_TIMEOUT_S = 10.0
@@ -126,7 +126,7 @@ class Term:
         self._owed_from: int | None = 0  # where to read on in the table; None: all of it is known
         self._due_now: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
         self._wake_now: deque[tuple[int, bytes]] = deque()  # timers that are due and not yet proposed
-        self._in_flight = 0  # batches of fires and timers proposed and not answered
+        self._in_flight = {Fire: 0, c.Wake: 0, c.ScheduleJob: 0}  # batches of each that are proposed and not answered
         self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
         self._reload_ms: int | None = None  # boot clock: when to read the tables again
         self._since_ms = self._clock.boot_ms()
@@ -250,13 +250,19 @@ class Term:
         more = self._inquire() or more
         if more:
             return 0
-        if self._in_flight >= IN_FLIGHT:
-            return TICK_MS
-        upcoming = self.timers.next_ms(now)
+        upcoming = now + TICK_MS
+        if self._has_room(c.Wake):
+            upcoming = min(upcoming, self.timers.next_ms(now))
         if not self._paused:
             opens = self.dispatcher.opens_at_ms
-            upcoming = min(self.due.next_ms(now), upcoming if opens is None else min(opens, upcoming))
+            upcoming = upcoming if opens is None else min(opens, upcoming)
+            if self._has_room(Fire):
+                upcoming = min(upcoming, self.due.next_ms(now))
         return max(0, min(TICK_MS, upcoming - self._clock.wall_ms()))
+
+    def _has_room(self, kind: type) -> bool:
+        """The log keeps up with what is proposed of that kind."""
+        return self._in_flight[kind] < IN_FLIGHT
 
     def _clock_is_good(self) -> bool:
         """False while it is not known whether this node's clock is right; gives leadership away when it is wrong."""
@@ -325,7 +331,7 @@ class Term:
         if not self._due_now:
             self._due_now.extend(key for _, key in self.due.advance(now_ms))
             self._due_ms = now_ms
-        if not self._due_now or self._in_flight >= IN_FLIGHT:
+        if not self._due_now or not self._has_room(Fire):
             return False
         keys = [self._due_now.popleft() for _ in range(min(FIRE_BATCH, len(self._due_now)))]
         direct = self._quorum_fresh() and not self.dispatcher.backlog
@@ -337,7 +343,7 @@ class Term:
             command = firing.fire_command(job, now_ms, self._settings.catch_up_max, calendar)
             due = firing.times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += firing.runs_at_most(job, due, self._settings.catch_up_max)
-            if runs > FIRE_BATCH and batch:  # one entry's apply must stay short
+            if runs > FIRE_BATCH and batch:
                 self._due_now.extendleft(u64(other.job.id) for other in reversed(jobs[position:]))
                 break
             batch.append(command)
@@ -350,15 +356,15 @@ class Term:
             if assign is not None:
                 batch.append(assign)
         if batch:
-            self._propose_paced(batch)
-        return bool(self._due_now) and self._in_flight < IN_FLIGHT
+            self._propose_paced(Fire, batch)
+        return bool(self._due_now) and self._has_room(Fire)
 
     def _wake(self, now_ms: int) -> None:
         if not self._wake_now:
             self._wake_now.extend(self.timers.advance(now_ms))
-        while self._wake_now and self._in_flight < IN_FLIGHT:
+        while self._wake_now and self._has_room(c.Wake):
             due = [self._wake_now.popleft() for _ in range(min(FIRE_BATCH, len(self._wake_now)))]
-            self._propose_paced([firing.wake_command(at_ms, key) for at_ms, key in due])
+            self._propose_paced(c.Wake, [firing.wake_command(at_ms, key) for at_ms, key in due])
 
     def pump(self) -> None:
         """Assigns what waits to who is free."""
@@ -387,7 +393,7 @@ class Term:
             found = firing.owed(self._read, self._owed_from, OWED_MAX)
             self._owed.update(found)
             self._owed_from = found[-1] + 1 if len(found) >= OWED_MAX else None
-        if self._in_flight >= IN_FLIGHT:
+        if not self._has_room(c.ScheduleJob):
             return False
         batch: list[Command] = []
         while self._owed and len(batch) < FIRE_BATCH:
@@ -396,7 +402,7 @@ class Term:
                 (job, calendar), since_ms = waiting
                 batch.append(firing.schedule_command(job, since_ms, now_ms, calendar))
         if batch:
-            self._propose_paced(batch)
+            self._propose_paced(c.ScheduleJob, batch)
         return bool(self._owed) or self._owed_from is not None
 
     # ------------------------------------------------------------ proposals
@@ -404,17 +410,16 @@ class Term:
     def _propose_later(self, batch: list[Command]) -> None:
         self._leader.spawn(self._propose(batch))
 
-    def _propose_paced(self, batch: list[Command]) -> None:
-        self._in_flight += 1
-        self._leader.spawn(self._propose_and_go_on(batch))
+    def _propose_paced(self, kind: type, batch: list[Command]) -> None:
+        self._in_flight[kind] += 1
+        self._leader.spawn(self._propose_and_go_on(kind, batch))
 
-    async def _propose_and_go_on(self, batch: list[Command]) -> None:
+    async def _propose_and_go_on(self, kind: type, batch: list[Command]) -> None:
         try:
             await self._propose(batch)
         finally:
-            self._in_flight -= 1
-            if self._due_now or self._wake_now or self._owed or self._in_flight == IN_FLIGHT - 1:
-                self._leader.poke()
+            self._in_flight[kind] -= 1
+            self._leader.poke()
 
     async def _propose(self, batch: list[Command]) -> None:
         """In pieces that fit into an entry of the log: a fire that catches up carries many times."""

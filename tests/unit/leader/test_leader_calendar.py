@@ -13,7 +13,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.calendars import AT_ONCE, OweAnew, PutCalendar, decode_calendar
-from raftsched.core.commands import ScheduleJob, Wake
+from raftsched.core.commands import Fire, ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
@@ -323,6 +323,10 @@ class TestTimers:
             for _ in range(5):
                 await house.tick()
             assert len(house.commands(Wake)) == 8
+            fires = len(house.commands(Fire))
+            house.create(at(house.clock.wall))
+            await house.tick()
+            assert len(house.commands(Fire)) == fires + 1, "fires do not wait for timers"
             house.stuck.set()
             for _ in range(10):  # each end of one brings the next tick
                 await house.tick()

@@ -70,7 +70,7 @@ class Outage:
         assert term is not None
         while True:
             delay = term.tick()
-            assert term._in_flight <= IN_FLIGHT, "no more is under way than the log keeps up with"
+            assert max(term._in_flight.values()) <= IN_FLIGHT, "no more is under way than the log keeps up with"
             self.most_due = max(self.most_due, len(term.due) + len(term._due_now))
             await house.quiet()
             if delay > 0 and not house.leader._tasks:
