@@ -126,7 +126,8 @@ class Term:
         self._owed_from: int | None = 0  # where to read on in the table; None: all of it is known
         self._due_now: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
         self._wake_now: deque[tuple[int, bytes]] = deque()  # timers that are due and not yet proposed
-        self._in_flight = {Fire: 0, c.Wake: 0, c.ScheduleJob: 0}  # batches of each that are proposed and not answered
+        # Batches of each that are proposed and not answered.
+        self._in_flight: dict[type, int] = {Fire: 0, c.Wake: 0, c.ScheduleJob: 0}
         self._due_ms = wall  # when they were due, by this node's clock: it may go back meanwhile
         self._reload_ms: int | None = None  # boot clock: when to read the tables again
         self._since_ms = self._clock.boot_ms()
