@@ -21,7 +21,7 @@ ETCD_CLIENT = "go.etcd.io/etcd/client/v3"
 ETCD_CLIENT_VERSION = "v3.7.3"
 ETCD_CONNECTIONS = 4  # 1, 16 and 64 were slower
 VALUE_BYTES = 300  # a job's row is about as large
-CELERY_PROCESSES = 2
+CELERY_PROCESSES = 4  # two cores are busy with them also while one waits for the disk
 MINUTES = 30  # of a load; ends one that hangs
 
 
@@ -202,7 +202,7 @@ def celery_measure(places: Places, work: Mapping[str, Any], directory: Path) -> 
             environment = {"PEER_PORT": str(port), "PYTHONPATH": str(HERE)}
             log = directory / "worker.log"
             worker = [
-                *(places.python, "-m", "celery", "--app", "celery_load", "worker", "--loglevel", "INFO"),
+                *(places.python, "-m", "celery", "--app", "celery_load", "worker", "--loglevel", "WARNING"),
                 *(
                     "--concurrency",
                     str(CELERY_PROCESSES),
@@ -211,7 +211,7 @@ def celery_measure(places: Places, work: Mapping[str, Any], directory: Path) -> 
                     "--without-heartbeat",
                 ),
             ]
-            with servers.process(worker, log, ready=lambda: " ready." in log.read_text(), environment=environment):
+            with servers.process(worker, log, ready=lambda: "is ready" in log.read_text(), environment=environment):
                 yield from load(command, runs, directory / "load.log", environment)
 
 
