@@ -67,7 +67,10 @@ def test_nodes_end_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     end = time.monotonic() + 60
     while any(_lives(pid, began) for pid, began in below) and time.monotonic() < end:
         time.sleep(0.1)
-    assert [Path(f"/proc/{pid}/cmdline").read_bytes() for pid, began in below if _lives(pid, began)] == []
+    left = [pid for pid, began in below if _lives(pid, began)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
 
 
 def _below(pid: int) -> list[tuple[int, str]]:
