@@ -30,6 +30,7 @@ PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane m
 KNOWN_MAX = 10_000  # needs remembered of those that were passed over
 PARKED_MAX = 1_000  # found to be for nobody, and not put aside yet
 NOTE_AFTER_MS = 10_000  # a node that restarts is back by then
+LEADER_LOOK_MS = 20  # between two looks, while all others are full, for what only the leader's own node could take
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class _Round:
 
     nodes: list[NodeLoad]
     now_ms: int
-    free: int  # slots
+    free: int  # slots; the leader's own while no others are free
     commands: list[Command] = field(default_factory=list)
     moves: list[bytes] = field(default_factory=list)  # to other lanes
     busy: set[_Need] = field(default_factory=set)  # of which no node is free: none gets freer while it lasts
@@ -87,6 +88,7 @@ class Dispatcher:
         self._lanes: dict[int, Lane] = {}
         self._find_lanes = True
         self._review: Place | None = b""  # where to look again at what was put aside; None: nothing to do
+        self._vain_ms = -LEADER_LOOK_MS  # when a walk found nothing for the leader's own node, the only one with slots
         self.backlog = True  # READY may hold instances that something could be proposed for now
 
     # ------------------------------------------------------------ nodes
@@ -202,7 +204,9 @@ class Dispatcher:
         if not self.backlog:
             return []
         nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
-        now = _Round(nodes, now_ms, sum(max(0, n.free) for n in nodes))
+        free = sum(max(0, n.free) for n in candidates(nodes))
+        last_resort = free == 0 and not self._vain_ms <= now_ms < self._vain_ms + LEADER_LOOK_MS
+        now = _Round(nodes, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
         if not now.free and self._review is None:
             return []
         with self._read() as view:
@@ -211,6 +215,8 @@ class Dispatcher:
                 self._find(view)
             if now.free:
                 self._walk(view, now)
+                if last_resort and not now.commands:
+                    self._vain_ms = now_ms
             if self._review is not None:
                 self._look_again(view, self._review, now)
         if now.moves:

@@ -48,6 +48,20 @@ def test_spread_over_the_followers() -> None:
     assert house.running() == {"n1": 0, "n2": 20, "n3": 20}
 
 
+def test_what_only_the_leader_could_take_is_looked_for_now_and_then_while_the_others_are_full() -> None:
+    house = House()
+    house.session("n1", handlers=("exec", "only-here"))
+    house.session("n2", slots=2)
+    house.ready(10)
+    house.apply(house.pump())
+    assert house.running() == {"n1": 0, "n2": 2}
+    assert house.pump() == []
+    (key,) = house.ready(1, "only-here")
+    assert house.pump() == []
+    house.world.forward(module.LEADER_LOOK_MS)
+    assert [a.instance for a in house.pump()] == [key]
+
+
 def test_no_more_than_there_are_slots() -> None:
     house = House()
     house.session("n2", slots=3)
@@ -154,8 +168,9 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
     note(f"seed {seed}")
     rng = random.Random(seed)
     house = House()
-    before = module.PASS_OVER
-    module.PASS_OVER = rng.choice([1, 3, before])
+    before = module.PASS_OVER, module.LEADER_LOOK_MS
+    module.PASS_OVER = rng.choice([1, 3, before[0]])
+    module.LEADER_LOOK_MS = 0  # the clock stands still while it is pumped
     needs = ["exec", "a", "b", "nobody"]
     try:
         for _ in range(25):
@@ -190,7 +205,7 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
         for node in house.dispatcher.loads().values():
             assert node.running == count_running(house.world.view, node.session.id)
     finally:
-        module.PASS_OVER = before
+        module.PASS_OVER, module.LEADER_LOOK_MS = before
 
 
 def _anew(house: House) -> Dispatcher:
