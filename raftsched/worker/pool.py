@@ -1,8 +1,9 @@
 """The supervisor's services: warm processes for python, one process for http.
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
-one to become idle, and then starts another, up to its limit; those idle for long end. The http service takes all
-requests.
+one to become idle, and then starts another, up to its limit; not where those there are get through all that waits
+within another such moment, as they do with short runs: processes beyond what the processors can run at a time only cost.
+Those idle for long end. The http service takes all requests.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class Pool:
         self._python = python
         self._http = http
         self._most = most
-        self._queue: deque[tuple[int, wire.Launch]] = deque()
+        self._queue: deque[tuple[int, int, wire.Launch]] = deque()  # since when, and how many had been freed by then
+        self._freed = 0  # how often a python service became free
         self._services: list[Service] = []
         self._idle: list[Service] = []
         self._due_at = NEVER
@@ -118,12 +120,12 @@ class Pool:
         elif self._idle and not self._queue:
             self._give(self._idle.pop(), launch)
         else:
-            self._queue.append((self._clock.boot_ms(), launch))
+            self._queue.append((self._clock.boot_ms(), self._freed, launch))
             self._due_at = 0
 
     def kill(self, token: int, reason: str) -> bool:
         """False when it is not here."""
-        for i, (_, launch) in enumerate(self._queue):
+        for i, (_, _, launch) in enumerate(self._queue):
             if launch.token == token:
                 del self._queue[i]
                 self._emit(wire.Done(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
@@ -138,7 +140,7 @@ class Pool:
     def drop_queue(self) -> None:
         """What waits is never started."""
         while self._queue:
-            _, launch = self._queue.popleft()
+            _, _, launch = self._queue.popleft()
             self._emit(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms()))
 
     def end_all(self) -> None:
@@ -175,12 +177,14 @@ class Pool:
 
     def _grow(self, now: int) -> None:
         while self._queue and self._idle:
-            self._give(self._idle.pop(), self._queue.popleft()[1])
+            self._give(self._idle.pop(), self._queue.popleft()[2])
         if not self._queue:
             return
         count = sum(s.kind == "python" for s in self._services)
-        since, launch = self._queue[0]
-        if count < self._most and (count == 0 or since + GROW_AFTER_MS <= now):
+        since, freed, launch = self._queue[0]
+        if since + GROW_AFTER_MS <= now and (self._freed - freed) * GROW_AFTER_MS >= len(self._queue) * (now - since):
+            self._due_at = min(self._due_at, now + GROW_AFTER_MS)  # at this rate all will have begun by then
+        elif count < self._most and (count == 0 or since + GROW_AFTER_MS <= now):
             self._queue.popleft()
             try:
                 service = self._host.start_service("python", launch.session, self._python)
@@ -212,7 +216,7 @@ class Pool:
             self._free(service)
         elif flags & wire.STALE:
             del service.runs[token]
-            self._queue.appendleft((0, run.launch))
+            self._queue.appendleft((0, self._freed, run.launch))
             self._due_at = 0
             self._end(service)
         else:
@@ -292,8 +296,9 @@ class Pool:
         service.send(PACKET_HEAD.pack(launch.token, OP_RUN) + launch.task)
 
     def _free(self, service: Service) -> None:
+        self._freed += 1
         if self._queue:
-            self._give(service, self._queue.popleft()[1])
+            self._give(service, self._queue.popleft()[2])
         else:
             service.idle_since = self._clock.boot_ms()
             self._idle.append(service)
