@@ -179,6 +179,7 @@ class Node:
         self._raft.subscribe(self._on_applied)
         self._raft.subscribe_role(self._leader.on_role)
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
+        self._raft.on_message("over", self._leader.on_over)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         self._web = await self._listen(self._context(output, registry, sealer))
         self.local_token.write(config.data)  # only now, for the same reason

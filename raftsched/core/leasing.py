@@ -1,4 +1,5 @@
-"""The two small messages of leases, beside the log: workers ask to hold on, the leader grants. msgpack arrays."""
+"""The small messages between workers and leader beside the log: workers ask to hold on, the leader grants; workers say
+what is over before the log does. msgpack arrays."""
 
 from __future__ import annotations
 
@@ -24,12 +25,21 @@ class Grant(msgspec.Struct, array_like=True, frozen=True):
     short_of_disk: bool = False  # the cluster as a whole takes no more writes from clients
 
 
+class Over(msgspec.Struct, array_like=True, frozen=True):
+    """Worker to leader, with the reports of these attempts' ends: nothing of them runs any more. The leader may give
+    their slots to others at once, in the same entry of the log; whether the message comes changes nothing else."""
+
+    session: int
+    tokens: tuple[int, ...]
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _heartbeat = msgspec.msgpack.Decoder(Heartbeat)
 _grant = msgspec.msgpack.Decoder(Grant)
+_over = msgspec.msgpack.Decoder(Over)
 
 
-def encode(message: Heartbeat | Grant) -> bytes:
+def encode(message: Heartbeat | Grant | Over) -> bytes:
     return _encode(message)
 
 
@@ -41,3 +51,8 @@ def decode_heartbeat(raw: bytes) -> Heartbeat:
 def decode_grant(raw: bytes) -> Grant:
     """Raises msgspec.DecodeError."""
     return _grant.decode(raw)
+
+
+def decode_over(raw: bytes) -> Over:
+    """Raises msgspec.DecodeError."""
+    return _over.decode(raw)

@@ -7,7 +7,7 @@ could take is put aside, into a lane of its own, and looked at again when the no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
@@ -79,6 +79,8 @@ class Dispatcher:
         self._rules = {key.decode(): decode_node_rule(raw) for key, raw in view.scan(Table.NODE_RULES)}
         self._gates = Gates(view)
         self._proposed: dict[bytes, _Given] = {}
+        self._live: dict[int, int] = {}  # token -> session, of attempts that were applied in this leadership
+        self._over: set[int] = set()  # of these, those whose ends are known and not applied: they take no slot
         self._moving: set[bytes] = set()  # something else is proposed for them: they are about to leave their place
         self._noting: dict[bytes, int] = {}  # of these, those to be put aside -> which change of the nodes was known
         self._changes = 0  # of the nodes
@@ -365,11 +367,12 @@ class Dispatcher:
 
     # ------------------------------------------------------------ what became of it
 
-    def applied(self, key: bytes, session: int, queue: str) -> None:
+    def applied(self, key: bytes, session: int, queue: str, token: int) -> None:
         """Assigned: what was counted beforehand is true now. What an earlier leadership left behind in the log is
         counted here, instead of what was proposed for the same instance since."""
         if queue:
             self.queue_changed(queue)
+        self._live[token] = session
         given = self._proposed.pop(key, None)
         if given is not None:
             self._settle_queue(given)
@@ -418,10 +421,22 @@ class Dispatcher:
             self._gates.settled(given.queue)
             self.queue_changed(given.queue)
 
-    def attempt_ended(self, session: int, queue: str) -> None:
+    def over(self, session: int, tokens: Iterable[int]) -> None:
+        """Their worker has ended these; their slots are free, though the tables do not show it yet."""
+        for token in tokens:
+            if self._live.get(token) == session:
+                del self._live[token]
+                self._over.add(token)
+                self._freed(session)
+
+    def attempt_ended(self, session: int, queue: str, token: int) -> None:
         if queue:
             self.queue_changed(queue)
-        self._freed(session)
+        self._live.pop(token, None)
+        if token in self._over:
+            self._over.discard(token)
+        else:
+            self._freed(session)
 
     def _freed(self, session: int) -> None:
         node = self._nodes.get(session)

@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
-from raftsched.core.leasing import Grant, decode_heartbeat
+from raftsched.core.leasing import Grant, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.term import TICK_MS, RaftFacade, Term
 from raftsched.leader.window import COUNT_MAX, WINDOW_MS
@@ -116,6 +116,20 @@ class Leader:
             given = Grant(beat.session, beat.sent_ms, grant, term.short_of_disk)
             self._raft.send(peer, "grant", encode_message(given))
         if beat.holds and term.dispatcher.backlog:
+            term.pump()
+
+    def on_over(self, peer: str, payload: bytes) -> None:
+        """What a worker has ended, before its reports are in the log: core.leasing.Over."""
+        term = self._term
+        if term is None or not term.is_current:
+            return
+        try:
+            over = decode_over(payload)
+        except msgspec.DecodeError:
+            log.warning("malformed news of what is over from %s dropped", peer)
+            return
+        if term.leases.node(over.session) == peer:
+            term.dispatcher.over(over.session, over.tokens)
             term.pump()
 
     # ------------------------------------------------------------ the loop

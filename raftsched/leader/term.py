@@ -174,9 +174,9 @@ class Term:
                 case InstanceReady():
                     self.dispatcher.ready(action.instance, action.lane, action.score_ms)
                 case AttemptAssigned():
-                    self.dispatcher.applied(action.instance, action.session, action.queue)
+                    self.dispatcher.applied(action.instance, action.session, action.queue, action.token)
                 case AttemptEnded():
-                    self.dispatcher.attempt_ended(action.session, action.queue)
+                    self.dispatcher.attempt_ended(action.session, action.queue, action.token)
                 case InstanceTimer():
                     self.timers.add(action.instance, action.at_ms, now)
                     soon = True

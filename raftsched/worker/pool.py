@@ -2,8 +2,8 @@
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits
-within another such moment, as they do with short runs: processes beyond what the processors can run at a time only cost.
-Those idle for long end. The http service takes all requests.
+within another such moment, as with short runs: processes beyond what the processors can run at a time only cost. Those
+idle for long end. The http service takes all requests.
 """
 
 from __future__ import annotations

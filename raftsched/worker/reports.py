@@ -34,6 +34,11 @@ class Reports:
         """The state shows the end."""
         self._pending.pop(token, None)
 
+    @property
+    def fresh(self) -> list[int]:
+        """Tokens of those never proposed so far, in order."""
+        return self._fresh
+
     def take_fresh(self, now: int) -> list[bytes]:
         """Those never proposed so far, in order."""
         tokens, self._fresh = self._fresh, []

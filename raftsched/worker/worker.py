@@ -20,7 +20,7 @@ from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
 from raftsched.core.cluster import Session
 from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
-from raftsched.core.leasing import Heartbeat, decode_grant
+from raftsched.core.leasing import Heartbeat, Over, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance, Job, Outcome
 from raftsched.core.secrets import find_secret
@@ -454,6 +454,13 @@ class Worker:
             self._outbox += commands
             self._flush_soon()
 
+    def _say_over(self) -> None:
+        """The leader can give away the slots of what has ended while the reports are on their way through the log."""
+        session, leader = self.session, self._raft.leader_id
+        tokens = tuple(token for token in self._reports.fresh if self._started.get(token) == session)
+        if tokens and leader is not None:
+            self._raft.send(leader, "over", encode_message(Over(session, tokens)))
+
     def _flush_soon(self) -> None:
         if self._flush_timer is None:
             self._flush_timer = self._loop.call_later(FLUSH_S, self._flush)
@@ -462,6 +469,7 @@ class Worker:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        self._say_over()
         commands = [*self._outbox, *self._reports.take_fresh(self._clock.boot_ms())]
         self._outbox.clear()
         try:

@@ -66,6 +66,7 @@ class JobsMachine(Machine):
         raft.subscribe(self._rescan_after_a_snapshot)
         raft.subscribe_role(self.leader.on_role)
         raft.on_message("heartbeat", self.leader.on_heartbeat)
+        raft.on_message("over", self.leader.on_over)
 
     def _rescan_after_a_snapshot(self, results: object) -> None:
         if not results and self.worker is not None:

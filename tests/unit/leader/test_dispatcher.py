@@ -48,6 +48,28 @@ def test_spread_over_the_followers() -> None:
     assert house.running() == {"n1": 0, "n2": 20, "n3": 20}
 
 
+def test_what_its_worker_has_ended_takes_no_slot() -> None:
+    house = House()
+    session, other = house.session("n2", slots=2), house.session("n3", slots=0)
+    keys = house.ready(5)
+    house.apply(house.pump())
+    attempt = house.world.instance(keys[0]).live
+    assert attempt is not None
+    house.dispatcher.over(other, (attempt.token,))
+    house.dispatcher.over(session, (attempt.token + 100,))
+    assert house.running()["n2"] == 2
+    house.dispatcher.over(session, (attempt.token,))
+    house.dispatcher.over(session, (attempt.token,))
+    assert house.running()["n2"] == 1
+    house.apply(house.pump())
+    assert house.running()["n2"] == 2
+    house.world.end(keys[0])  # it counts once
+    house.tell()
+    assert house.running()["n2"] == 2
+    house.dispatcher.over(session, (attempt.token,))
+    assert house.running()["n2"] == 2
+
+
 def test_what_only_the_leader_could_take_is_looked_for_now_and_then_while_the_others_are_full() -> None:
     house = House()
     house.session("n1", handlers=("exec", "only-here"))
@@ -187,6 +209,8 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
             elif action == 4:
                 for row in house.world.instances():
                     if row.live is not None and rng.random() < 0.5:
+                        for _ in range(rng.randrange(3)):
+                            house.dispatcher.over(row.live.session, (row.live.token,))
                         house.world.end(row.key)
                         house.tell()
             else:

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, Started
+from raftsched.core.leasing import Over, decode_over
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Exec, Http, Python
@@ -157,6 +158,19 @@ def test_ends_known_before_a_new_session_are_told_with_its_opening() -> None:
         assert await w.leased() > first
         assert w.instance(key).state is InstanceState.SUCCEEDED
         assert w.instance(key).lost == 0
+
+    run(body)
+
+
+def test_the_leader_is_told_at_once_what_is_over() -> None:
+    async def body(w: World) -> None:
+        session = await w.leased()
+        key = w.ready(w.job())
+        token = w.assign(key, session)
+        w.end(token, Outcome.SUCCEEDED)
+        await w.until(lambda: w.instance(key).state is InstanceState.SUCCEEDED)
+        told = [(peer, decode_over(raw)) for peer, kind, raw in w.raft.sent if kind == "over"]
+        assert told == [(w.raft.leader_id, Over(session, (token,)))]
 
     run(body)
 
