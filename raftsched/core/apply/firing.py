@@ -82,16 +82,23 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
+    trigger = job.policy.trigger
+    if trigger.once and trigger.calendar is None and trigger.max_runs is None:
+        tx.set_due(job, None)  # what the steps below come to for the one time that there is: most fires are this
+        _start(tx, job, c.nominal_at_ms, False)
+        settle(tx, job)
+        tx.put_job(job)
+        return Accepted(job=job)
     due = _due_times(tx, job, c)
     tx.set_due(job, None)
     if due.more:
         note_gap(tx, job, "misfire", c.nominal_at_ms, due.more_until_ms, due.more)
     _run_times(tx, job, due.times)
-    limit = job.policy.trigger.max_runs
+    limit = trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
         tx.set_due(job, due.upcoming)
     elif due.upcoming is None:
-        job.shut_out = c.shut_out and job.policy.trigger.calendar is not None
+        job.shut_out = c.shut_out and trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -99,6 +106,8 @@ def fire(tx: Tx, c: Fire) -> Answer:
 
 def _plausible(c: Fire) -> bool:
     """Times ascend and can be written."""
+    if not c.missed and c.next_nominal_at_ms is None:
+        return 0 <= c.nominal_at_ms <= TIME_MAX_MS and c.missed_count >= 0
     times = (c.nominal_at_ms, *c.missed)
     if c.next_nominal_at_ms is not None:
         times += (c.next_nominal_at_ms,)
