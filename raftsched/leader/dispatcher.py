@@ -7,7 +7,7 @@ could take is put aside, into a lane of its own, and looked at again when the no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
@@ -20,7 +20,7 @@ from raftsched.core.model import Instance, Outcome, Placement, Policy
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
 from raftsched.leader.gates import Gates
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use
-from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, place
+from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
@@ -57,6 +57,16 @@ class _Round:
     moves: list[bytes] = field(default_factory=list)  # to other lanes
     busy: set[_Need] = field(default_factory=set)  # of which no node is free: none gets freer while it lasts
     passed: int = 0
+    _eligible: dict[_Need, tuple[list[NodeLoad], int]] = field(default_factory=dict)
+
+    def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
+        """Who would be given it, were they free, and how many are given anything."""
+        need = (policy.handler_need, policy.node_labels, only)
+        known = self._eligible.get(need)
+        if known is None:
+            nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
+            known = self._eligible[need] = candidates(nodes, policy), len(candidates(nodes))
+        return known
 
     @property
     def full(self) -> bool:
@@ -173,24 +183,30 @@ class Dispatcher:
 
     # ------------------------------------------------------------ assignments
 
-    def place(self, key: bytes, policy: Policy, assignable: Callable[[int], bool], now_ms: int) -> Assign | None:
-        """An assignment for one instance that is about to become ready; None: it has to queue."""
+    def place(
+        self, starts: Iterable[tuple[bytes, Policy]], assignable: Callable[[int], bool], now_ms: int
+    ) -> list[Assign]:
+        """Assignments for instances that are about to become ready, the first ones first; the others have to queue."""
         if self._gates.stale:
             with self._read() as view:
                 self._gates.refresh(view)
-        lane = self._gates.lane(policy.queue)
-        if lane is not None and (lane in self._lanes or self._gates.shut(policy.queue, now_ms) is not None):
-            return None
-        nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
-        node = place(nodes, policy)
-        return None if node is None else self._take(key, node, policy, nodes, LANE_FREE if lane is None else lane)
+        now = _Round([n for n in self._nodes.values() if assignable(n.session.id)], now_ms, 0)
+        given: list[Assign] = []
+        for key, policy in starts:
+            lane = self._gates.lane(policy.queue)
+            if lane is not None and (lane in self._lanes or self._gates.shut(policy.queue, now_ms) is not None):
+                continue
+            node = choose(now.eligible(policy)[0])
+            if node is not None:
+                given.append(self._take(key, node, policy, now, LANE_FREE if lane is None else lane))
+        return given
 
     def _take(
-        self, key: bytes, node: NodeLoad, policy: Policy, nodes: Sequence[NodeLoad], lane: int, avoid: str = ""
+        self, key: bytes, node: NodeLoad, policy: Policy, now: _Round, lane: int, avoid: str = "", only: str = ""
     ) -> Assign:
-        eligible = candidates(nodes, policy)
+        eligible, nodes = now.eligible(policy, only)
         avoided = avoid if avoid != node.node and any(n.node == avoid and n.free > 0 for n in eligible) else ""
-        placement = Placement(node.running, node.slots, len(eligible), len(candidates(nodes)), avoided)
+        placement = Placement(node.running, node.slots, len(eligible), nodes, avoided)
         self._known.pop(key, None)
         node.running += 1
         node.scheduled += 1
@@ -297,11 +313,10 @@ class Dispatcher:
             walk.taken()
             return
         only = instance.only_on
-        nodes = [n for n in now.nodes if n.node == only] if only else now.nodes
         avoid = _avoid(instance)
-        node = place(nodes, policy, avoid)
+        node = choose(now.eligible(policy, only)[0], avoid)
         if node is not None:
-            now.commands.append(self._take(key, node, policy, nodes, lane.number, avoid))
+            now.commands.append(self._take(key, node, policy, now, lane.number, avoid, only))
             now.free -= 1
             walk.taken()
             return

@@ -59,10 +59,17 @@ def place(nodes: Iterable[NodeLoad], policy: Policy, avoid: str = "") -> NodeLoa
     whose load is above twice the eligible minimum (counted as at least 1) gets nothing; one that is full is no longer
     eligible, else a small node would keep a large one idle. The leader is eligible only when nobody else is. The node
     to `avoid`, on which an attempt has just failed, only when no other is free. None: nobody can take it now."""
-    free = [n for n in candidates(nodes, policy) if n.free > 0]
+    return choose(candidates(nodes, policy), avoid)
+
+
+def choose(eligible: Iterable[NodeLoad], avoid: str = "") -> NodeLoad | None:
+    """The same, where it is known who is eligible."""
+    free = [n for n in eligible if n.free > 0]
     if avoid:
         free = [n for n in free if n.node != avoid] or free
     if not free:
         return None
+    if len(free) == 1:
+        return free[0]
     limit = 2 * max(1, min(n.running for n in free))
     return min((n for n in free if n.running <= limit), key=lambda n: (n.running / n.slots, n.scheduled))

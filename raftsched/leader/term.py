@@ -352,10 +352,7 @@ class Term:
             if key is not None:
                 starts.append((key, job.policy))
         starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
-        for key, policy in starts:
-            assign = self.dispatcher.place(key, policy, self._assignable, now_ms)
-            if assign is not None:
-                batch.append(assign)
+        batch += self.dispatcher.place(starts, self._assignable, now_ms)
         if batch:
             self._propose_paced(Fire, batch)
         return bool(self._due_now) and self._has_room(Fire)
