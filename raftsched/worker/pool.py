@@ -1,14 +1,15 @@
 """The supervisor's services: warm processes for python, one process for http.
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
-one to become idle, and then starts another, up to its limit; not where those there are get through all that waits
-within another such moment, as with short runs: processes beyond what the processors can run at a time only cost. Those
-idle for long end. The http service takes all requests.
+one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
+as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. The http
+service takes all requests.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
+GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
+KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
 NEVER = 1 << 62
 
@@ -104,6 +107,7 @@ class Pool:
         self._most = most
         self._queue: deque[tuple[int, int, wire.Launch]] = deque()  # since when, and how many had been freed by then
         self._freed = 0  # how often a python service became free
+        self._grown_at = 0
         self._services: list[Service] = []
         self._idle: list[Service] = []
         self._due_at = NEVER
@@ -182,9 +186,10 @@ class Pool:
             return
         count = sum(s.kind == "python" for s in self._services)
         since, freed, launch = self._queue[0]
-        if since + GROW_AFTER_MS <= now and (self._freed - freed) * GROW_AFTER_MS >= len(self._queue) * (now - since):
-            self._due_at = min(self._due_at, now + GROW_AFTER_MS)  # at this rate all will have begun by then
-        elif count < self._most and (count == 0 or since + GROW_AFTER_MS <= now):
+        served = self._freed - freed  # since it waits
+        if since + GROW_AFTER_MS <= now and served >= count and served * KEEP_UP_MS >= len(self._queue) * (now - since):
+            self._due_at = min(self._due_at, now + GROW_AFTER_MS)
+        elif count < self._most and (count == 0 or self._grow_at(since) <= now):
             self._queue.popleft()
             try:
                 service = self._host.start_service("python", launch.session, self._python)
@@ -193,10 +198,14 @@ class Pool:
                 self._emit(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error))
             else:
                 self._services.append(service)
+                self._grown_at = now
                 self._give(service, launch)
             self._due_at = 0 if self._queue else self._due_at
         elif count < self._most:
-            self._due_at = min(self._due_at, since + GROW_AFTER_MS)
+            self._due_at = min(self._due_at, self._grow_at(since))
+
+    def _grow_at(self, since: int) -> int:
+        return max(since + GROW_AFTER_MS, self._grown_at + GROW_EVERY_MS)
 
     # ------------------------------------------------------------ from services and their keepers
 
