@@ -33,6 +33,7 @@ CONDITIONS = {
 ALWAYS = (
     "per_second", "jobs_per_second", "share", "ratio", "p50_ms", "p99_ms", "max_ms", "last_start_ms", "lost", "not_run",
 )  # fmt: skip
+OTHERS_TOLD = 0.1  # of the machine: then the rest is not to be relied on
 ALSO = {
     "create": ("leader_us", "follower_us", "written_kib_per_job"),
     "create-batch": ("leader_us", "follower_us", "written_kib_per_job"),
@@ -115,6 +116,9 @@ def _measured(line: Line, bars: dict[str, Bar]) -> Iterator[str]:
     for field in dict.fromkeys((*ALWAYS, *ALSO.get(line["bench"], ()), *bars)):
         if field in line:
             yield quantity(field)(line[field])
+    others = line.get("cpu_others")
+    if isinstance(others, float) and others > OTHERS_TOLD:
+        yield f"others took {others:.0%} of the machine"
 
 
 def _met(line: Line, bars: dict[str, Bar]) -> str:

@@ -75,3 +75,10 @@ def test_every_bar_is_one_of_a_line_that_the_table_shows() -> None:
     for (figure, field), bar in BARS.items():
         assert isinstance(bar, Bar)
         assert bar.then is None or (bar.then >= bar.value if bar.least else bar.then <= bar.value), (figure, field)
+
+
+def test_a_row_says_when_others_used_the_machine() -> None:
+    ((_, measured, *_), (_, quiet, *_)) = rows(
+        line(per_second=1.0, cpu_others=0.58), line(per_second=1.0, cpu_others=0.1)
+    )
+    assert (measured, quiet) == ("1.00/s; others took 58% of the machine", "1.00/s")
