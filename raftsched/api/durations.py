@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from raftsched.quantities import DURATION_MAX_MS, format_duration, parse_duration
 
@@ -66,8 +67,14 @@ def format_time(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2030-01-31T02:00:00.000Z`.
 
     What lies beyond the year 9999 is shown as its end."""
-    seconds, ms = divmod(min(at_ms, TIME_MAX_MS), 1000)
-    return (_NAIVE_EPOCH + timedelta(0, seconds, ms * 1000)).isoformat("T", "milliseconds") + "Z"
+    minute, ms = divmod(at_ms if at_ms < TIME_MAX_MS else TIME_MAX_MS, 60_000)
+    return f"{_minute(minute)}{ms // 1000:02d}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=4_096)
+def _minute(since: int) -> str:
+    """Of the minutes since the epoch: what is shown is mostly of few of them."""
+    return (_NAIVE_EPOCH + timedelta(minutes=since)).isoformat("T", "minutes") + ":"
 
 
 def format_time_or_none(at_ms: int | None) -> str | None:

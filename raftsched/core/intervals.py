@@ -56,6 +56,8 @@ def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int) -> int:
 
     At a fixed rate it stays below the period: put off any longer, a fire would swallow the next one."""
     bound = trigger.jitter_ms
+    if not bound:
+        return 0
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
         bound = min(bound, trigger.period_ms - 1)
     if bound <= 0:

@@ -97,11 +97,13 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return _duration("timeout", policy.timeout_ms)
     if not 0 <= policy.max_lost <= _COUNT_MAX or not 0 <= policy.max_concurrency <= _COUNT_MAX:
         return "max_lost must be 0 or more, max_concurrency 1 or more (0: as overlap has it)."
-    if len(policy.queue.encode()) > QUEUE_NAME_MAX:
-        return f"queue takes {len(policy.queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
-    if policy.queue.startswith(SYSTEM_QUEUE):
+    queue = policy.queue
+    if len(queue.encode()) > QUEUE_NAME_MAX:
+        return f"queue takes {len(queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
+    if queue.startswith(SYSTEM_QUEUE):
         return f"queues named {SYSTEM_QUEUE}... are those of webhooks; take another."
-    if len(policy.notify) > NOTIFY_MAX or len({one.webhook for one in policy.notify}) < len(policy.notify):
+    notify = policy.notify
+    if notify and (len(notify) > NOTIFY_MAX or len({one.webhook for one in notify}) < len(notify)):
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
@@ -118,12 +120,12 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return _duration("retention max_age", retention.max_age_ms)
     if not (0 <= retention.succeeded <= KEPT_MAX and 0 <= retention.failed <= KEPT_MAX):
         return f"retention keeps 0 to {KEPT_MAX} instances of an outcome."
-    return _wrong_in_conditions(policy)
+    if not 1 <= policy.conditions_timeout_ms <= DURATION_MAX_MS:
+        return _duration("conditions_timeout", policy.conditions_timeout_ms)
+    return _wrong_in_conditions(policy) if policy.conditions else None
 
 
 def _wrong_in_conditions(policy: Policy) -> str | None:
-    if not 1 <= policy.conditions_timeout_ms <= DURATION_MAX_MS:
-        return _duration("conditions_timeout", policy.conditions_timeout_ms)
     if len(policy.conditions) > CONDITIONS_MAX:
         return f"there are {len(policy.conditions)} conditions; at most {CONDITIONS_MAX} are allowed."
     for condition in policy.conditions:
@@ -172,14 +174,14 @@ def wrong_in_node_rule(rule: NodeRule) -> str | None:
 
 
 def _wrong_in_trigger(trigger: Trigger) -> str | None:
-    starts, ends = trigger.starts_at_ms, trigger.ends_at_ms
+    kind, starts, ends = trigger.kind, trigger.starts_at_ms, trigger.ends_at_ms
     if not 0 <= trigger.at_ms <= TIME_MAX_MS:
         return _MOMENT.format("at")
     if starts is not None and not 0 <= starts <= TIME_MAX_MS:
         return _MOMENT.format("starts_at")
     if ends is not None and not 0 <= ends <= TIME_MAX_MS:
         return _MOMENT.format("ends_at")
-    least = 1 if trigger.kind is TriggerKind.EVERY else 0
+    least = 1 if kind is TriggerKind.EVERY else 0
     if not least <= trigger.period_ms <= DURATION_MAX_MS:
         return _duration("the period", trigger.period_ms)
     if not 0 <= trigger.jitter_ms <= DURATION_MAX_MS:
@@ -189,7 +191,7 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
     if trigger.calendar is not None:
         if not 1 <= len(trigger.calendar.encode()) <= CALENDAR_NAME_MAX:
             return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
-        if trigger.kind not in RECURRING or trigger.mode is not EveryMode.FIXED_RATE:
+        if kind not in RECURRING or trigger.mode is not EveryMode.FIXED_RATE:
             return "a calendar goes with cron, rrule, and every at a fixed rate."
     if len(trigger.expr) > EXPRESSION_MAX:
         return f"an expression has at most {EXPRESSION_MAX} characters."

@@ -5,6 +5,7 @@ A namespace need not be declared. Its row is there as long as something is said 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ def encode_namespace(namespace: Namespace) -> bytes:
     return _encode(namespace)
 
 
+@lru_cache(maxsize=1_024)
 def wrong_in_namespace(name: str) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(name.encode()) <= NAMESPACE_MAX or "\0" in name:

@@ -142,11 +142,12 @@ def start_schedule(tx: Tx, job: Job) -> None:
     trigger = job.policy.trigger
     if trigger.once:
         nominal = None if job.runs else first_nominal(trigger, tx.now, job.anchor_at_ms)
-        if job.state is JobState.SCHEDULED:
-            tx.set_due(job, nominal)
-            settle(tx, job)
-        else:
+        if job.state is not JobState.SCHEDULED:
             job.nominal_at_ms = nominal
+            return
+        tx.set_due(job, nominal)
+        if nominal is None or job.revision > 1:
+            settle(tx, job)
         return
     if job.state is not JobState.SCHEDULED:
         return

@@ -88,6 +88,7 @@ class Tx:
         self.view = view
         self.meta = decode_meta(view.get(Table.META, META_KEY))
         self._meta_raw = _encode(self.meta)
+        self.now = self.meta.now_ms  # the time of the entry
         self.actions: list[Action] = []
         self.events = Events(view, self.meta)
         self.audit = Audit(view, self.meta)
@@ -105,17 +106,13 @@ class Tx:
         self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
 
     @property
-    def now(self) -> int:
-        return self.meta.now_ms
-
-    @property
     def actor(self) -> str:
         """The name of who asked for what is applied; empty: nobody knows."""
         return self.by.name
 
     def advance(self, now_ms: int) -> None:
         """Time of the next entry; it may go back with another leader: a clock that was wrong must not last."""
-        self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
+        self.now = self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
 
     def save(self) -> None:
         """Writes the counters."""
@@ -143,8 +140,9 @@ class Tx:
 
     def new_id(self) -> int:
         """Time-sorted and never reused: 2^20 ids fit in a millisecond before ids run ahead of time."""
-        self.meta.last_id = max(self.meta.last_id + 1, self.meta.now_ms << 20)
-        return self.meta.last_id
+        meta = self.meta
+        meta.last_id = max(meta.last_id + 1, self.now << 20)
+        return meta.last_id
 
     def new_revision(self) -> int:
         """Of what operators say; jobs count their own."""
@@ -175,19 +173,20 @@ class Tx:
     def _count_job(self, job: Job) -> None:
         """It has come into another state since it was stored: the counts, and the tag of a state that is looked for."""
         counts = self.meta.jobs
-        was, now = job.counted not in _UNCOUNTED, job.state not in _UNCOUNTED
+        before, state = job.counted, job.state
+        was, now = before not in _UNCOUNTED, state not in _UNCOUNTED
         if was != now:
             self._count_in_namespace(job.namespace, 1 if now else -1)
-        if job.counted:
-            counts[job.counted] -= 1
-            if job.counted in TAGGED_STATES:
-                self.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
-        counts[job.state] += 1
-        if job.state in TAGGED_STATES:
-            self.view.put(Table.TAGS, state_tag(job.state) + u64(job.id), b"")
-        elif job.state is JobState.DELETED:
+        if before:
+            counts[before] -= 1
+            if before in TAGGED_STATES:
+                self.view.delete(Table.TAGS, state_tag(JobState(before)) + u64(job.id))
+        counts[state] += 1
+        if state in TAGGED_STATES:
+            self.view.put(Table.TAGS, state_tag(state) + u64(job.id), b"")
+        elif state is JobState.DELETED:
             self._put_tags(job, b"")
-        job.counted = job.state
+        job.counted = state
 
     def tag_job(self, job: Job) -> None:
         """Its content is new: its TAGS rows follow. The caller stores it."""
@@ -296,7 +295,8 @@ class Tx:
     def _count_in_namespace(self, name: str, more: int) -> None:
         namespace = self.namespace(name) or Namespace(name=name)
         namespace.jobs = max(0, namespace.jobs + more)
-        self.put_namespace(namespace)
+        self._namespaces[name] = namespace
+        self._namespaces_changed.add(name)
 
     def node_rule(self, node: str) -> NodeRule | None:
         if node not in self._node_rules:
