@@ -16,6 +16,9 @@ PAUSE_S = (0.5, 4.0)
 WELL_S = 45.0  # how long the cluster may take to be well again before a fault that needs that
 TAIL_S = 8.0  # no new fault in the last seconds
 LOOK_S = 0.3
+SAID_S = 0.5  # between two looks at what is said to have succeeded
+SAID_ROWS = 60  # the newest
+LISTEN_S = 2.0
 
 
 class Conductor:
@@ -27,7 +30,7 @@ class Conductor:
         self._lanes = [[f for f in faults if not f.network], [f for f in faults if f.network]]
 
     async def run(self) -> None:
-        watching = asyncio.create_task(self._watch())
+        watching = asyncio.gather(self._watch(), self._listen())
         try:
             await asyncio.gather(*(self._lane(lane) for lane in self._lanes if lane))
             await asyncio.sleep(max(0.0, self._world.left_s))
@@ -46,6 +49,22 @@ class Conductor:
                 self._world.history.note("leader", node=name)
             await self._world.cluster.restart_dead()
             await asyncio.sleep(LOOK_S)
+
+    async def _listen(self) -> None:
+        """What any node says to have succeeded, while runs of it may still live: once for each attempt."""
+        known: set[tuple[str, int]] = set()
+        while True:
+            page = await self._world.any_node().get(f"/v1/instances?limit={SAID_ROWS}", LISTEN_S)
+            said = {
+                (row["id"], attempt["token"])
+                for row in (page or {"items": ()})["items"]
+                for attempt in row["attempts"]
+                if attempt["outcome"] == "succeeded"
+            }
+            if said - known:
+                self._world.history.note("succeeded", attempts=sorted(said - known))
+                known |= said
+            await asyncio.sleep(SAID_S)
 
     async def _lane(self, faults: list[Fault]) -> None:
         rng = self._world.rng

@@ -93,6 +93,22 @@ def succeeded(evidence: Evidence) -> Finding:
     return finding
 
 
+def over(evidence: Evidence) -> Finding:
+    """Nor is it said before: whoever heard it knows that nothing of that attempt is to come."""
+    finding = Finding("what is said to have succeeded lives no more")
+    said: dict[tuple[str, int], int] = {}
+    for note in evidence.record.noted("succeeded"):
+        for instance, token in note["attempts"]:
+            said.setdefault((instance, token), note["at"])
+    for run in evidence.lives.runs:
+        at = said.get((run.instance, run.token))
+        if at is not None:
+            finding.looked_at += 1
+            if run.last > at:
+                finding.wrong.append(f"{run.name} lived {(run.last - at) / SECOND:.2f} s after it was said")
+    return finding
+
+
 def _why(attempt: dict[str, Any] | None) -> str:
     return "not listed any more" if attempt is None else str(attempt["outcome"])
 
@@ -125,4 +141,4 @@ def _both(earlier: Run, later: Run) -> str:
     return f"{later.name} started {over:.2f} s before the last sign of life of {earlier.name}"
 
 
-RULES = (alone, forbidden, ordered, duplicates, succeeded, readable)
+RULES = (alone, forbidden, ordered, duplicates, succeeded, over, readable)

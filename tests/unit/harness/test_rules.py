@@ -155,6 +155,23 @@ def test_what_succeeded_wrote_its_end_under_that_token() -> None:
     assert "token 1 never wrote its end" in said(overlap.succeeded(story.evidence))
 
 
+def test_nobody_lives_on_who_is_said_to_have_succeeded() -> None:
+    story = Story()
+    story.run("a", 1.0, 3.0, token=2)
+    story.run("b", 1.0, 9.0, token=3)  # of it nothing was said
+    story.note("succeeded", 3.5, attempts=[["a@1", 2], ["silent@1", 9]])
+    finding = overlap.over(story.evidence)
+    assert finding.held
+    assert finding.looked_at == 1
+    story.note("succeeded", 2.0, attempts=[["a@1", 1]])  # of another attempt
+    assert overlap.over(story.evidence).held
+    story = Story()
+    story.run("a", 1.0, 3.0, token=2)
+    story.note("succeeded", 2.5, attempts=[["a@1", 2]])
+    story.note("succeeded", 3.5, attempts=[["a@1", 2]])
+    assert "lived 0.50 s after it was said" in said(overlap.over(story.evidence))
+
+
 def test_nothing_lives_on_when_all_is_over() -> None:
     story = Story()
     story.run("a", 1.0, 5.0)
