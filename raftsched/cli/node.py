@@ -22,7 +22,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--advertise-http", metavar="HOST:PORT", help="What others call --http, where that differs.")
 @click.option("--advertise-raft", metavar="HOST:PORT", help="What others call --raft, where that differs.")
 @click.option("--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback.")
-@click.option("--slots", metavar="N", help="Attempts at one time.  [default: 16 for each CPU]")
+@click.option("--slots", metavar="N", help="Attempts at one time.  [default: 32 for each CPU]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
 @click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
 @click.option("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated.")
