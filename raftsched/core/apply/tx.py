@@ -295,8 +295,7 @@ class Tx:
     def _count_in_namespace(self, name: str, more: int) -> None:
         namespace = self.namespace(name) or Namespace(name=name)
         namespace.jobs = max(0, namespace.jobs + more)
-        self._namespaces[name] = namespace
-        self._namespaces_changed.add(name)
+        self.put_namespace(namespace)
 
     def node_rule(self, node: str) -> NodeRule | None:
         if node not in self._node_rules:
