@@ -17,7 +17,8 @@ from raftsched.core.model import FINAL
 from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, decode_notice
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec, decode_webhook
-from tests.property.test_apply_replay import SEEDS, Author
+from tests.property.author import Author
+from tests.property.test_apply_replay import SEEDS
 
 LISTENER = "all"
 

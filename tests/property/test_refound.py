@@ -12,7 +12,7 @@ from raftsched.core.commands import Accepted, EndSession, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD, refound
 from raftsched.core.tables import Table
-from tests.property.test_apply_replay import Author
+from tests.property.author import Author
 from tests.support.invariants import violations
 
 TERM = 5_000

@@ -1,0 +1,477 @@
+"""Logs at random, as long and as strange as one wants."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from raftsched.core import commands as c
+from raftsched.core.access import Role
+from raftsched.core.apply import apply_entry
+from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar, decode_calendar
+from raftsched.core.cluster import Member, NodeRule, Settings
+from raftsched.core.commands import Command, encode
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import (
+    DAY_MS,
+    JobState,
+    Outcome,
+)
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace, decode_namespace
+from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.operations import BulkAction, decode_operation
+from raftsched.core.secrets import DeleteSecret, PutSecret
+from raftsched.core.selection import JobFilter
+from raftsched.core.tables import Table, from_u64
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
+from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, endings, policy
+from tests.support.invariants import violations
+from tests.support.memory_view import NODES, T0, MemoryView
+
+
+class Author:
+    """Writes a log: reads the state it has brought about, and asks for what is possible, and for what is not."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.view = MemoryView()
+        self.log: list[bytes] = []
+        self.now = T0
+        self.seq = 0
+        self.batches: list[tuple[int, int, list[bytes]]] = []
+
+    def write(self, entries: int) -> list[bytes]:
+        members = tuple(Member(n, "h:1", n.encode()) for n in NODES)
+        small = Settings(
+            queue_all_max=3,
+            catch_up_max=4,
+            attempts_kept=3,
+            active_max=6,
+            start_deadline_ms=5_000,
+            queues_max=2,
+            backfill_max=5,
+            namespaces_max=2,
+            secrets_max=2,
+            namespaces_strict=self.random.choice([0, 0, 0, 1]),
+        )
+        small = msgspec.structs.replace(
+            small,
+            steps_kept=self.random.choice([4, 40]),
+            idempotency_max=3,
+            idempotency_keep_ms=self.random.choice([0, 999, DAY_MS]),
+            events_max=self.random.choice([0, 5, 50, 1_000_000]),
+            events_keep_ms=self.random.choice([1_000, DAY_MS]),
+            audit_max=self.random.choice([0, 3, 1_000]),
+            audit_keep_ms=self.random.choice([1_000, DAY_MS]),
+        )
+        self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
+        for _ in range(entries):
+            self._entry([self._asked(self._command()) for _ in range(self.random.randint(0, 4))])
+        return self.log
+
+    def _asked(self, command: Command) -> Command:
+        """Now and then by somebody."""
+        r = self.random
+        if r.random() < 0.7:
+            return command
+        raw = msgspec.Raw(encode(command))
+        return c.By(
+            raw, *r.choice([(0, ""), (7, "ana"), (7, "bo" * 400)]), r.choice(["", "x", "y"]), work=r.random() < 0.4
+        )
+
+    def _entry(self, commands: list[Command]) -> None:
+        r = self.random
+        self.now += r.choice([0, 0, 1, 50, 999, 1_000, 1_001, 7_000, 40_000, 3_600_000, 9 * DAY_MS, -5_000, -DAY_MS])
+        self.seq += r.choice([1, 1, 1, 1, 2])
+        batches = [(r.choice([1, 1, 2]), self.seq, [encode(x) for x in commands])]
+        if self.batches and r.random() < 0.2:
+            batches.append(r.choice(self.batches))  # proposed again
+        self.batches += batches
+        empty = r.random() < 0.03 and self.log  # never the first: without its settings limits come in late
+        data = b"" if empty else encode_entry(self.now, batches)
+        self.log.append(data)
+        apply_entry(self.view, len(self.log), 1, data)
+        found = violations(self.view)
+        assert not found, f"after entry {len(self.log)} {commands}:\n" + "\n".join(found)
+
+    # ------------------------------------------------------------ references, mostly to what is there
+
+    def _key(self, table: Table) -> bytes:
+        rows = [key for key, _ in self.view.scan(table)]
+        return self.random.choice(rows) if rows and self.random.random() < 0.95 else b"\0" * 24
+
+    def _job(self) -> int:
+        """Seldom one of a webhook: of those nearly everything is refused."""
+        r = self.random
+        rows = [key for key, raw in self.view.scan(Table.JOBS) if decode_job(raw).namespace != SYSTEM_NAMESPACE]
+        return from_u64(r.choice(rows) if rows and r.random() < 0.9 else self._key(Table.JOBS)[:8])
+
+    def _session(self) -> int:
+        return from_u64(self._key(Table.SESSIONS)[:8])
+
+    def _number(self) -> int:
+        r = self.random
+        return r.choice([-1, 0, 1, 5, 1_000, T0, 2**62, 2**63, 2**64 - 1])
+
+    def _command(self) -> Command:
+        r = self.random
+        weights = {
+            self._fire: 14,
+            self._assign: 12,
+            self._end: 12,
+            self._create: 6,
+            self._start: 3,
+            self._edit: 4,
+            self._state: 4,
+            self._schedule: 6,
+            self._wake: 5,
+            self._run_now: 4,
+            self._open: 4,
+            self._end_session: 3,
+            self._kill: 3,
+            self._rerun: 4,
+            self._dead: 4,
+            self._skip: 2,
+            self._backfill: 2,
+            self._report: 5,
+            self._recheck: 2,
+            self._prune: 4,
+            self._delete: 1,
+            self._queue: 3,
+            self._sort: 3,
+            self._node_rule: 2,
+            self._namespace: 2,
+            self._secret: 2,
+            self._bulk: 2,
+            self._calendar: 3,
+            self._step: 4,
+            self._token: 3,
+            self._webhook: 6,
+            self._other: 1,
+        }
+        command = r.choices(list(weights), list(weights.values()))[0]()
+        if r.random() < 0.05:  # as a user would send it, or nobody
+            key, digest = self._named()
+            return r.choice([c.Note(key, digest, b"answer"), *[c.Keyed(key, digest, encode(command))] * 4])
+        return command
+
+    def _create(self) -> Command:
+        r = self.random
+        name = r.choice([None, "a", "b", "c", "x" * 600])
+        return c.CreateJob(
+            r.choice(["d", "d", "d", "default", "default", SYSTEM_NAMESPACE]),
+            name,
+            policy(r, self.now),
+            body(r),
+            r.random() < 0.2,
+            r.random() < 0.5,
+            r.random() < 0.2,
+            *self._named(),
+            r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]),
+            r.choice([None, None, None, 0, self._space_revision()]),
+        )
+
+    def _edit(self) -> Command:
+        r = self.random
+        job_id = self._job()
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        content = policy(r, self.now)
+        if raw is not None and r.random() < 0.5:
+            was = decode_job(raw).policy
+            content = msgspec.structs.replace(was, overlap=content.overlap, retention=content.retention)
+        return c.EditJob(job_id, content, body(r), r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
+
+    def _state(self) -> Command:
+        r = self.random
+        wanted = r.choice([JobState.SCHEDULED, JobState.SUSPENDED, JobState.SCHEDULED, JobState.SUSPENDED, *JobState])
+        return c.SetJobState(self._job(), wanted, r.random() < 0.3)
+
+    def _delete(self) -> Command:
+        return c.DeleteJob(self._job())
+
+    def _fire(self) -> Command:
+        r = self.random
+        job_id = from_u64(self._key(Table.DUE)[8:16])
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        if raw is None:
+            return c.Fire(self._number(), 1, self._number())
+        job = decode_job(raw)
+        nominal = job.nominal_at_ms or 0
+        if r.random() < 0.7:  # mostly when it is due; sometimes a leader whose clock is ahead
+            self.now = max(self.now, (job.fire_at_ms or 0) + r.choice([0, 0, 3, 5_000, 60_000]))
+        revision = job.revision if r.random() < 0.95 else job.revision - 1
+        if not job.policy.trigger.needs_calendar:
+            return c.Fire(job_id, revision, nominal)
+        calendar = self._calendar_revision(job)
+        if r.random() < 0.05:
+            return OweAnew(job_id, revision, nominal)
+        missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 1, 2, 4, 8])))
+        upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
+        count = len(missed) + r.choice([0, 0, 3])
+        return c.Fire(job_id, revision, nominal, upcoming, missed, count, None, calendar, r.random() < 0.5)
+
+    def _schedule(self) -> Command:
+        key = self._key(Table.UNSCHEDULED)
+        raw = self.view.get(Table.JOBS, key[:8])
+        revision = 1 if raw is None else decode_job(raw).revision
+        calendar = 0 if raw is None else self._calendar_revision(decode_job(raw))
+        nominal = self.random.choice([None, T0, self.now, self.now + 60_000, self.now + 60_000, self.now + 1])
+        nominal = nominal if nominal is None else max(0, nominal)
+        return c.ScheduleJob(from_u64(key[:8]), revision, nominal, calendar, self.random.random() < 0.5)
+
+    def _calendar_revision(self, job: Any) -> int:
+        """Mostly that of now."""
+        raw = self.view.get(Table.CALENDARS, (job.policy.trigger.calendar or "").encode() or b"-")
+        now = 0 if raw is None else decode_calendar(raw).revision
+        return self.random.choice([now] * 9 + [now + 1])
+
+    def _calendar(self) -> Command:
+        r = self.random
+        name = r.choice([*CALENDARS, *CALENDARS, "", "x" * 129])
+        condition = r.choice([None, None, None, 1, 2])
+        if r.random() < 0.3:
+            return DeleteCalendar(name, condition)
+        return PutCalendar(name, r.choice([b"{}", b'{"dates":[]}', b"x" * 70_000]), condition, r.random() < 0.1)
+
+    def _run_now(self) -> Command:
+        r = self.random
+        return c.RunNow(
+            self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]), *self._named()
+        )
+
+    def _skip(self) -> Command:
+        job_id = from_u64(self._key(Table.DUE)[8:16])
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        nominal = None if raw is None else decode_job(raw).nominal_at_ms
+        r = self.random
+        return c.SkipNext(job_id, self._number() if nominal is None or r.random() < 0.1 else nominal)
+
+    def _backfill(self) -> Command:
+        r = self.random
+        job_id = self._job()
+        raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
+        first = self.now + r.choice([-DAY_MS, -5_000, -1_000, 0, 1_000])
+        times = tuple(first + k * 1_000 for k in range(r.choice([0, 1, 2, 4, 9])))
+        if r.random() < 0.1:
+            times = (self._number(), self._number())
+        revision = 1 if raw is None or r.random() < 0.1 else decode_job(raw).revision
+        return c.Backfill(job_id, revision, times, *self._named())
+
+    def _named(self) -> tuple[bytes, bytes]:
+        """An Idempotency-Key, mostly none, and what goes with it."""
+        r = self.random
+        key = r.choice([b"", b"", b"", *(bytes((i,)) * 32 for i in range(5)), b"x"])
+        return key, r.choice([b"d" * 32, b"d" * 32, b"e" * 32, b""]) if key else b""
+
+    def _assign(self) -> Command:
+        table = Table.READY if self.random.random() < 0.9 else Table.INSTANCES
+        return c.Assign(self._key(table)[-24:], self._session())
+
+    def _start(self) -> Command:
+        session, token = self._live()
+        return c.Started(session, token, self.now)
+
+    def _end(self) -> Command:
+        r = self.random
+        session, token = self._live()
+        outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
+        result = r.choice([None, None, b'{"status":200}', b'{"status":410}'])
+        return c.Ended(
+            session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e", result
+        )
+
+    def _live(self) -> tuple[int, int]:
+        r = self.random
+        key = self._key(Table.ASSIGNED)
+        session, token = from_u64(key[:8]), from_u64(key[8:16])
+        return r.choices([(session, token), (session, token - 1), (session + 1, token)], [12, 1, 1])[0]
+
+    def _wake(self) -> Command:
+        key = self._key(Table.TIMERS)[-24:]
+        raw = self.view.get(Table.INSTANCES, key)
+        at = None if raw is None else decode_instance(raw).wake_at_ms
+        return c.Wake(key, self._number() if at is None else at)
+
+    def _kill(self) -> Command:
+        return c.Kill(self._key(Table.INSTANCES))
+
+    def _rerun(self) -> Command:
+        return c.Rerun(self._key(Table.INSTANCES), *self._named())
+
+    def _dead(self) -> Command:
+        r = self.random
+        key = self._key(r.choice([Table.DEAD, Table.DEAD, Table.INSTANCES]))[-24:]
+        return r.choice([c.Requeue, c.Requeue, c.Discard])(key)
+
+    def _report(self) -> Command:
+        r = self.random
+        checking = [i for _, raw in self.view.scan(Table.INSTANCES) if (i := decode_instance(raw)).checking]
+        if not checking or r.random() < 0.1:
+            return c.ReportConditions(self._key(Table.INSTANCES), self._number(), "n2", True)
+        row = r.choice(checking)
+        until = r.choice([row.checks_end_at_ms, row.checks_end_at_ms, row.checks_end_at_ms, self._number()]) or 0
+        detail = r.choice([None, "no file", "x" * 5_000])
+        return c.ReportConditions(row.key, until, r.choice([*NODES, *NODES, ""]), r.random() < 0.8, detail)
+
+    def _recheck(self) -> Command:
+        return c.Recheck(self._key(Table.READY)[-24:])
+
+    def _prune(self) -> Command:
+        r = self.random
+        return c.Prune(self.now + r.choice([0, 0, DAY_MS, -1]), r.choice([1, 3, 100, 1_000]))
+
+    def _queue(self) -> Command:
+        r = self.random
+        name = r.choice([*QUEUES, *QUEUES, "", "x" * 600])
+        if r.random() < 0.3:
+            return c.DeleteQueue(name, self._revision())
+        rate = r.choice([None, None, 1, 3, 0, 2_000_000])
+        paused, revision = r.random() < 0.1, self._revision()
+        most, period = r.choice([None, 1, 2, 0]), r.choice([1_000, 60_000, 5])
+        return c.PutQueue(name, most, rate, period, paused, if_revision=revision)
+
+    def _revision(self) -> int | None:
+        return self.random.choice([None, None, None, 0, 1, 3])
+
+    def _sort(self) -> Command:
+        r = self.random
+        table = Table.READY if r.random() < 0.9 else Table.INSTANCES
+        if r.random() < 0.5:
+            return c.NoteUnplaceable(self._key(table)[-24:], r.choice(["label disk=ssd", "label disk=hdd"]))
+        return c.SortReady(tuple(self._key(table)[-24:] for _ in range(r.randint(0, 5))))
+
+    def _open(self) -> Command:
+        r = self.random
+        node = r.choice([*NODES, "n4"])
+        raw = self.view.get(Table.NODES, node.encode())
+        newest = 0 if raw is None else from_u64(raw)
+        return c.OpenSession(node, newest if r.random() < 0.9 else newest + 1, r.choice("AAB"), b"", 4)
+
+    def _end_session(self) -> Command:
+        if self.random.random() < 0.5:
+            return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
+        session, token = self._live()
+        return c.CloseSession(session, self.random.choice([(), (token,), (token, -1)]))
+
+    def _bulk(self) -> Command:
+        r = self.random
+        action = r.choice([BulkAction.DELETE, *[a for a in BulkAction if a is not BulkAction.DELETE] * 3])
+        kill = r.random() < 0.2
+        if r.random() < 0.3:
+            ids = tuple(r.choice([self._job(), self._job(), self._number()]) for _ in range(r.randint(0, 4)))
+            return c.StartOperation(action, None, ids, kill, *self._named())
+        wanted = JobFilter(
+            namespace=r.choice([None, None, "d", "default", "x" * 5_000]),
+            name_prefix=r.choice([None, None, "a", "", "x" * 600]),
+            states=r.choice([(), (), (JobState.SUSPENDED,), (JobState.SCHEDULED, JobState.NEW)]),
+            owner=r.choice([None, None, None, "ana"]),
+            labels=r.choice([(), (), (), (("a", "1"),)]),
+            queue=r.choice([None, None, None, "q"]),
+            created_from_ms=r.choice([None, None, T0, self.now, -1]),
+            next_to_ms=r.choice([None, None, None, max(0, self.now)]),
+        )
+        return c.StartOperation(action, wanted, (), kill, *self._named())
+
+    def _step(self) -> Command:
+        r = self.random
+        key = self._key(r.choice([Table.OPERATIONS_RUNNING, Table.OPERATIONS_RUNNING, Table.OPERATIONS]))
+        if r.random() < 0.1:
+            return c.CancelOperation(r.choice([from_u64(key[:8]), self._number()]))
+        raw = self.view.get(Table.OPERATIONS, key[:8])
+        step = 0 if raw is None else decode_operation(raw).steps
+        return c.StepOperation(
+            from_u64(key[:8]), step + r.choice([0, 0, 0, 1]), r.choice([-1, 1, 2, 50]), r.choice([1, 3])
+        )
+
+    def _space_revision(self) -> int:
+        raw = self.view.get(Table.NAMESPACES, b"d")
+        return 1 if raw is None else decode_namespace(raw).revision
+
+    def _namespace(self) -> Command:
+        r = self.random
+        name = r.choice(["d", "d", "default", "e", "f", "", "x" * 600, "a\0b"])
+        revision = r.choice([None, None, None, 0, self._space_revision()])
+        if r.random() < 0.3:
+            return DeleteNamespace(name, revision)
+        most = r.choice([None, None, 0, 1, 3, -1])
+        return PutNamespace(
+            name, r.choice([b"{}", b'{"owner":"ana"}', b"x" * 20_000]), most, revision, r.random() < 0.2
+        )
+
+    def _secret(self) -> Command:
+        r = self.random
+        namespace = r.choice(["d", "d", "default", "e", "", "x" * 600])
+        name = r.choice(["pw", "pw", "other", "", "a/b", "x" * 600])
+        revision = r.choice([None, None, None, 1, self._number()])
+        if r.random() < 0.3:
+            return DeleteSecret(namespace, name, revision, r.random() < 0.3)
+        sealed = r.choice([(b"", b""), (b"n" * 20, b"same"), (b"n" * 20, b"other"), (b"n" * 99, b"")])
+        value = r.choice([b"v", b"w", b"x" * 10_000])
+        shared = r.choice([None, True, False])
+        return PutSecret(namespace, name, value, *sealed, shared, revision, r.random() < 0.1)
+
+    def _node_rule(self) -> Command:
+        r = self.random
+        if r.random() < 0.2:
+            return c.PauseCluster(r.random() < 0.2)  # seldom: little happens while it is paused
+        labels = r.choice([None, (), (("zone", "b"), ("disk", "ssd")), (("disk", "a"), ("disk", "b")), (("", "x"),)])
+        was = r.choice([None, None, NodeRule(), NodeRule(drained=True)])
+        slots = r.choice([None, None, 1, 0])
+        return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, slots, labels, was, self._revision())
+
+    def _token(self) -> Command:
+        r = self.random
+        if r.random() < 0.2:
+            return c.SetAccess(r.random() < 0.7, r.choice([b"", b"s" * 32, b"t" * 32]))
+        if r.random() < 0.4:
+            return c.RevokeToken(r.choice([from_u64(self._key(Table.TOKEN_IDS)[:8]), self._number()]))
+        namespaces = r.choice([None, None, ("d",), ("d", "d", "a"), (), ("x" * 100,)])
+        expires = r.choice([None, None, self.now + 5_000, -1])
+        return c.CreateToken(
+            r.choice(["a", "b", "c", "", "x" * 100]),
+            r.choice(list(Role)),
+            bytes((r.randrange(6),)) * 32,
+            namespaces,
+            expires,
+        )
+
+    def _webhook(self) -> Command:
+        r = self.random
+        name = r.choice([*HOOKS, *HOOKS, *HOOKS, *HOOKS, "", "x" * 600])
+        revision = r.choice([None, None, None, None, None, 1])
+        spec = WebhookSpec(
+            url=r.choice([*["http://h/", "https://h/a?b=c", "http://h/2"] * 4, "ftp://h", ""]),
+            on=endings(r),
+            namespace=r.choice([None, None, None, None, "d", "default", SYSTEM_NAMESPACE]),
+            owner=r.choice([None, None, None, "ana"]),
+            labels=r.choice([(), (), (("a", "1"),)]),
+            queue=r.choice([None, None, None, "q"]),
+            active=r.random() < 0.9,
+            delays_ms=r.choice([(), (0,), (1_000, 5_000, 60_000)]),
+            max_running=r.choice([1, 2, 4, 4, 4, 4, 4, 0]),
+        )
+        secret = r.choice([*[b"s" * 24] * 6, b"t" * 32, b"", b"u"])
+        flags = (r.random() < 0.8, r.random() < 0.2, r.random() < 0.2)
+        rotation = r.choice([b"s" * 24, b"v" * 64]), r.choice([0, 1_000, -1])
+        chosen: list[Command] = [
+            PutWebhook(name, spec, secret, *flags, revision),
+            RotateSecret(name, *rotation, revision),
+            TestWebhook(name),
+            DeleteWebhook(name, revision),
+        ]
+        return r.choices(chosen, [6, 1, 1, 1])[0]
+
+    def _other(self) -> Command:
+        return self.random.choice(
+            [
+                c.Barrier(),
+                c.Form(b"y", ()),
+                c.OpenLeadership(1, "n2"),
+                c.PutSettings(Settings(catch_up_max=0)),
+                c.PutSettings(Settings(), Settings()),
+                c.PutSettings(Settings(catch_up_max=3), None, 0),
+            ]
+        )

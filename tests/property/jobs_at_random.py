@@ -1,0 +1,97 @@
+"""What jobs are like that an Author writes down: all kinds of triggers and policies, also impossible ones."""
+
+from __future__ import annotations
+
+import random
+
+from raftsched.core.model import (
+    DAY_MS,
+    Condition,
+    ConditionKind,
+    Delivery,
+    EveryMode,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.notices import Ending, Notify
+from tests.support.memory_view import T0
+
+QUEUES = ("q", "r", "s")
+HOOKS = ("h", "i", "j")
+CALENDARS = ("holidays", "closed")
+
+
+def trigger(r: random.Random, now: int) -> Trigger:
+    near = now + r.choice([-DAY_MS, -1, 0, 1, 1_000, 30_000])
+    return Trigger(
+        kind=r.choice(list(TriggerKind)),
+        at_ms=r.choice([T0, T0 + 5, max(0, near)]),
+        period_ms=r.choice([1_000, 1_000, 60_000, 7, 0]),
+        mode=r.choice(list(EveryMode)),
+        jitter_ms=r.choice([0, 0, 500, 100_000]),
+        starts_at_ms=r.choice([None, None, T0, near]),
+        ends_at_ms=r.choice([None, None, None, near, near + 60_000]),
+        max_runs=r.choice([None, None, 1, 2, 3]),
+        calendar=r.choice([None, None, None, *CALENDARS]),
+    )
+
+
+def policy(r: random.Random, now: int) -> Policy:
+    return Policy(
+        trigger=trigger(r, now),
+        priority=r.choice([0, 5, 5, 9]),
+        queue=r.choice(["default", *QUEUES, "x" * 129]),
+        delivery=r.choice([Delivery.AT_LEAST_ONCE, Delivery.AT_LEAST_ONCE, Delivery.AT_MOST_ONCE]),
+        max_lost=r.choice([0, 1, 3]),
+        suspend_after=r.choice([None, None, 1, 2]),
+        retry=r.choice([Retry(), Retry((0,)), Retry((1_000, 5_000)), Retry((1,), (Outcome.TIMED_OUT,))]),
+        overlap=r.choice(list(Overlap)),
+        max_concurrency=r.choice([0, 0, 0, 1, 2, 3, -1]),
+        misfire=Misfire(r.choice(list(MisfirePolicy)), r.choice([0, 1_000, 900_000])),
+        conditions=r.choice([(), (), (), conditions(r)]),
+        conditions_timeout_ms=r.choice([1, 5_000, DAY_MS]),
+        notify=r.choice([(), (), (), notify(r)]),
+        retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
+    )
+
+
+def conditions(r: random.Random) -> tuple[Condition, ...]:
+    known = (
+        Condition(ConditionKind.PATH, "/data/*.csv"),
+        Condition(ConditionKind.HTTP, "http://h/", status=204),
+        Condition(ConditionKind.JOB, "d/a", within_ms=r.choice([1, 60_000, DAY_MS])),
+        Condition(ConditionKind.JOB, "d/b", within_ms=60_000),
+    )
+    return tuple(r.sample(known, r.randint(1, 3)))
+
+
+def notify(r: random.Random) -> tuple[Notify, ...]:
+    return tuple(Notify(r.choice([*HOOKS, *HOOKS, "none"]), endings(r)) for _ in range(r.choice([1, 1, 2])))
+
+
+def endings(r: random.Random) -> tuple[Ending, ...]:
+    return tuple(sorted(r.sample(list(Ending), r.choice([0, 2, 4, 7]))))
+
+
+def body(r: random.Random) -> bytes:
+    return r.choice(
+        [
+            b"",
+            b"{}",
+            b"{}",
+            b'{"owner":"ana"}',
+            b'{"labels":{"a":"1","b":"2"}}',
+            b'{"owner":"bo","labels":{"a":"2"}}',
+            b'{"owner":7}',
+            b'{"handler":{"env":{"A":{"$secret":"pw"}}},"params":{"b":[{"$secret":"d/other"}]}}',
+            b'{"handler":{"http":{"body":{"$secret":"pw"},"headers":{"X":{"$secret":"d/pw"}}}}}',
+            b'{"handler":{"env":{"$secret":"pw","B":{"$secret":7}}},"params":[{"$secret":{}}]}',
+        ]
+    )
