@@ -29,6 +29,7 @@ from scripts.benches import (
     failover,
     figures,
     lateness,
+    lives,
     periodic,
     run,
     scale,
@@ -150,6 +151,12 @@ def many_at_once(loop: Loop, given: argparse.Namespace) -> bool:
     return held
 
 
+def whole_lives(loop: Loop, given: argparse.Namespace) -> bool:
+    plan = lives.Plan(given.per_second, given.seconds, given.lead, given.keep, given.stored)
+    lives.bench_lives(plan, given.turn_ms)
+    return True
+
+
 def kept_table(loop: Loop, given: argparse.Namespace) -> bool:
     for file in given.files:
         for line in file.read_text().splitlines():
@@ -253,6 +260,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--jobs", type=int, default=1_000_000, help="how many it missed (1,000,000: two minutes)")
     made.add_argument("--per-second", type=int, default=1_000, help="single creates a second meanwhile (1,000)")
     made.add_argument("--seconds", type=float, default=20.0, help="length of the measurement without the node (20)")
+
+    made = part("lives", "what a store writes for one-shots, by the length of its turns; no nodes", whole_lives, lives)
+    made.add_argument("--turn-ms", type=int, nargs="+", default=[5, 10, 20, 40], help="turns of (5 10 20 40)")
+    made.add_argument("--stored", type=int, default=0, help="jobs beside, due another day (0)")
+    made.add_argument("--per-second", type=int, default=1_157, help="one-shots a second (1,157)")
+    made.add_argument("--lead", type=float, default=8.0, help="seconds from creating a job to its time (8)")
+    made.add_argument("--keep", type=float, default=8.0, help="seconds that history and events are kept (8)")
+    made.add_argument("--seconds", type=float, default=10.0, help="measured, of the jobs' time (10)")
 
     against.options(part("against", "raftsched against other installed systems", against.bench_against, against))
 

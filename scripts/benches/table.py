@@ -22,6 +22,8 @@ CONDITIONS = {
     "in_flight": "{:,} in flight",
     "through": "through the {}",
     "delay_ms": "{:g} ms added",
+    "order": "due {}",
+    "turn_ms": "turns of {} ms",
     "stored": "{:,} jobs stored",
     "jobs": "{:,} jobs",
     "runs": "{:,} runs",
@@ -40,6 +42,7 @@ ALSO = {
     "create-sdk": ("client_us", "leader_us", "follower_us", "written_kib_per_job"),
     "run": ("cpu_per_start_us", "written_kib_per_start"),
     "burst": ("lateness_p50_ms", "lateness_p99_ms"),
+    "lives": ("written_kib", "cpu_us", "file_mib"),
     "periodic": ("cpu_per_start_us",),
     "sustained": (
         "failover_p99_ms",

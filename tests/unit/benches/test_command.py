@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     *("create", "run", "burst", "periodic", "sustained", "scale", "snapshot"),
-    *("failover", "slowdisk", "lateness", "catchup", "bulk", "table"),
+    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "table"),
 )
 
 
@@ -33,6 +33,19 @@ def test_help_of_a_part_says_what_its_figures_are(part: str) -> None:
     assert told.returncode == 0, told.stderr
     assert "written_kib_per" in told.stdout
     assert "--seconds" in told.stdout
+
+
+def test_lives_of_one_shots_write_less_in_longer_turns() -> None:
+    few = ("--per-second", "100", "--seconds", "2", "--lead", "1", "--keep", "1")
+    told = bench("lives", "--turn-ms", "10", "200", *few)
+    assert told.returncode == 0, told.stderr
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [(line["order"], line["turn_ms"]) for line in lines] == [
+        *(("as created", 10), ("as created", 200)),
+        *(("scattered", 10), ("scattered", 200)),
+    ]
+    for short, long in (lines[:2], lines[2:]):
+        assert short["written_kib"] > 2 * long["written_kib"] > 0
 
 
 def test_a_table_is_made_of_lines_that_were_kept(tmp_path: Path) -> None:
