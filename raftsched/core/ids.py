@@ -18,6 +18,7 @@ _KEY = struct.Struct(">QQQ")
 
 BACKFILL = int.from_bytes(b"backfill", "big")  # the number of the request of every backfilled run
 
+pack_instance = _KEY.pack  # instance_key() for those who know all three: this is the way of every row of an instance
 InstanceKey = bytes  # 24 bytes: nominal_at_ms, job id, request
 
 

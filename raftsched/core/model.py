@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import msgspec
 
-from raftsched.core.ids import instance_key
+from raftsched.core.ids import pack_instance
 from raftsched.core.notices import Notify
 
 MINUTE_MS = 60_000
@@ -332,7 +332,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> bytes:
-        return instance_key(self.nominal_at_ms, self.job_id, self.request)
+        return pack_instance(self.nominal_at_ms, self.job_id, self.request)
 
     @property
     def live(self) -> Attempt | None:

@@ -75,9 +75,10 @@ def _live(tx: Tx, session: int, token: int) -> tuple[Instance, Attempt] | None:
     if key is None:
         return None
     instance = tx.instance(key)
-    if instance is None or instance.live is None or instance.live.token != token:
+    attempt = None if instance is None else instance.live
+    if instance is None or attempt is None or attempt.token != token:
         return None
-    return instance, instance.live
+    return instance, attempt
 
 
 def started(tx: Tx, c: Started) -> Answer:
@@ -106,8 +107,8 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
     conditions."""
     if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
         return
-    if any(step.kind in (StepKind.RERUN, StepKind.CONDITIONS) for step in instance.steps):
-        return
+    if len(instance.steps) > 2 and any(s.kind in (StepKind.RERUN, StepKind.CONDITIONS) for s in instance.steps):
+        return  # of two steps one made it, and one assigned it
     tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.nominal_at_ms - instance.jitter_ms))
 
 

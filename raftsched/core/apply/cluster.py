@@ -89,7 +89,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             if earlier.boot_id != c.boot_id:
                 return Rejected("illegal-transition", "The earlier session is open and was opened under another boot.")
             _end(tx, earlier)
-        tx.view.delete(Table.SESSIONS, u64(newest))
+        tx.drop_session(newest)
     tx.meta.last_session += 1
     number = tx.meta.last_session
     tx.put_session(
@@ -134,7 +134,7 @@ def close_session(tx: Tx, c: CloseSession) -> Answer:
 
 def forget_session(tx: Tx, session: Session) -> None:
     """The newest session of a node that is no member: else nodes that come and go would leave rows for ever."""
-    tx.view.delete(Table.SESSIONS, u64(session.id))
+    tx.drop_session(session.id)
     tx.view.delete(Table.NODES, session.node.encode())
 
 

@@ -102,6 +102,7 @@ class Tx:
         self._namespaces: dict[str, Namespace | None] = {}
         self._namespaces_changed: set[str] = set()
         self._node_rules: dict[str, NodeRule | None] = {}
+        self._sessions: dict[int, Session | None] = {}
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
         self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
 
@@ -234,11 +235,18 @@ class Tx:
     def session(self, number: int) -> Session | None:
         if not 0 <= number <= U64_MAX:
             return None
-        raw = self.view.get(Table.SESSIONS, u64(number))
-        return None if raw is None else decode_session(raw)
+        if number not in self._sessions:
+            raw = self.view.get(Table.SESSIONS, u64(number))
+            self._sessions[number] = None if raw is None else decode_session(raw)
+        return self._sessions[number]
 
     def put_session(self, session: Session) -> None:
+        self._sessions[session.id] = session
         self.view.put(Table.SESSIONS, u64(session.id), _encode(session))
+
+    def drop_session(self, number: int) -> None:
+        self._sessions[number] = None
+        self.view.delete(Table.SESSIONS, u64(number))
 
     def node_session(self, node: str) -> int:
         """The newest session of a node, 0 when it never had one."""
