@@ -103,6 +103,8 @@ class Tx:
         self._namespaces_changed: set[str] = set()
         self._node_rules: dict[str, NodeRule | None] = {}
         self._sessions: dict[int, Session | None] = {}
+        # Rows of READY and TIMERS to be written: what fires while a node is free is assigned at once, and needs none
+        self._waits: dict[tuple[Table, bytes], None] = {}
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
         self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
 
@@ -116,7 +118,10 @@ class Tx:
         self.now = self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
 
     def save(self) -> None:
-        """Writes the counters."""
+        """Writes the counters, and the rows that go with the turn's end only."""
+        for table, row in self._waits:
+            self.view.put(table, row, b"")
+        self._waits.clear()
         for name in sorted(self._queues_changed):
             self.view.put(Table.QUEUES, name.encode(), _encode(self._queues[name]))
         self._queues_changed.clear()
@@ -345,11 +350,11 @@ class Tx:
 
     def set_wake(self, instance: Instance, at_ms: int | None) -> None:
         if instance.wake_at_ms is not None:
-            self.view.delete(Table.TIMERS, timer_key(instance.wake_at_ms, instance.key))
+            self._drop_wait(Table.TIMERS, timer_key(instance.wake_at_ms, instance.key))
         instance.wake_at_ms = at_ms
         if at_ms is not None:
             key = instance.key
-            self.view.put(Table.TIMERS, timer_key(at_ms, key), b"")
+            self._waits[Table.TIMERS, timer_key(at_ms, key)] = None
             self.actions.append(InstanceTimer(key, at_ms))
 
     def set_instance_purge(self, instance: Instance, at_ms: int | None) -> None:
@@ -405,7 +410,7 @@ class Tx:
 
     def _put_ready(self, instance: Instance) -> None:
         key = instance.key
-        self.view.put(Table.READY, ready_key(instance.lane, instance.score_ms, key), b"")
+        self._waits[Table.READY, ready_key(instance.lane, instance.score_ms, key)] = None
         if instance.lane == LANE_NOBODY:
             self.meta.unplaceable += 1
         else:
@@ -420,7 +425,11 @@ class Tx:
     def clear_ready(self, instance: Instance) -> None:
         if instance.lane == LANE_NOBODY:
             self.meta.unplaceable -= 1
-        self.view.delete(Table.READY, ready_key(instance.lane, instance.score_ms, instance.key))
+        self._drop_wait(Table.READY, ready_key(instance.lane, instance.score_ms, instance.key))
+
+    def _drop_wait(self, table: Table, key: bytes) -> None:
+        self._waits.pop((table, key), None)
+        self.view.delete(table, key)
 
     def set_held(self, job: Job, instance: Instance) -> None:
         instance.held = True
