@@ -77,7 +77,8 @@ def bench_against(loop: Loop, given: argparse.Namespace) -> bool:
         signal.signal(signal.SIGTERM, before)
         found = ratios(figures.lines())
         for ratio in found:
-            emit("against", system=ratio.peer, of=ratio.of, field=ratio.field, ratio=ratio.value)
+            of = f"{ratio.of}, processor time" if ratio.field == "cpu_us" else ratio.of
+            emit("against", system=ratio.peer, of=of, field=ratio.field, ratio=ratio.value)
         print(markdown(found), end="\n\n", file=sys.stdout if given.markdown else sys.stderr, flush=True)
     return held
 
@@ -127,7 +128,10 @@ def _theirs(peer: Peer, places: Places, work: Mapping[str, Any]) -> bool:
         try:
             load = Load()
             for line in peer.measure(places, work, Path(directory)):
-                emit(line.pop("bench"), system=peer.name, **line, cpu_others=load.shares()["cpu_others"])
+                if line["bench"] != "begin":
+                    shares = load.shares()
+                    del shares["cpu_load"]  # it is not this process; the line may say
+                    emit(line.pop("bench"), system=peer.name, **shares, **line)
                 load = Load()
         except RuntimeError as error:
             note(f"{peer.name}: {error}")

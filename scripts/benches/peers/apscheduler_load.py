@@ -21,7 +21,7 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
-from loops import UTC, far, percentile, say, say_burst, say_create, shared
+from loops import UTC, begin, far, percentile, say, say_burst, say_create, shared
 from sqlalchemy import create_engine
 
 ADDERS = 32
@@ -56,6 +56,7 @@ class Peer:
     def run(self, count: int) -> float:
         """From the first create to the end of the last run, in seconds."""
         runner, ended = self.counted(count)
+        begin()
         start = datetime.now(UTC)
         shared(count, ADDERS, lambda thread, _: self.add(thread, start))
         runner.start()

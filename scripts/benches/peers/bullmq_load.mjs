@@ -1,5 +1,5 @@
 // BullMQ under load. Producer and worker are one process: Redis has the other core.
-import { createAll, far, given, pause, require, sayBulk, sayBurst, sayCreate, sayPeriodic, sayRun, until } from './loops.mjs'
+import { begin, createAll, far, given, pause, require, sayBulk, sayBurst, sayCreate, sayPeriodic, sayRun, until } from './loops.mjs'
 
 const { Queue, Worker } = require('bullmq')
 const connection = { host: '127.0.0.1', port: Number(process.env.PEER_PORT) }
@@ -27,6 +27,7 @@ async function working (name, use) {
 async function run (name, count) {
   let took
   await working(name, async (queue, starts, ends) => {
+    begin()
     const start = Date.now()
     await createAll(count, size => queue.addBulk(batch(size, () => 0)))
     await until(() => ends.length >= count, 180, `${count} runs`)

@@ -15,7 +15,7 @@ from typing import Any
 import redis
 from celery import Celery, group
 from celery.signals import worker_ready
-from loops import UTC, closed_loop, far, say, say_burst, say_create, shared
+from loops import UTC, begin, closed_loop, far, say, say_burst, say_create, shared
 
 REDIS = f"redis://127.0.0.1:{os.environ['PEER_PORT']}"
 PRODUCERS = 4  # threads that create what is to run
@@ -77,6 +77,7 @@ def bulk(given: dict[str, Any]) -> None:
 def run(store: redis.Redis, count: int) -> float:
     """From the first create to the last result, in seconds."""
     store.flushdb()
+    begin()
     start = time.time()
     shared(count, PRODUCERS, lambda *_: noop.delay())
     return max(map(done_s, results(store, count, 300))) - start

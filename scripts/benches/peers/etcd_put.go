@@ -1,6 +1,6 @@
 // Puts of new keys into etcd in closed loops: so many goroutines, each sending its next request when the last was
-// answered, over a few connections to the leader. One JSON object on the command line says what to do (see `settings`);
-// each figure is a JSON line on stdout.
+// answered, over a few connections to the leader. One JSON object on the command line says what to do (see `settings`).
+// Each figure is a JSON line on stdout, and so is where its measurement begins.
 package main
 
 import (
@@ -115,6 +115,7 @@ func main() {
 	measure := func(bench, rate string, inFlight, each int, send func(*clientv3.Client) error) {
 		pool := pools(inFlight)
 		load(pool, inFlight, min(1, given.Seconds), send)
+		emit(map[string]any{"bench": "begin"})
 		before := processor()
 		latencies, took := load(pool, inFlight, given.Seconds, send)
 		share := (processor() - before) / took / float64(runtime.NumCPU())

@@ -19,6 +19,11 @@ export function far () {
   return 3_600_000 + Math.floor(Math.random() * 9 * 3_600_000)
 }
 
+// What a figure is about begins here.
+export function begin () {
+  say('begin')
+}
+
 export const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 
 // So many loops at once, each sending its next request when the last was answered; after a second to get warm.
@@ -40,6 +45,7 @@ async function closedLoop (inFlight, seconds, send) {
     return [latencies.sort((a, b) => a - b), took, (user + system) / 1e6 / took / os.cpus().length]
   }
   await load(Math.min(1, seconds))
+  begin()
   return load(seconds)
 }
 

@@ -18,6 +18,11 @@ def say(bench: str, **figures: Any) -> None:
     print(json.dumps({"bench": bench, **figures}), flush=True)
 
 
+def begin() -> None:
+    """What a figure is about begins here."""
+    say("begin")
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
@@ -65,6 +70,7 @@ def closed_loop(in_flight: int, seconds: float, send: Callable[[int], object]) -
         return time.perf_counter() - start
 
     load(min(1.0, seconds))
+    begin()
     before = time.process_time()
     took = load(seconds)
     return latencies, took, (time.process_time() - before) / took / (os.cpu_count() or 1)

@@ -1,5 +1,5 @@
 // pg-boss under load. Producer and workers are one process with a pool of connections: PostgreSQL has the other core.
-import { createAll, far, given, require, sayBulk, sayBurst, sayCreate, sayRun, until } from './loops.mjs'
+import { begin, createAll, far, given, require, sayBulk, sayBurst, sayCreate, sayRun, until } from './loops.mjs'
 
 const PgBoss = require('pg-boss')
 const CONNECTIONS = 32
@@ -35,6 +35,7 @@ async function working (name, use) {
 async function run (name, count) {
   let took
   await working(name, async starts => {
+    begin()
     const start = Date.now()
     await createAll(count, size => boss.insert(batch(name, size, () => undefined)))
     await until(() => starts.length >= count, 180, `${count} starts`)

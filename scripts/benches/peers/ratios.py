@@ -1,11 +1,14 @@
 """raftsched held against its peers: figures of the same work in one run, divided. Of figures and nothing else.
 
 Of several rounds the medians are divided. A ratio above 1 is raftsched's advantage with rates; with times, below 1.
+
+Beside each rate stands the processor time that a job costs all processes together, the system's and the load's: what
+else runs on the machine changes it far less than the rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -27,7 +30,7 @@ OTHER_WAYS = {"create": ("create-sdk",)}
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    of: str  # the figure, as ours is called
+    of: str  # the figure, as ours is called without what peers have no choice of
     peer: str
     field: str
     ours: float
@@ -40,20 +43,20 @@ class Ratio:
 
 def ratios(lines: Iterable[Line]) -> list[Ratio]:
     """One for each of a peer's figures and each of ours that did the same work, ours in their order."""
-    values: dict[tuple[str, str], list[float]] = {}  # (system, figure) -> a value a round
+    values: dict[tuple[str, str, str], list[float]] = {}  # (system, figure, field) -> a value a round
     for line in lines:
-        field = FIELD.get(line["bench"], "")
-        if isinstance(line.get(field), int | float):
-            values.setdefault((line["system"], _figure(line)), []).append(line[field])
+        for field, value in _values(line):
+            values.setdefault((line["system"], _figure(line), field), []).append(value)
     found = []
-    for (system, figure), ours in values.items():
+    for (system, figure, field), ours in values.items():
         if system != OURS:
             continue
         bench, _, conditions = figure.partition(", ")
         asked = [bench, *(theirs for theirs, ways in OTHER_WAYS.items() if bench in ways)]
-        for (peer, other), theirs in values.items():
-            if peer != OURS and any(other == ", ".join(filter(None, (way, conditions))) for way in asked):
-                found.append(Ratio(figure, peer, FIELD[bench], median(ours), median(theirs)))
+        same = [", ".join(filter(None, (way, conditions))) for way in asked]
+        for (peer, other, others_field), theirs in values.items():
+            if peer != OURS and other in same and others_field == field:
+                found.append(Ratio(figure, peer, field, median(ours), median(theirs)))
     return found
 
 
@@ -65,15 +68,25 @@ def markdown(found: Iterable[Ratio]) -> str:
         "| figure | raftsched | " + " | ".join(f"{peer} | raftsched / {peer}" for peer in peers) + " |",
         "|---|---|" + "---|---|" * len(peers),
     ]
-    for figure in dict.fromkeys(ratio.of for ratio in found):
-        of = {ratio.peer: ratio for ratio in found if ratio.of == figure}
-        first = next(iter(of.values()))
-        words = quantity(first.field)
-        cells = [figure + (", less is better" if first.field.endswith("_ms") else ""), words(first.ours)]
+    for figure, field in dict.fromkeys((ratio.of, ratio.field) for ratio in found):
+        of = {ratio.peer: ratio for ratio in found if (ratio.of, ratio.field) == (figure, field)}
+        words = quantity(field)
+        ours = next(iter(of.values())).ours
+        cells = [figure + (", less is better" if field.endswith(("_ms", "_us")) else ""), words(ours)]
         for peer in peers:
             cells += [words(of[peer].theirs), number(of[peer].value)] if peer in of else ["", ""]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def _values(line: Line) -> Iterator[tuple[str, float]]:
+    """Those fields that are compared."""
+    field = FIELD.get(line["bench"], "")
+    value = line.get(field)
+    if isinstance(value, int | float):
+        yield field, value
+        if value and field.endswith("per_second") and "cpu_others" in line:
+            yield "cpu_us", (line["cpu_busy"] - line["cpu_others"]) * line["cores"] / value * 1e6
 
 
 def _figure(line: Line) -> str:

@@ -76,6 +76,18 @@ def test_of_several_rounds_the_medians_count() -> None:
     assert [ratio.value for ratio in ratios(rounds)] == [4.0]
 
 
+def test_beside_a_rate_stands_what_a_job_costs_all_processes() -> None:
+    others = {"cores": 2, "cpu_others": 0.25}
+    found = ratios([
+        ours(in_flight=1, per_second=10_000.0, cpu_busy=0.75, **others),
+        line("etcd", in_flight=1, per_second=5_000.0, cpu_busy=1.0, **others),
+    ])  # fmt: skip
+    assert [(ratio.field, ratio.ours, ratio.theirs, ratio.value) for ratio in found] == [
+        ("per_second", 10_000.0, 5_000.0, 2.0),
+        ("cpu_us", 100.0, 300.0, pytest.approx(1 / 3)),
+    ]
+
+
 @pytest.mark.parametrize(
     "theirs",
     [
@@ -96,12 +108,14 @@ def test_the_table_has_a_row_a_figure_and_two_columns_a_peer() -> None:
     rows = markdown([
         Ratio("create, 32 in flight", "etcd", "per_second", 9_500.0, 4_750.0),
         Ratio("create, 32 in flight", "bullmq", "per_second", 9_500.0, 19_000.0),
+        Ratio("create, 32 in flight", "etcd", "cpu_us", 150.0, 300.0),
         Ratio("burst, 10,000 due at once", "bullmq", "last_start_ms", 950.0, 1_900.0),
     ]).splitlines()  # fmt: skip
     assert rows == [
         "| figure | raftsched | etcd | raftsched / etcd | bullmq | raftsched / bullmq |",
         "|---|---|---|---|---|---|",
         "| create, 32 in flight | 9,500/s | 4,750/s | 2.00 | 19,000/s | 0.50 |",
+        "| create, 32 in flight, less is better | cpu 150 µs | cpu 300 µs | 0.50 |  |  |",
         "| burst, 10,000 due at once, less is better | last start 950 ms |  |  | last start 1,900 ms | 0.50 |",
     ]
 
