@@ -16,8 +16,8 @@ PAUSE_S = (0.5, 4.0)
 WELL_S = 45.0  # how long the cluster may take to be well again before a fault that needs that
 TAIL_S = 8.0  # no new fault in the last seconds
 LOOK_S = 0.3
-SAID_S = 0.5  # between two looks at what is said to have succeeded
-SAID_ROWS = 60  # the newest
+SAID_S = 1.0  # between two looks at what is said to have succeeded
+SAID_ROWS = 250  # the newest: what waited for a lease to run out and lives long was due some time ago
 LISTEN_S = 2.0
 
 
