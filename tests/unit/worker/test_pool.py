@@ -1,0 +1,97 @@
+"""When the pool starts another python process, and when those there are have to do."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from raftsched.worker import pool as module
+from raftsched.worker import wire
+from raftsched.worker.executors.python import PythonService
+from raftsched.worker.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool, Serve, Service
+
+
+class House:
+    """A pool whose services answer when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.services: list[Service] = []
+        self.sockets: list[socket.socket] = []
+        self.emitted: list[bytes] = []
+        self.tokens = 0
+        self.pool = Pool(self, self, PythonService([]), lambda: lambda work, shared: None, 100)
+
+    def boot_ms(self) -> int:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+    def start_service(self, kind: str, session: int, serve: Serve) -> Service:
+        ours, theirs = socket.socketpair()
+        self.sockets += [ours, theirs]
+        self.services.append(Service(kind, session, ours, ours, 0))
+        return self.services[-1]
+
+    def emit(self, message: bytes) -> None:
+        self.emitted.append(message)
+
+    def launch(self, count: int) -> None:
+        for _ in range(count):
+            self.tokens += 1
+            self.pool.launch(wire.Launch(self.tokens, 1, "python", 60_000, 1_000, b"task"))
+        self.pool.tick(self.now)
+
+    def answer(self, service: Service) -> None:
+        (token,) = service.runs
+        self.pool.answered(service, b"\0" + wire.encode(wire.Done(token, wire.SUCCEEDED, self.now, self.now)))
+
+    def forward(self, ms: int) -> None:
+        for _ in range(ms):
+            self.now += 1
+            self.pool.tick(self.now)
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    made = House()
+    yield made
+    for sock in made.sockets:
+        sock.close()
+
+
+def test_where_nothing_gets_free_all_that_wait_get_processes_one_after_the_other(house: House) -> None:
+    house.launch(6)
+    assert len(house.services) == 1  # the first at once
+    house.forward(GROW_AFTER_MS - 1)
+    assert len(house.services) == 1
+    house.forward(1)
+    assert len(house.services) == 2
+    house.forward(GROW_EVERY_MS)
+    assert len(house.services) == 3
+    house.forward(GROW_EVERY_MS * 10)
+    assert len(house.services) == 6
+    assert all(len(service.runs) == 1 for service in house.services)
+
+
+def test_short_runs_keep_to_the_process_that_gets_through_them(house: House) -> None:
+    house.launch(20)
+    for _ in range(19):
+        house.forward(1)
+        house.answer(house.services[0])
+    assert len(house.services) == 1
+    assert len(house.emitted) == 19
+
+
+def test_where_many_wait_for_few_more_are_started(house: House) -> None:
+    house.launch(20 * module.KEEP_UP_MS)
+    for _ in range(3 * GROW_AFTER_MS):
+        house.forward(1)
+        house.answer(house.services[0])
+    assert len(house.services) > 1
