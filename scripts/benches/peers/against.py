@@ -23,7 +23,7 @@ from typing import Any
 from scripts.benches import create, figures, periodic, run, starts
 from scripts.benches.figures import emit, note
 from scripts.benches.machine import Load
-from scripts.benches.peers.installed import CREATES, PEERS, Peer, Places
+from scripts.benches.peers.installed import CREATES, PEERS, NotBuilt, Peer, Places
 from scripts.benches.peers.ratios import markdown, ratios
 from tests.support.cluster import Cluster
 
@@ -133,6 +133,9 @@ def _theirs(peer: Peer, places: Places, work: Mapping[str, Any]) -> bool:
                     del shares["cpu_load"]  # it is not this process; the line may say
                     emit(line.pop("bench"), system=peer.name, **shares, **line)
                 load = Load()
+        except NotBuilt as error:
+            note(f"{peer.name} is skipped, its load program is not built: {error}")
+            emit("peer", system=peer.name, skipped=[str(error)])
         except RuntimeError as error:
             note(f"{peer.name}: {error}")
             emit("peer", system=peer.name, failed=str(error))

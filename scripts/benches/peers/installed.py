@@ -25,6 +25,10 @@ CELERY_PROCESSES = 4  # two cores are busy with them also while one waits for th
 MINUTES = 30  # of a load; ends one that hangs
 
 
+class NotBuilt(Exception):
+    """A load program that must be compiled cannot be, and why."""
+
+
 @dataclass(frozen=True)
 class Places:
     """Where peers are installed."""
@@ -143,7 +147,7 @@ def etcd_versions(_: Places) -> list[str]:
 
 
 def etcd_program(directory: Path) -> Path:
-    """The load program, built in a module that is thrown away; Go keeps what it compiled for the next time."""
+    """The load program, built in a module that is thrown away (Go keeps what it compiled). NotBuilt."""
     directory.mkdir()
     shutil.copy(HERE / "etcd_put.go", directory / "main.go")
     for words in (
@@ -153,7 +157,7 @@ def etcd_program(directory: Path) -> Path:
     ):
         done = subprocess.run(["go", *words], cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"go {' '.join(words)}: {done.stderr[-2000:]}")
+            raise NotBuilt(f"go {' '.join(words)}: {done.stderr.strip()[-2000:]}")
     return directory / "put"
 
 

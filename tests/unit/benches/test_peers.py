@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -171,6 +173,17 @@ def test_figures_of_a_load_program_come_as_they_are_printed(tmp_path: Path) -> N
 def test_a_load_program_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no server there"):
         list(load([sys.executable, "-c", "import sys; sys.exit('no server there')"], {}, tmp_path / "log", {}))
+
+
+def test_a_load_program_that_cannot_be_built_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'no such compiler' >&2; exit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    peer = dataclasses.replace(PEERS["etcd"], missing=lambda _: [], versions=lambda _: [])
+    work = {"parts": ["create"]}
+    assert against._theirs(peer, Places(), work), "it is skipped, which is no failure"
+    assert "no such compiler" in figures.lines()[-1]["skipped"][0]
 
 
 def test_a_server_that_does_not_start_says_why_and_one_that_does_is_ended(tmp_path: Path) -> None:
