@@ -225,7 +225,7 @@ class Store:
     def read(self) -> Iterator[StoreView]:
         """A consistent view. Keep it short: an open reader stops the reuse of pages, and the file never shrinks."""
         with self._transaction() as txn:
-            yield StoreView(txn, self._env.tables, self._applied(txn))
+            yield StoreView(txn, self._env.tables, self._applied)
 
     def log_bounds(self) -> tuple[int, int]:
         """(first index, last index) in the log; an empty log gives (n + 1, n)."""

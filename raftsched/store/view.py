@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from raftsched.core.tables import Table
 
 
+def _nothing(txn: Any) -> int:
+    return 0
+
+
 class StoreView:
     """Reads of one transaction (core.tables.ReadView)."""
 
-    def __init__(self, txn: Any, databases: list[Any], applied_index: int = 0) -> None:
+    def __init__(self, txn: Any, databases: list[Any], applied: Callable[[Any], int] = _nothing) -> None:
+        """`applied` reads the applied index in a transaction."""
         self._txn = txn
         self._databases = databases
         self._get = txn.get
-        self.applied_index = applied_index  # of the state that is seen here
+        self._applied = applied
+
+    @property
+    def applied_index(self) -> int:
+        """Of the state that is seen here. Raises CorruptLog."""
+        return self._applied(self._txn)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         value: bytes | None = self._get(key, None, self._databases[table])
