@@ -16,12 +16,13 @@ class ClockGuard:
     """One leadership's watch over its own clock. `boot_ms` is the boot clock, `wall_ms` the wall clock, `offsets` the
     other voters' wall clocks minus ours, one for each, None where not measured yet."""
 
-    def __init__(self, wall_ms: int, boot_ms: int, limit_ms: int) -> None:
-        """`limit_ms`: how far two clocks may be apart and still agree (Settings.clock_limit_ms)."""
+    def __init__(self, wall_ms: int, boot_ms: int, limit_ms: int, ahead_ms: int = 0) -> None:
+        """`limit_ms`: how far two clocks may be apart and still agree (Settings.clock_limit_ms). `ahead_ms`: how far
+        this clock is ahead of the time that the leader before went by; it may have been set before it led."""
         self.limit_ms = limit_ms
         self._difference_ms = wall_ms - boot_ms
         self._since_ms = boot_ms
-        self._moved_ms = 0  # by which it was set since a majority last agreed with it
+        self._moved_ms = ahead_ms  # by which it was set since a majority last agreed with it
 
     def jumped(self, wall_ms: int, boot_ms: int) -> bool:
         """True once after the wall clock was set: the others have to be measured again."""
@@ -45,7 +46,8 @@ class ClockGuard:
 
     def off(self, offsets: Sequence[int | None]) -> bool:
         """Whether a majority of the members agree on a time that is not ours. After it was set, and while nobody agrees
-        with that, our clock of before counts as one of them: it and the only other one left know better."""
+        with that, our clock of before (or the time of the leader before) counts as one of them: it and the only other
+        one left know better."""
         known = [o for o in offsets if o is not None]
         away = [o for o in known if abs(o) > self.limit_ms]
         if known and len(away) == len(known) and abs(self._moved_ms) > self.limit_ms:

@@ -265,6 +265,10 @@ class Raft:
         """Forgets the offsets: this node's wall clock was set."""
         self._replica.engine.heartbeats.forget_offsets()
 
+    def clock_ahead_ms(self) -> int:
+        """How far this node's wall clock is ahead of the log's time, as the leader before showed it."""
+        return self._replica.stamps.ahead_ms()
+
     def trust_clock(self) -> None:
         """This node's wall clock was compared with the others': it stamps the entries from here on."""
         self._replica.stamps.trust()

@@ -33,6 +33,12 @@ class Stamps:
         """The wall clock of this moment was compared with the others'."""
         self._known_ms = self._heard_ms = self._clock.wall_ms() - self._clock.boot_ms()
 
+    def ahead_ms(self) -> int:
+        """How far the wall clock is ahead of the time that the last leader showed, if one did."""
+        if self._known_ms is None:
+            return 0
+        return self._clock.wall_ms() - self._clock.boot_ms() - self._known_ms
+
     def now_ms(self) -> int:
         """The time of a new entry."""
         wall, boot = self._clock.wall_ms(), self._clock.boot_ms()

@@ -60,6 +60,7 @@ class House:
         self.sent: list[tuple[str, tuple[int, int, int]]] = []
         self.checks: list[tuple[str, Check]] = []  # whom it asked to look at conditions
         self.stepped_down = 0
+        self.ahead = 0  # of the time that the leader before showed, ms
         self.offsets: list[int | None] = [0, 0]
         self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
         self.turn_age = 0
@@ -120,6 +121,9 @@ class House:
 
     def measure_clocks_again(self) -> None:
         self.offsets = list(self.remeasured)
+
+    def clock_ahead_ms(self) -> int:
+        return self.ahead
 
     def trust_clock(self) -> None:
         self.trusted += 1

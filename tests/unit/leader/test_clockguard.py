@@ -64,6 +64,32 @@ def test_with_one_other_left_the_clock_of_before_decides() -> None:
     assert not guard.off([-hour, None])
 
 
+def test_with_one_other_left_the_time_of_the_leader_before_decides() -> None:
+    """A new leader's clock may have been set before it led."""
+    hour = 3_600_000
+    guard = ClockGuard(WALL, BOOT, LIMIT_MS, ahead_ms=-hour)
+    assert not guard.off([None, None]), "nobody was asked yet"
+    assert guard.off([hour + 20, None]), "the other, and the leader before"
+    assert not guard.off([3, None]), "the other agrees with us: the leader before was wrong"
+    assert guard.measured(BOOT, [3, None])
+    assert not guard.off([hour, None])
+
+
+def test_a_new_leader_whose_clock_is_wrong_gives_leadership_away_with_one_of_three_down() -> None:
+    async def scenario() -> None:
+        hour = 3_600_000
+        for ahead, offset, given_away in ((-hour, hour, True), (0, hour, False), (-hour, 0, False)):
+            desk = House()
+            desk.ahead = ahead
+            desk.offsets = [offset, None]
+            desk.lead()
+            await desk.tick()
+            assert (desk.stepped_down > 0) is given_away
+            assert (desk.trusted > 0) is (offset == 0), "before it is known whose time is right nobody's is taken"
+
+    asyncio.run(scenario())
+
+
 def test_nothing_fires_after_a_jump_until_the_others_agree() -> None:
     async def scenario() -> None:
         desk = House()
