@@ -85,8 +85,9 @@ def _values(line: Line) -> Iterator[tuple[str, float]]:
     value = line.get(field)
     if isinstance(value, int | float):
         yield field, value
-        if value and field.endswith("per_second") and "cpu_others" in line:
-            yield "cpu_us", (line["cpu_busy"] - line["cpu_others"]) * line["cores"] / value * 1e6
+        used = line["cpu_busy"] - line["cpu_others"] if "cpu_others" in line else 0.0
+        if value and field.endswith("per_second") and used > 0:  # else it was too little to be told from the others'
+            yield "cpu_us", used * line["cores"] / value * 1e6
 
 
 def _figure(line: Line) -> str:

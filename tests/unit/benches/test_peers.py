@@ -90,6 +90,14 @@ def test_beside_a_rate_stands_what_a_job_costs_all_processes() -> None:
     ]
 
 
+def test_what_took_too_little_to_be_told_costs_no_time() -> None:
+    found = ratios([
+        ours(in_flight=1, per_second=10_000.0, cpu_busy=0.75, cpu_others=0.25, cores=2),
+        line("etcd", in_flight=1, per_second=5_000.0, cpu_busy=0.75, cpu_others=0.75, cores=2),
+    ])  # fmt: skip
+    assert [ratio.field for ratio in found] == ["per_second"]
+
+
 @pytest.mark.parametrize(
     "theirs",
     [
