@@ -20,7 +20,7 @@ def test_one_node_alone_needs_an_id_and_a_directory() -> None:
     assert (config.http, config.raft) == (Address("127.0.0.1", 7401), Address("127.0.0.1", 7501))
     assert config.peers == {"n1": Address("127.0.0.1", 7501)}
     assert (config.advertise_http, config.advertise_raft) == (config.http, config.raft)
-    assert config.slots == 16 * (os.cpu_count() or 1)
+    assert config.slots == 32 * (os.cpu_count() or 1)
     assert (config.labels, config.pythonpath, config.join, config.cluster_key_file) == ((), (), False, None)
 
 
