@@ -49,21 +49,16 @@ class NodeLoad:
 
 
 def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None) -> list[NodeLoad]:
-    """Who would be given it, were they free; None: given anything."""
+    """Who would be given it, were they free; None: given anything. The leader only when nobody else is eligible."""
     eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy))]
     return [n for n in eligible if not n.leader] or eligible
 
 
-def place(nodes: Iterable[NodeLoad], policy: Policy, avoid: str = "") -> NodeLoad | None:
-    """The eligible node with the least load per slot; ties go to the one with the fewest assignments so far. A node
-    whose load is above twice the eligible minimum (counted as at least 1) gets nothing; one that is full is no longer
-    eligible, else a small node would keep a large one idle. The leader is eligible only when nobody else is. The node
-    to `avoid`, on which an attempt has just failed, only when no other is free. None: nobody can take it now."""
-    return choose(candidates(nodes, policy), avoid)
-
-
 def choose(eligible: Iterable[NodeLoad], avoid: str = "") -> NodeLoad | None:
-    """The same, where it is known who is eligible."""
+    """Of the candidates the one with the least load per slot; ties go to the one with the fewest assignments so far. A
+    node whose load is above twice their minimum (counted as at least 1) gets nothing; one that is full is no longer
+    eligible, else a small node would keep a large one idle. The node to `avoid`, on which an attempt has just failed,
+    only when no other is free. None: nobody can take it now."""
     free = [n for n in eligible if n.free > 0]
     if avoid:
         free = [n for n in free if n.node != avoid] or free

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,11 @@ from raftsched.core.checking import Check
 from raftsched.core.checking import decode as decode_check
 from raftsched.core.commands import Answer, Command
 from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.model import Policy
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
 from raftsched.leader.leader import Leader
+from raftsched.leader.placement import NodeLoad, candidates, choose
 from tests.support.memory_view import T0, MemoryView, World
 
 BOOT = 5_000_000
@@ -44,6 +46,11 @@ class Clock:
 
 class View(MemoryView):
     applied_index = 0
+
+
+def place(nodes: Iterable[NodeLoad], policy: Policy, avoid: str = "") -> NodeLoad | None:
+    """Who is given it."""
+    return choose(candidates(nodes, policy), avoid)
 
 
 class House:

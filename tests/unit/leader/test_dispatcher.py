@@ -15,8 +15,8 @@ from raftsched.core.model import Outcome
 from raftsched.core.tables import Table, u64
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
-from raftsched.leader.placement import place
 from tests.unit.leader.dispatch_house import House
+from tests.unit.leader.house import place
 
 
 def test_priority_then_first_come() -> None:

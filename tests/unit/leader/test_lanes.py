@@ -16,9 +16,9 @@ from raftsched.core.tables import LANE_NOBODY, Table, from_lane
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.lanes import lanes_in_use
-from raftsched.leader.placement import place
 from tests.support.memory_view import MemoryView, policy
 from tests.unit.leader.dispatch_house import House, anew, keys
+from tests.unit.leader.house import place
 
 SECOND = 1_000
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.model import Policy, Trigger, TriggerKind
-from raftsched.leader.placement import NodeLoad, place
+from raftsched.leader.placement import NodeLoad
+from tests.unit.leader.house import place
 
 ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
 
