@@ -251,6 +251,7 @@ class Node:
             propose=self._propose,
             ask=self._ask,
             applied_index=self._applied_index,
+            ahead=self._ahead,
             barrier=self._barrier,
             status=self._status,
             peers=self._peers,
@@ -274,6 +275,11 @@ class Node:
     def _applied_index(self) -> int:
         assert self._store is not None
         return self._store.applied_index
+
+    def _ahead(self) -> int:
+        assert self._raft is not None
+        told = self._raft.told_index
+        return told if told > self._raft.applied_index else 0
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
         return await self._ready_for_more().propose(commands, timeout)

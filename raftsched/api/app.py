@@ -101,6 +101,8 @@ def _guarded(
             check(headers.get("Host"), headers.get("Origin"))
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
+            if ctx.ahead():
+                await ctx.show()
             if said is None:
                 response = await handler(ctx, request)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -32,6 +33,7 @@ from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
+from raftsched.raft import settle
 
 BATCH_MAX = 10_000  # jobs
 BODY_MAX = 16 * 1024 * 1024  # bytes
@@ -111,14 +113,18 @@ class _Proposal:
         self.places: list[int] = []
         self.commands: list[bytes] = []
         self.size = 0
-        self.task: asyncio.Future[list[Answer]] | None = None
+        self.answers: asyncio.Future[list[Answer]] | None = None
 
     @property
     def full(self) -> bool:
         return len(self.commands) >= PROPOSAL_COMMANDS or self.size >= PROPOSAL_BYTES
 
     def send(self, ctx: ApiContext) -> None:
-        self.task = asyncio.ensure_future(ctx.propose(self.commands, ctx.propose_timeout_s))
+        self.answers = asyncio.get_running_loop().create_future()
+        try:
+            ctx.propose_then(self.commands, partial(settle, self.answers))
+        except RaftschedError as error:
+            self.answers.set_exception(error)
 
 
 async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes]) -> None:
@@ -186,16 +192,16 @@ def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: in
 
 async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
     """Whether some have to be proposed again; they have no result yet."""
-    tasks = [p.task for p in proposals if p.task is not None]
-    if tasks:
-        await asyncio.wait(tasks)
+    under_way = [p.answers for p in proposals if p.answers is not None]
+    if under_way:
+        await asyncio.wait(under_way)
     failures = 0
     first: RaftschedError | None = None
     again = False
     for proposal in proposals:
-        assert proposal.task is not None
+        assert proposal.answers is not None
         try:
-            answers = proposal.task.result()
+            answers = proposal.answers.result()
         except RaftschedError as error:
             first = first or error
             failures += 1

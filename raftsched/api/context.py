@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from raftsched.worker.output import OutputStore
 
 SPACES_MAX = 1_000  # namespaces remembered
+SHOW_WAIT_S = 1.0
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
 
 
@@ -98,7 +99,8 @@ class CopyPort:
 class ApiContext:
     """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
     UnknownOutcome or Overloaded. `ask(commands, timeout_s, reply)` is the same for who has no task: what `propose`
-    would raise at once it raises, all else is for `reply`; None: by way of `propose`. After `barrier(timeout_s)` this
+    would raise at once it raises, all else is for `reply`, which may come before reads on this node show what was done
+    (see `ahead`); None: by way of `propose`. After `barrier(timeout_s)` this
     node has applied all that was committed before; it raises NoLeader or Overloaded. `wait_applied(index, timeout_s)`
     is True as soon as this node has applied the index,
     False when the time is over."""
@@ -122,6 +124,7 @@ class ApiContext:
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
     applied_index: Callable[[], int] | None = None  # None: as `status` has it
+    ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that
     access_seen: AccessSeen | None = None
     ask: Ask | None = None
     _settings: Settings | None = None
@@ -140,6 +143,13 @@ class ApiContext:
         else:
             task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
             task.add_done_callback(partial(_tell, reply))
+
+    async def show(self) -> None:
+        """Waits, a second at most, until reads show what callers were told: who was told that his job is there finds
+        it. Longer only when the disk hangs; what it shows then is old."""
+        index = self.ahead()
+        if index:
+            await self.wait_applied(index, SHOW_WAIT_S)
 
     def applied(self) -> int:
         """The newest index that reads here show, at the least."""

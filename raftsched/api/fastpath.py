@@ -354,7 +354,7 @@ def _head(ctx: ApiContext, status: int, headers: str, length: int) -> bytes:
     return (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\n{headers}Content-Length: {length}\r\nCache-Control: no-store\r\n"
         f"Date: {_date(ctx.now_ms() // 1000)}\r\nRaftsched-Leader: {cluster.leader or ''}\r\n"
-        f"Raftsched-Term: {cluster.term}\r\nRaftsched-Index: {cluster.applied_index}\r\n{stale}\r\n"
+        f"Raftsched-Term: {cluster.term}\r\nRaftsched-Index: {max(cluster.applied_index, ctx.ahead())}\r\n{stale}\r\n"
     ).encode()
 
 

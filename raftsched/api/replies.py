@@ -57,13 +57,14 @@ def reply_page(
 
 
 def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
-    """Who leads, in which term, and up to which index this node has applied. Without a leader reads may be old. No
-    answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes without it."""
+    """Who leads, in which term, and up to which index this node knows what was applied. Without a leader reads may be
+    old. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes without
+    it."""
     status = ctx.status()
     headers.setdefault("Cache-Control", "no-store")
     headers["Raftsched-Leader"] = status.leader or ""
     headers["Raftsched-Term"] = str(status.term)
-    headers["Raftsched-Index"] = str(status.applied_index)
+    headers["Raftsched-Index"] = str(max(status.applied_index, ctx.ahead()))
     if status.leader is None:
         headers["Raftsched-Stale"] = "true"
 

@@ -24,7 +24,7 @@ from raftsched.raft import audit, codec, snapshots
 from raftsched.raft.barrier import Barriers
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Reply
+from raftsched.raft.proposals import Reply, settle
 from raftsched.raft.replica import Replica
 from raftsched.raft.requests import Request
 from raftsched.raft.standing import Standing
@@ -247,6 +247,12 @@ class Raft:
         return self._replica.journal.applied_index
 
     @property
+    def told_index(self) -> int:
+        """The newest entry of which callers of this node have been told so far; what they know reads here show as soon
+        as it is applied."""
+        return max(self._replica.proposer.told_index, self._replica.journal.applied_index)
+
+    @property
     def last_index(self) -> int:
         return self._replica.journal.last_index
 
@@ -311,13 +317,16 @@ class Raft:
         RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
-        self.propose_then(commands, timeout, partial(_settle, future))
+        self.propose_then(commands, timeout, partial(settle, future))
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
-        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once."""
+        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once.
+
+        It comes as soon as a majority has on its disks what is asked for and it was applied here, but for refusals;
+        reads here show it as soon as `applied_index` has reached `told_index`."""
         _check(commands)
-        self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
+        self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early=True)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """The same without an answer. Raises Overloaded."""
@@ -467,15 +476,6 @@ def _check(commands: Sequence[bytes]) -> None:
         command = decode(raw)
         if isinstance(command, Keyed):
             decode(command.command)
-
-
-def _settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
-    if future.done():
-        return
-    if error is not None:
-        future.set_exception(error)
-    elif answers is not None:
-        future.set_result(answers)
 
 
 def _only_loopback(addresses: list[str]) -> None:

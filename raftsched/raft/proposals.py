@@ -7,15 +7,19 @@ The leader gathers batches of all nodes and writes them as one entry per turn.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from raftsched.core.commands import Answer
-from raftsched.core.entry import BatchResult
+from raftsched.core.commands import Answer, Rejected
+from raftsched.core.entry import BatchResult, EntryResult
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
+
+log = logging.getLogger(__name__)
 
 Batch = tuple[int, int, list[bytes]]  # origin, seq, encoded commands
 Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
@@ -23,12 +27,33 @@ Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
 _OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
 
+def settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
+    """A Reply for who waits with a future."""
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    elif answers is not None:
+        future.set_result(answers)
+
+
+def contained(reply: Reply, answers: list[Answer] | None, error: RaftschedError | None) -> None:
+    """A caller's exception is his own. Want of memory is not."""
+    try:
+        reply(answers, error)
+    except MemoryError:
+        raise
+    except Exception:
+        log.exception("a caller's reply failed")
+
+
 @dataclass(slots=True)
 class _Call:
     commands: Sequence[bytes]
     size: int
     deadline: float  # monotonic seconds
-    reply: Reply | None  # None: nobody waits
+    reply: Reply | None  # None: nobody waits, or it was answered already
+    early: bool = False  # it takes its answer before the turn that applied it is on this node's disk
 
 
 @dataclass(slots=True)
@@ -40,6 +65,7 @@ class _Sealed:
     size: int
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
+    early: bool = False  # there are calls in it that take their answers early
 
 
 class Proposer:
@@ -47,6 +73,7 @@ class Proposer:
 
     def __init__(self, origin: int, options: RaftOptions, guards: Guards) -> None:
         self.origin = origin
+        self.told_index = 0  # the newest entry of which a caller knows; reads show it from when it counts as applied
         self._options = options
         self._guards = guards
         self._waiting: deque[_Call] = deque()  # have no number yet: were never sent
@@ -56,8 +83,8 @@ class Proposer:
         self._bytes = 0
         self._next_deadline = float("inf")
 
-    def add(self, commands: Sequence[bytes], deadline: float, reply: Reply | None) -> None:
-        """Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
+    def add(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
+        """`early`: see `tell`. Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
         size = sum(map(len, commands)) + _OVERHEAD
         options = self._options
         too_large = size > options.entry_max_bytes or len(commands) > options.entry_max_commands
@@ -70,7 +97,7 @@ class Proposer:
         if self._bytes + size > options.waiting_max_bytes:
             raise Overloaded()
         self._bytes += size
-        self._waiting.append(_Call(commands, size, deadline, reply))
+        self._waiting.append(_Call(commands, size, deadline, reply, early))
         self._next_deadline = min(self._next_deadline, deadline)
 
     @property
@@ -120,11 +147,43 @@ class Proposer:
             sealed.size += call.size
             sealed.calls.append(call)
             sealed.deadline = max(sealed.deadline, call.deadline)
+            sealed.early |= call.early
         self._sealed[self._seq] = sealed
         return sealed
 
+    @property
+    def awaits_early(self) -> bool:
+        """Somebody who takes his answer early waits for one that was sent."""
+        return any(sealed.early for sealed in self._sealed.values())
+
+    def tell(self, entries: Sequence[EntryResult]) -> None:
+        """Entries were applied here, and that is about to be on the disk. Those who need not wait for it are answered:
+        a majority has the entries on its disks, and what is lost of it here would be applied the same again. Refusals
+        wait: who is refused may look why."""
+        for entry in entries:
+            for batch in entry.batches:
+                if batch.origin == self.origin:
+                    self._tell(entry.index, batch)
+
+    def _tell(self, index: int, result: BatchResult) -> None:
+        sealed = self._sealed.get(result.seq)
+        answers = result.answers
+        if sealed is None or not sealed.early or answers is None:
+            return
+        self.told_index = index  # before anybody is told, who says it in turn
+        position = 0
+        for call in sealed.calls:
+            end = position + len(call.commands)
+            reply = call.reply
+            if reply is not None and call.early:
+                own = answers[position:end]
+                if not any(type(answer) is Rejected for answer in own):
+                    call.reply = None
+                    reply(own, None)
+            position = end
+
     def applied(self, result: BatchResult) -> None:
-        """A batch of this node was applied here."""
+        """A batch of this node was applied here, and is on the disk."""
         sealed = self._sealed.pop(result.seq, None)
         if sealed is None:
             return

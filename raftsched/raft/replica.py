@@ -20,7 +20,7 @@ from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.tables import Table
-from raftsched.errors import NoLeader, RaftschedError
+from raftsched.errors import NoLeader
 from raftsched.raft import codec
 from raftsched.raft.engine import Engine
 from raftsched.raft.formation import Formation
@@ -28,7 +28,7 @@ from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
 from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Intake, Proposer, Reply
+from raftsched.raft.proposals import Intake, Proposer, Reply, contained
 from raftsched.raft.requests import Done, Request
 from raftsched.raft.roster import Roster
 from raftsched.raft.snapshots import Installer, Sender
@@ -104,7 +104,14 @@ class Replica:
         self.engine = Engine(self.membership, self, self.journal, store.hard_state(), clock, rng, options, guards)
         self.stamps = Stamps(clock)
         self.driver = TurnDriver(
-            store, self.journal, writer, guards, clock, on_turn=self._on_turn, on_fatal=self._fatal
+            store,
+            self.journal,
+            writer,
+            guards,
+            clock,
+            on_turn=self._on_turn,
+            on_fatal=self._fatal,
+            on_applied=self._early,
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.intake = Intake(options)
@@ -275,13 +282,14 @@ class Replica:
             self._retry_at = None
             self.proposer.rerouted()
 
-    def propose(self, commands: Sequence[bytes], deadline: float, reply: Reply | None) -> None:
-        """`deadline` in monotonic seconds. Raises Overloaded, NoLeader when stopped, RaftschedError("too-large")."""
+    def propose(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
+        """`deadline` in monotonic seconds. `early`: see Proposer.tell. Raises Overloaded, NoLeader when stopped,
+        RaftschedError("too-large")."""
         if self.stopped:
             raise NoLeader("This node has stopped.")
         if self.guards.contain_callback_errors and reply is not None:
-            reply = partial(_contained, reply)
-        self.proposer.add(commands, deadline, reply)
+            reply = partial(contained, reply)
+        self.proposer.add(commands, deadline, reply, early=early)
         self._links.wake()
 
     def submit(self, commands: Sequence[bytes]) -> None:
@@ -384,6 +392,12 @@ class Replica:
 
     # ------------------------------------------------------------ after a turn
 
+    def _early(self) -> Callable[[TurnResult], None] | None:
+        return self._on_applied_early if self.proposer.awaits_early else None
+
+    def _on_applied_early(self, result: TurnResult) -> None:
+        self._safely(partial(self.proposer.tell, result.applied), wake=False)
+
     def _on_turn(self, result: TurnResult) -> None:
         self._safely(partial(self._turned, result))
 
@@ -479,12 +493,3 @@ class Replica:
         log.critical("%s stops: %s: %s", self.node_id, type(error).__name__, error)
         self.stop()
         self._on_fatal(error)
-
-
-def _contained(reply: Reply, answers: list[object] | None, error: RaftschedError | None) -> None:
-    try:
-        reply(answers, error)  # type: ignore[arg-type]
-    except MemoryError:
-        raise
-    except Exception:
-        log.exception("a caller's reply failed")

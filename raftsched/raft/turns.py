@@ -1,7 +1,8 @@
 """Turns: what the event loop gathered is written by one thread, and what depends on it is released afterwards.
 
 At most one turn runs at a time; the next one is gathered meanwhile. An exception inside a turn ends this node's part in
-the cluster: nothing of what depended on the turn is released.
+the cluster: nothing of what depended on the turn is released. One thing does not depend on it: the answer to who asked
+for what a majority has on its disks already, and what is only applied in this turn (see Store.run_turn).
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from raftsched.clock import Clock
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
-from raftsched.store.turn import Turn, TurnResult
+from raftsched.store.turn import OnApplied, Turn, TurnResult
 
 SLOW_TURN_S = 0.005  # most of such a turn is the disk's
 
@@ -24,9 +26,11 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Writer(Protocol):
-    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop."""
+    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop. So is, before that,
+    what a job posts meanwhile."""
 
     def submit(self, job: Callable[[], Any], done: Done) -> None: ...
+    def post(self, call: Action) -> None: ...
     def close(self) -> None: ...
 
 
@@ -40,6 +44,9 @@ class InlineWriter:
             done(None, error)
         else:
             done(result, None)
+
+    def post(self, call: Action) -> None:
+        call()
 
     def close(self) -> None:
         """Nothing is ever under way."""
@@ -61,6 +68,10 @@ class ThreadWriter:
             self._started = True
             self._thread.start()
         self._jobs.put((job, done))
+
+    def post(self, call: Action) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._post(call)
 
     def close(self) -> None:
         """Waits for the running job."""
@@ -91,12 +102,15 @@ class ContainedWriter:
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         self._writer.submit(job, lambda result, error: self._safely(partial(done, result, error)))
 
+    def post(self, call: Action) -> None:
+        self._writer.post(partial(self._safely, call))
+
     def close(self) -> None:
         self._writer.close()
 
 
 class TurnStore(Protocol):
-    def run_turn(self, turn: Turn) -> TurnResult: ...
+    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult: ...
 
 
 class TurnDriver:
@@ -112,13 +126,17 @@ class TurnDriver:
         *,
         on_turn: Callable[[TurnResult], None],
         on_fatal: Callable[[BaseException], None],
+        on_applied: Callable[[], OnApplied | None] = lambda: None,
     ) -> None:
+        """`on_applied` says before each turn that applies something who is to know what, on the event loop, before the
+        turn is on the disk."""
         self._store = store
         self._journal = journal
         self._writer = writer
         self._guards = guards
         self._clock = clock
         self._on_turn = on_turn
+        self._on_applied = on_applied
         self._on_fatal = on_fatal
         self._held: list[Action] = []  # released by the turn that is being gathered
         self._running_held: list[Action] = []  # released by the running turn
@@ -159,7 +177,9 @@ class TurnDriver:
             return False
         turn = self._journal.take()
         self._running_held, self._held = self._held, []
-        self._start(lambda: self._store.run_turn(turn), lambda result: self._turned(turn, result))
+        early = self._on_applied() if turn.apply else None
+        tell = None if early is None else partial(self._tell, early)
+        self._start(lambda: self._store.run_turn(turn, tell), lambda result: self._turned(turn, result))
         return True
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -167,6 +187,10 @@ class TurnDriver:
         self.busy_since_ms = self._clock.boot_ms()
         self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
+
+    def _tell(self, early: OnApplied, result: TurnResult) -> None:
+        """In the writer's thread."""
+        self._writer.post(partial(early, result))
 
     def _turned(self, turn: Turn, result: TurnResult | None) -> None:
         self._journal.done(turn)

@@ -6,6 +6,6 @@ in any thread.
 """
 
 from raftsched.store.store import CorruptLog, Fresh, SnapshotMeta, Store, StoreView
-from raftsched.store.turn import LogEntry, Turn, TurnResult
+from raftsched.store.turn import LogEntry, OnApplied, Turn, TurnResult
 
-__all__ = ["CorruptLog", "Fresh", "LogEntry", "SnapshotMeta", "Store", "StoreView", "Turn", "TurnResult"]
+__all__ = ["CorruptLog", "Fresh", "LogEntry", "OnApplied", "SnapshotMeta", "Store", "StoreView", "Turn", "TurnResult"]

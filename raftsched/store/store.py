@@ -23,7 +23,7 @@ from raftsched.store.environment import BROKEN, DATA, Environment
 from raftsched.store.gate import Gate
 from raftsched.store.records import STATE, Damaged, State
 from raftsched.store.snapshot import Fresh, SnapshotMeta
-from raftsched.store.turn import LogEntry, Turn, TurnResult
+from raftsched.store.turn import LogEntry, OnApplied, Turn, TurnResult
 from raftsched.store.view import StoreView, WriteView
 
 __all__ = ["CorruptLog", "Fresh", "SnapshotMeta", "Store", "StoreView"]
@@ -266,18 +266,23 @@ class Store:
 
     # ------------------------------------------------------------ the turn
 
-    def run_turn(self, turn: Turn) -> TurnResult:
-        """Writes all of it or nothing. Always from the same thread. Any exception means: stop the node."""
+    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+        """Writes all of it or nothing. Always from the same thread. Any exception means: stop the node.
+
+        `on_applied` is told what was applied, from this thread, when all that is left to do is to bring it onto the
+        disk. What is committed is applied the same again should that fail, so that it may be said already; reads do not
+        show it yet. It is told once or, when the turn has to be repeated, perhaps not at all."""
         self._gate.check_open()
         while True:
             try:
-                return self._run(turn)
+                return self._run(turn, on_applied)
             except lmdb.MapFullError:
+                on_applied = None
                 self._grow()
             except BROKEN as error:
                 raise self._corrupt("store", error) from error
 
-    def _run(self, turn: Turn) -> TurnResult:
+    def _run(self, turn: Turn, on_applied: OnApplied | None) -> TurnResult:
         state = msgspec.structs.replace(self._state)
         first, last = self._first, self._last
         with self._env.lmdb.begin(write=True) as txn:
@@ -306,6 +311,8 @@ class Store:
                 first = self._drop(txn, turn, state, first)
             state.last_index = last
             txn.put(STATE, records.encode_state(state), db=self._env.own)
+            if on_applied is not None and result.applied:
+                on_applied(result)
         self._state, self._first, self._last = state, first, last
         return result
 

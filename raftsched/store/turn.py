@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from raftsched.core.entry import BatchResult, EntryResult
 
-__all__ = ["BatchResult", "EntryResult", "LogEntry", "Turn", "TurnResult"]
+__all__ = ["BatchResult", "EntryResult", "LogEntry", "OnApplied", "Turn", "TurnResult"]
 
 
 class LogEntry(NamedTuple):
@@ -32,3 +33,6 @@ class Turn:
 @dataclass(slots=True)
 class TurnResult:
     applied: list[EntryResult]
+
+
+OnApplied = Callable[[TurnResult], None]

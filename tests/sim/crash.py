@@ -23,11 +23,14 @@ class Crashed(BaseException):
 
 
 class Doom:
-    """The process ends at the `calls`-th of these calls from now on; whatever it would do then does not happen."""
+    """The process ends at the `calls`-th of these calls from now on; whatever it would do then does not happen. With
+    `before_commit` it ends in the midst of a turn instead, the `calls`-th that callers were told of before its commit.
+    """
 
-    def __init__(self, directory: Path, calls: int) -> None:
+    def __init__(self, directory: Path, calls: int, *, before_commit: bool = False) -> None:
         self.at = ""  # the call that it ended at
         self._left = calls
+        self._before_commit = before_commit
         self._directory = directory  # where the old name of a renamed file is remembered
         self._undone: tuple[str, Path] | None = None  # a rename that is not synced: the target, what was there
 
@@ -39,10 +42,8 @@ class Doom:
 
     def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left <= 0:
-                self.at = self.at or name
-                raise Crashed
+            if not self._before_commit:
+                self._count(name)
             if name in ("rename", "replace"):
                 self._remember(str(args[1]))
             result = real(*args, **kwargs)
@@ -51,6 +52,17 @@ class Doom:
             return result
 
         return call
+
+    def told(self) -> None:
+        """What a turn applied was told to its callers; it is not on the disk yet."""
+        if self._before_commit:
+            self._count("commit")
+
+    def _count(self, call: str) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self.at = self.at or call
+            raise Crashed
 
     def _remember(self, target: str) -> None:
         if os.path.exists(target):

@@ -55,6 +55,15 @@ class DiskWriter:
         if not self._busy:
             self._begin()
 
+    def post(self, call: Callable[[], None]) -> None:
+        """From within a job. The process may end right after it, before the job is done."""
+        if self._loop.busy_until > self._scheduler.now:
+            self._post(call)
+        else:
+            call()  # the event loop goes on while the disk is written
+        if self._disk.doom is not None:
+            self._disk.doom.told()
+
     def close(self) -> None:
         """What has not begun is not done any more."""
         self._jobs.clear()

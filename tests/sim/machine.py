@@ -16,7 +16,7 @@ from raftsched.errors import StartupError
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
-from raftsched.store import Fresh, SnapshotMeta, Store, Turn, TurnResult
+from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, Turn, TurnResult
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.disk import Disk, DiskWriter
@@ -36,8 +36,8 @@ class WatchedStore(Store):
 
     machine: Machine
 
-    def run_turn(self, turn: Turn) -> TurnResult:
-        result = super().run_turn(turn)
+    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+        result = super().run_turn(turn, on_applied)
         self.machine.turned(turn, result)
         return result
 
@@ -451,10 +451,20 @@ class Machine:
         assert self.loop is not None
         self.loop.call_soon(self._ask, lambda raft: raft.transfer(to, timeout), done)
 
-    def call(self, commands: list[bytes], timeout: float, done: Done) -> None:
-        """Proposes on this node."""
+    def call(self, commands: list[bytes], timeout: float, done: Done, *, early: bool = False) -> None:
+        """Proposes on this node. `early`: the answer may come before reads show what it says."""
         assert self.loop is not None
-        self.loop.call_soon(self._ask, lambda raft: raft.propose(commands, timeout), done)
+        if early:
+            self.loop.call_soon(self._propose_then, commands, timeout, done)
+        else:
+            self.loop.call_soon(self._ask, lambda raft: raft.propose(commands, timeout), done)
+
+    def _propose_then(self, commands: list[bytes], timeout: float, done: Done) -> None:
+        assert self.raft is not None
+        try:
+            self.raft.propose_then(commands, timeout, done)
+        except Exception as error:
+            done(None, error)
 
     def _ask(self, ask: Callable[[Raft], Coroutine[Any, Any, Any]], done: Done) -> None:
         assert self.loop is not None

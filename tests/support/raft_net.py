@@ -54,6 +54,10 @@ class Thread:
         if len(self._jobs) == 1:
             self._begin()
 
+    def post(self, call: Callable[[], None]) -> None:
+        self._outcomes.append(call)
+        self._node.net.at(0.0, self._finish)
+
     def close(self) -> None:
         """A node that is killed closes nothing."""
 

@@ -45,6 +45,9 @@ class ManualWriter:
     def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self.jobs.append((job, done))
 
+    def post(self, call: Callable[[], None]) -> None:
+        call()
+
     def run(self) -> None:
         while self.jobs:
             self.run_one()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from raftsched.core.apply import Applier
 from raftsched.core.tables import Table
-from raftsched.store import Fresh, LogEntry, SnapshotMeta, Turn, TurnResult
+from raftsched.store import Fresh, LogEntry, OnApplied, SnapshotMeta, Turn, TurnResult
 from raftsched.store.records import MARK_EVERY
 
 
@@ -109,7 +109,7 @@ class MemoryStore:
 
     # ---- writes
 
-    def run_turn(self, turn: Turn) -> TurnResult:
+    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
         log = dict(self.log)
         if turn.truncate_from is not None:
             for index in [i for i in log if i >= turn.truncate_from]:
@@ -133,6 +133,8 @@ class MemoryStore:
             at, self.applied_term = index, term
         if turn.apply:
             applier.close()
+            if on_applied is not None:
+                on_applied(TurnResult(applied))
         self.tables, self.log, self.applied_index = tables, log, at
         if turn.hard_state is not None:
             self.term, self.voted_for = turn.hard_state

@@ -12,9 +12,12 @@ import msgspec
 import pytest
 
 from raftsched.api.fastpath import Door
+from raftsched.core.commands import CreateJob
+from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, run
 
+BODY = b'{"trigger":{"manual":true},"handler":{"exec":["true"]}}'
 JOB = b'{"trigger":{"in":"30m"},"handler":{"exec":["true"]}}'
 
 
@@ -217,3 +220,44 @@ def test_a_request_being_answered_gets_its_answer_when_the_node_stops(tmp_path: 
         cluster.close()
 
     asyncio.run(main())
+
+
+def test_a_read_waits_until_it_shows_what_was_said(tmp_path: Path) -> None:
+    """An answer may come before the turn that applied it is on the disk: whoever got it finds what it says."""
+
+    async def test(call: Client) -> None:
+        cluster, context = call.cluster, call.context
+        cluster.quiet = True
+        told = cluster.store.applied_index + 1
+        context.ahead = lambda: told if cluster.store.applied_index < told else 0
+        waits = asyncio.Event()
+        wait_applied = context.wait_applied
+
+        async def wait(index: int, timeout: float) -> bool:
+            waits.set()
+            return await wait_applied(index, timeout)
+
+        context.wait_applied = wait
+        reading = asyncio.ensure_future(call("GET", "/v1/jobs"))
+        await asyncio.wait((reading, asyncio.ensure_future(waits.wait())), return_when=asyncio.FIRST_COMPLETED)
+        assert waits.is_set()
+        cluster.apply(CreateJob("default", "told", Policy(trigger=Trigger(kind=TriggerKind.MANUAL)), BODY))
+        status, page = await reading
+        assert status == 200
+        assert [job["name"] for job in page["items"]] == ["told"]
+
+    run(tmp_path, test)
+
+
+def test_the_index_of_an_answer_is_that_of_what_it_says(tmp_path: Path) -> None:
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        call.context.ahead = lambda: 4_711
+        writer.write(request())
+        status, headers, _ = await read_answer(reader)
+        assert (status, headers["raftsched-index"]) == (201, "4711")
+        call.context.ahead = lambda: 0
+        writer.write(request())
+        _, headers, _ = await read_answer(reader)
+        assert headers["raftsched-index"] == str(call.cluster.store.applied_index)
+
+    talk(tmp_path, test)
