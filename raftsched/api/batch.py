@@ -82,6 +82,7 @@ async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
         if not await _gather(ctx, proposals, results, first_time=not attempt):
             break
         await renew(ctx)  # the namespaces of some were changed meanwhile
+        given = _decode(raw, lines)  # what was read is used up
     else:
         results = [result or _failure(unsettled()) for result in results]
     return reply(b'{"items":[' + b",".join(results) + b"]}")
@@ -109,20 +110,11 @@ def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
 class _Proposal:
     """Commands on their way, and the places of their jobs in the batch."""
 
-    def __init__(self) -> None:
-        self.places: list[int] = []
-        self.commands: list[bytes] = []
-        self.size = 0
-        self.answers: asyncio.Future[list[Answer]] | None = None
-
-    @property
-    def full(self) -> bool:
-        return len(self.commands) >= PROPOSAL_COMMANDS or self.size >= PROPOSAL_BYTES
-
-    def send(self, ctx: ApiContext) -> None:
-        self.answers = asyncio.get_running_loop().create_future()
+    def __init__(self, ctx: ApiContext, places: list[int], commands: list[bytes]) -> None:
+        self.places = places
+        self.answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         try:
-            ctx.propose_then(self.commands, partial(settle, self.answers))
+            ctx.propose_then(commands, partial(settle, self.answers))
         except RaftschedError as error:
             self.answers.set_exception(error)
 
@@ -150,7 +142,9 @@ async def _propose(
     """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
     settings, now_ms = ctx.settings(), ctx.now_ms()
     proposals: list[_Proposal] = []
-    current = _Proposal()
+    places: list[int] = []
+    commands: list[bytes] = []
+    size = 0
     for place, job in enumerate(given):
         if results[place]:
             continue
@@ -159,18 +153,16 @@ async def _propose(
         except Problem as problem:
             results[place] = _failure(problem)
         else:
-            current.places.append(place)
-            current.commands.append(command)
-            current.size += len(command)
-            if current.full:
-                current.send(ctx)
-                proposals.append(current)
-                current = _Proposal()
+            places.append(place)
+            commands.append(command)
+            size += len(command)
+            if size >= PROPOSAL_BYTES or len(commands) >= PROPOSAL_COMMANDS:
+                proposals.append(_Proposal(ctx, places, commands))
+                places, commands, size = [], [], 0
         if place % SLICE == SLICE - 1:
             await asyncio.sleep(0)
-    if current.commands:
-        current.send(ctx)
-        proposals.append(current)
+    if commands:
+        proposals.append(_Proposal(ctx, places, commands))
     return proposals
 
 
@@ -192,14 +184,12 @@ def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: in
 
 async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
     """Whether some have to be proposed again; they have no result yet."""
-    under_way = [p.answers for p in proposals if p.answers is not None]
-    if under_way:
-        await asyncio.wait(under_way)
+    if proposals:
+        await asyncio.wait([proposal.answers for proposal in proposals])
     failures = 0
     first: RaftschedError | None = None
     again = False
     for proposal in proposals:
-        assert proposal.answers is not None
         try:
             answers = proposal.answers.result()
         except RaftschedError as error:

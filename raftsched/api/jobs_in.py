@@ -135,8 +135,7 @@ def read_job(
 
 
 def read_given(given: JobIn, settings: Settings, now_ms: int, spaces: Spaces, errors: list[FieldError]) -> Content:
-    """The same from a body that was decoded, which stays as it is. Errors are added to the list, see `content_of`."""
-    given = msgspec.structs.replace(given)
+    """The same from a body that was decoded, which is used up. Errors are added to the list, see `content_of`."""
     space = spaces(given.namespace or DEFAULT_NAMESPACE)
     says_notify = given.notify is not None
     if space.defaults is not None:

@@ -251,7 +251,7 @@ def test_what_is_given_twice_is_refused_also_where_fields_are_filled_in(tmp_path
     run(tmp_path, test)
 
 
-@pytest.mark.parametrize("way", ["post", "put", "put by id", "patch", "batch"])
+@pytest.mark.parametrize("way", ["post", "put", "put by id", "patch", "batch", "batch of sound jobs"])
 def test_defaults_that_change_at_the_last_moment_are_the_ones_that_hold(tmp_path: Path, way: str) -> None:
     async def test(call: Client) -> None:
         cluster: LocalCluster = call.cluster
@@ -268,9 +268,13 @@ def test_defaults_that_change_at_the_last_moment_are_the_ones_that_hold(tmp_path
             _, found = await call("PUT", f"/v1/jobs/{job['id']}", CRON)
         elif way == "patch":
             _, found = await call("PATCH", JOB, {"priority": None}, MERGE)
-        else:
+        elif way == "batch":
             _, made = await call("POST", "/v1/jobs:batch", [named, {**CRON, "priority": 11}])
             assert [one["status"] for one in made["items"]] == [201, 422]
+            _, found = await call("GET", f"{PATH}/jobs/b")
+        else:
+            _, made = await call("POST", "/v1/jobs:batch", [named, CRON])
+            assert [one["status"] for one in made["items"]] == [201, 201]
             _, found = await call("GET", f"{PATH}/jobs/b")
         assert cluster.before is None
         assert found["priority"] == 8
