@@ -60,6 +60,7 @@ def parse_duration(text: str) -> int:
     return int(total)
 
 
+@lru_cache(maxsize=4096)
 def format_duration(ms: int) -> str:
     """The shortest exact form in days, hours, minutes, seconds and milliseconds: 90000 is `1m30s`."""
     parts = []

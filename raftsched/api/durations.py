@@ -30,6 +30,8 @@ _TIME_HELP = 'write RFC 3339 with an offset, such as "2030-01-31T02:00:00Z" or "
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z", re.ASCII)  # as most are written
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
+_SECOND = [f"{i:02d}." for i in range(60)]
+_MILLISECOND = [f"{i:03d}Z" for i in range(1000)]
 
 
 def parse_time(text: str) -> int:
@@ -67,8 +69,10 @@ def format_time(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2030-01-31T02:00:00.000Z`.
 
     What lies beyond the year 9999 is shown as its end."""
-    minute, ms = divmod(at_ms if at_ms < TIME_MAX_MS else TIME_MAX_MS, 60_000)
-    return f"{_minute(minute)}{ms // 1000:02d}.{ms % 1000:03d}Z"
+    if at_ms > TIME_MAX_MS:
+        at_ms = TIME_MAX_MS
+    seconds = at_ms // 1000
+    return _minute(seconds // 60) + _SECOND[seconds % 60] + _MILLISECOND[at_ms % 1000]
 
 
 @lru_cache(maxsize=4_096)

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 _shown = msgspec.json.Decoder(JobShown).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+_STATES = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
 
 
 def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
@@ -46,25 +47,26 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
     started_at_ms, node = job.last_start_at_ms, job.last_node
     if attempt is not None:
         started_at_ms, node = attempt.started_at_ms, attempt.node
+    created_at = format_time(job.created_at_ms)
     head = _encode(
-        JobOut(
-            id=job_text(job.id),
-            name=job.name,
-            namespace=job.namespace,
-            state=job.state.name,
-            revision=job.revision,
-            next_fire_at=format_time_or_none(next_fire_at_ms(job, now_ms, calendar)),
-            last_instance=None if job.last_instance is None else instance_text(job.last_instance),
-            created_at=format_time(job.created_at_ms),
-            modified_at=format_time(job.modified_at_ms),
-            running=job.active - job.held,
-            active=job.active,
-            runs=job.runs,
-            failures_in_a_row=job.failures_in_a_row,
-            last_start_at=format_time_or_none(started_at_ms),
-            last_end_at=format_time_or_none(job.last_end_at_ms),
-            last_executor=node,
-            error=shut_out(job) if job.shut_out else job.error,
+        JobOut(  # in the order of its fields: names take four times as long
+            job_text(job.id),
+            job.name,
+            job.namespace,
+            _STATES[job.state],
+            job.revision,
+            format_time_or_none(next_fire_at_ms(job, now_ms, calendar)),
+            None if job.last_instance is None else instance_text(job.last_instance),
+            created_at,
+            created_at if job.modified_at_ms == job.created_at_ms else format_time(job.modified_at_ms),
+            job.active - job.held,
+            job.active,
+            job.runs,
+            job.failures_in_a_row,
+            format_time_or_none(started_at_ms),
+            format_time_or_none(job.last_end_at_ms),
+            node,
+            shut_out(job) if job.shut_out else job.error,
         )
     )
     try:
