@@ -126,9 +126,12 @@ def read_job(
     if errors:
         raise refused(errors)
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
-    # such as a default: only then is it worth reading the text again.
+    # such as a default: only then is it worth reading the text again. Params that are empty are often said.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
-    if filled or b"\\u00" in raw or raw.count(b":") > content.body.count(b":") + said:
+    more = raw.count(b":") - content.body.count(b":") - said
+    if more == 1 and not given.params and (b'"params":{}' in raw or b'"params": {}' in raw):
+        more = 0
+    if more > 0 or filled or b"\\u00" in raw:
         strict.refuse_repeats(raw)
     content.defaults, content.says_notify = space.revision, says_notify
     return content
@@ -306,33 +309,40 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
     elif queue.startswith(SYSTEM_QUEUE):
         errors.append(FieldError("/queue", "is that of a webhook; take another"))
-    overlap = Overlap.FORBID if given.overlap is None else _OVERLAP[given.overlap]
-    return Policy(
-        trigger=trigger,
-        priority=_PRIORITY if given.priority is None else given.priority,
-        queue=queue,
-        timeout_ms=timeout,
-        delivery=Delivery.AT_LEAST_ONCE if given.delivery is None else _DELIVERY[given.delivery],
-        max_lost=_MAX_LOST if given.max_lost is None else given.max_lost,
-        suspend_after=given.suspend_after,
-        retry=_RETRY if given.retry is None else retry_of(given.retry, errors),
-        overlap=overlap,
-        misfire=_MISFIRE_DEFAULT if given.misfire is None else _misfire(given, errors),
-        max_concurrency=_max_concurrency(given.max_concurrency, overlap),
-        handler_need=need,
-        node_labels=() if given.placement is None else _placement(given.placement, errors),
-        conditions=conditions_of(given.conditions, errors) if given.conditions else (),
-        conditions_timeout_ms=_conditions_timeout(given.conditions_timeout, errors),
-        notify=() if given.notify is None else notify_of(given.notify, errors),
-        retention=_RETENTION if given.retention is None else _retention(given.retention, errors),
-    )
+    more: dict[str, Any] = {}  # what is not as it is by default
+    overlap = Overlap.FORBID
+    if given.overlap is not None:
+        overlap = more["overlap"] = _OVERLAP[given.overlap]
+    if given.max_concurrency is not None:
+        more["max_concurrency"] = _max_concurrency(given.max_concurrency, overlap)
+    if given.priority is not None:
+        more["priority"] = given.priority
+    if given.delivery is not None:
+        more["delivery"] = _DELIVERY[given.delivery]
+    if given.max_lost is not None:
+        more["max_lost"] = given.max_lost
+    if given.suspend_after is not None:
+        more["suspend_after"] = given.suspend_after
+    if given.retry is not None:
+        more["retry"] = retry_of(given.retry, errors)
+    if given.misfire is not None:
+        more["misfire"] = _misfire(given.misfire, errors)
+    if given.placement is not None:
+        more["node_labels"] = _placement(given.placement, errors)
+    if given.conditions:
+        more["conditions"] = conditions_of(given.conditions, errors)
+    if given.conditions_timeout is not None:
+        more["conditions_timeout_ms"] = _conditions_timeout(given.conditions_timeout, errors)
+    if given.notify is not None:
+        more["notify"] = notify_of(given.notify, errors)
+    if given.retention is not None:
+        more["retention"] = _retention(given.retention, errors)
+    return Policy(trigger=trigger, queue=queue, timeout_ms=timeout, handler_need=need, **more)
 
 
-def _max_concurrency(given: int | None, overlap: Overlap) -> int:
+def _max_concurrency(given: int, overlap: Overlap) -> int:
     """As the policy has it: 0 where it says what the overlap policy says by itself."""
-    if given is None or (given == 1 and overlap is not Overlap.ALLOW):
-        return 0
-    return given
+    return 0 if given == 1 and overlap is not Overlap.ALLOW else given
 
 
 def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
@@ -349,17 +359,16 @@ def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
     return timeout
 
 
-def _conditions_timeout(text: str | None, errors: list[FieldError]) -> int:
+def _conditions_timeout(text: str, errors: list[FieldError]) -> int:
     timeout = duration_of(text, "/conditions_timeout", errors)
     if timeout == 0:
         errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h"))
     return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
-def _misfire(given: JobIn, errors: list[FieldError]) -> Misfire:
-    assert given.misfire is not None
-    grace = duration_of(given.misfire.grace, "/misfire/grace", errors) or 0
-    return Misfire(_MISFIRE[given.misfire.policy], grace)
+def _misfire(given: MisfireIn, errors: list[FieldError]) -> Misfire:
+    grace = duration_of(given.grace, "/misfire/grace", errors) or 0
+    return Misfire(_MISFIRE[given.policy], grace)
 
 
 def _placement(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
