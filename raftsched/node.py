@@ -252,6 +252,7 @@ class Node:
             ask=self._ask,
             applied_index=self._applied_index,
             ahead=self._ahead,
+            standing=self._standing,
             barrier=self._barrier,
             status=self._status,
             peers=self._peers,
@@ -280,6 +281,10 @@ class Node:
         assert self._raft is not None
         told = self._raft.told_index
         return told if told > self._raft.applied_index else 0
+
+    def _standing(self) -> tuple[str | None, int, int]:
+        assert self._raft is not None
+        return self._raft.leader_id, self._raft.term, self._raft.told_index
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
         return await self._ready_for_more().propose(commands, timeout)

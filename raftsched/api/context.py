@@ -125,6 +125,7 @@ class ApiContext:
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
     applied_index: Callable[[], int] | None = None  # None: as `status` has it
     ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that
+    standing: Callable[[], tuple[str | None, int, int]] | None = None  # see `stands`; None: by what `status` says
     access_seen: AccessSeen | None = None
     ask: Ask | None = None
     _settings: Settings | None = None
@@ -150,6 +151,13 @@ class ApiContext:
         index = self.ahead()
         if index:
             await self.wait_applied(index, SHOW_WAIT_S)
+
+    def stands(self) -> tuple[str | None, int, int]:
+        """What each answer says: who leads, in which term, and up to which index this node knows what was applied."""
+        if self.standing is not None:
+            return self.standing()
+        status = self.status()
+        return status.leader, status.term, max(status.applied_index, self.ahead())
 
     def applied(self) -> int:
         """The newest index that reads here show, at the least."""

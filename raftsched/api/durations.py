@@ -69,8 +69,7 @@ def format_time(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2030-01-31T02:00:00.000Z`.
 
     What lies beyond the year 9999 is shown as its end."""
-    if at_ms > TIME_MAX_MS:
-        at_ms = TIME_MAX_MS
+    at_ms = at_ms if at_ms < TIME_MAX_MS else TIME_MAX_MS
     seconds = at_ms // 1000
     return _minute(seconds // 60) + _SECOND[seconds % 60] + _MILLISECOND[at_ms % 1000]
 

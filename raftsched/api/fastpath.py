@@ -14,14 +14,14 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
-from functools import lru_cache, partial
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from raftsched.api.access import check_role, digest_of, identify
-from raftsched.api.callers import NOBODY, Call, Sent, answer_to, begin, end, out_of_memory
+from raftsched.api.callers import ANYBODY, NOBODY, Call, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
@@ -33,6 +33,7 @@ from raftsched.api.resolving import renew, settled
 from raftsched.api.users import naming_users
 from raftsched.api.webhooks_seen import check_notify, is_limited
 from raftsched.core.access import Role
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.namespaces import DEFAULTS_STALE
@@ -49,7 +50,7 @@ _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"a
 _ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length", b"origin", b"connection"})
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _NOT_OURS = (-1, b"")
 _NAME = "jobs_create"  # the operation that this is
 _ROLE = Role.EDITOR
@@ -78,6 +79,8 @@ class Door:
         short way; and the hash of the token in it."""
         verdict = self._verdicts.get(head)
         if verdict is None:
+            if not head.startswith(_START):
+                return _NOT_OURS
             verdict = self._judge(head)
             if len(self._verdicts) >= _VERDICTS_MAX:
                 self._verdicts.clear()
@@ -137,7 +140,9 @@ class Connection(asyncio.Protocol):
         self._still = False  # reading is paused
         self._task: asyncio.Task[None] | None = None  # of a request that has to wait for more than one proposal
         self.busy = False  # a request is being answered
-        self._call = NOBODY  # of the request that is answered
+        self._raw = b""  # the body of the request that is answered
+        self._call = NOBODY  # it, and who asks,
+        self._anybodys: Call | None = None  # when that is nobody known
         self._walking = False  # `_go_on` is at work
         self._began = 0.0
         self.active_at = 0.0
@@ -206,24 +211,22 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         if not held:
             return False
-        if not held.startswith(_START):
-            if not _START.startswith(held):
-                self._leave()
-            return False
         end = held.find(b"\r\n\r\n")
         if end < 0 or end > _HEAD_MAX:
-            if len(held) > _HEAD_MAX:
+            if len(held) > _HEAD_MAX or not (held.startswith(_START) or _START.startswith(held)):
                 self._leave()
             return False
-        length, digest = self._door.judge(held[:end])
-        if length < 0 or length > self._door.ctx.settings().body_max_bytes or self._door.stopping:
+        door = self._door
+        length, digest = door.judge(held[:end])
+        settings = door.ctx.settings()
+        if length < 0 or length > settings.body_max_bytes or door.stopping:
             self._leave()
             return False
         stop = end + 4 + length
         if len(held) < stop:
             return False
         self._held = held[stop:]
-        self._begin(held[end + 4 : stop], digest)
+        self._begin(held[end + 4 : stop], digest, settings)
         return True
 
     def _leave(self) -> None:
@@ -234,34 +237,35 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._inner.data_received(held)
 
-    def _begin(self, raw: bytes, digest: bytes) -> None:
+    def _begin(self, raw: bytes, digest: bytes, settings: Settings) -> None:
         """Until the proposal is on its way; `_answered` does the rest."""
         ctx = self._door.ctx
         self.busy = True
+        self._raw = raw
         self._began = ctx.clock.monotonic()
         self._call = NOBODY
         try:
-            self._call = self._admit(digest)
-            token = begin(self._call)
+            self._call = call = self._admit(digest)
+            token = begin(call)
             try:
-                content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
+                content = read_job(raw, settings, ctx.now_ms(), ctx.space)
                 if content.says_notify and is_limited():
-                    self._wait(raw)
+                    self._wait()
                 else:
-                    ctx.propose_then((create_command(content),), partial(self._answered, raw))
+                    ctx.propose_then((create_command(content),), self._answered)
             finally:
                 end(token)
         except Exception as error:
             self._fail(error)
 
-    def _answered(self, raw: bytes, answers: list[Answer] | None, error: RaftschedError | None) -> None:
+    def _answered(self, answers: list[Answer] | None, error: RaftschedError | None) -> None:
         if error is not None or answers is None:
             self._fail(error or UnknownOutcome())
             return
         answer = answers[0]
         if isinstance(answer, Rejected):
             if answer.code == DEFAULTS_STALE:
-                self._wait(raw)
+                self._wait()
             else:
                 self._fail(from_rejected(naming_users(answer)))
             return
@@ -272,13 +276,13 @@ class Connection(asyncio.Protocol):
         else:
             self._say(*said)
 
-    def _wait(self, raw: bytes) -> None:
-        self._task = asyncio.ensure_future(self._answer(raw))
+    def _wait(self) -> None:
+        self._task = asyncio.ensure_future(self._answer())
 
-    async def _answer(self, raw: bytes) -> None:
+    async def _answer(self) -> None:
         answer_to(self._call)
         try:
-            said = await _create(self._door.ctx, raw)
+            said = await _create(self._door.ctx, self._raw)
         except Exception as error:
             self._fail(error)
         else:
@@ -298,19 +302,29 @@ class Connection(asyncio.Protocol):
     def _say(self, status: int, headers: str, body: bytes) -> None:
         """The answer to the request at hand; then it is the next one's turn."""
         door = self._door
-        if not self._transport.is_closing():
-            self._transport.write(_head(door.ctx, status, headers, len(body)) + body)
-        self.active_at = door.ctx.clock.monotonic()
-        door.counts.count(status, self.active_at - self._began)
+        transport = self._transport
+        if not transport.is_closing():
+            transport.write(_head(door.ctx, status, headers, len(body)) + body)
+        self.active_at = now = door.ctx.clock.monotonic()
+        door.counts.count(status, now - self._began)
         self._task = None
+        self._raw = b""
         self.busy = False
         if door.stopping:
             door.rest()
-        self._go_on()
+        if self._held or self._still:
+            self._go_on()
 
     def _admit(self, digest: bytes) -> Call:
         """As access.admit. Raises Problem unauthorized, forbidden."""
         who = identify(self._door.ctx, digest)
+        if who is ANYBODY:
+            call = self._anybodys
+            if call is None or call.sent is None:
+                call = self._anybodys = Call(who, _NAME, work=True, sent=Sent())
+            else:
+                call.sent.any = False
+            return call
         check_role(who, _ROLE)
         peer = self._transport.get_extra_info("peername") if who.known else None
         return Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True, sent=Sent())
@@ -349,15 +363,16 @@ def _problem(error: RaftschedError) -> tuple[int, str, bytes]:
 
 
 def _head(ctx: ApiContext, status: int, headers: str, length: int) -> bytes:
-    cluster = ctx.status()
-    stale = "" if cluster.leader is not None else "Raftsched-Stale: true\r\n"
-    return (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\n{headers}Content-Length: {length}\r\nCache-Control: no-store\r\n"
-        f"Date: {_date(ctx.now_ms() // 1000)}\r\nRaftsched-Leader: {cluster.leader or ''}\r\n"
-        f"Raftsched-Term: {cluster.term}\r\nRaftsched-Index: {max(cluster.applied_index, ctx.ahead())}\r\n{stale}\r\n"
-    ).encode()
+    leader, term, index = ctx.stands()
+    stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
+    stamp = _stamp(ctx.now_ms() // 1000, leader, term)
+    return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()
 
 
 @lru_cache(maxsize=4)
-def _date(seconds: int) -> str:
-    return formatdate(seconds, usegmt=True)
+def _stamp(seconds: int, leader: str | None, term: int) -> str:
+    """What stays as it is from one answer to the next."""
+    return (
+        f"Cache-Control: no-store\r\nDate: {formatdate(seconds, usegmt=True)}\r\n"
+        f"Raftsched-Leader: {leader or ''}\r\nRaftsched-Term: {term}\r\nRaftsched-Index: "
+    )

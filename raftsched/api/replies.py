@@ -60,12 +60,12 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     """Who leads, in which term, and up to which index this node knows what was applied. Without a leader reads may be
     old. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes without
     it."""
-    status = ctx.status()
+    leader, term, index = ctx.stands()
     headers.setdefault("Cache-Control", "no-store")
-    headers["Raftsched-Leader"] = status.leader or ""
-    headers["Raftsched-Term"] = str(status.term)
-    headers["Raftsched-Index"] = str(max(status.applied_index, ctx.ahead()))
-    if status.leader is None:
+    headers["Raftsched-Leader"] = leader or ""
+    headers["Raftsched-Term"] = str(term)
+    headers["Raftsched-Index"] = str(index)
+    if leader is None:
         headers["Raftsched-Stale"] = "true"
 
 
