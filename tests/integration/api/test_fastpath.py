@@ -11,11 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 
+import raftsched
 from raftsched.api.fastpath import Door
+from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import CreateJob
+from raftsched.core.ids import parse_job
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.core.tables import Table
 from raftsched.errors import NoLeader
+from tests.support.cluster import free_ports
 from tests.support.local_api import Client, run
+from tests.support.tokens import make
 
 BODY = b'{"trigger":{"manual":true},"handler":{"exec":["true"]}}'
 JOB = b'{"trigger":{"in":"30m"},"handler":{"exec":["true"]}}'
@@ -261,3 +267,42 @@ def test_the_index_of_an_answer_is_that_of_what_it_says(tmp_path: Path) -> None:
         assert headers["raftsched-index"] == str(call.cluster.store.applied_index)
 
     talk(tmp_path, test)
+
+
+def test_of_requests_on_one_connection_each_is_of_who_sent_it(tmp_path: Path) -> None:
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        token = b"Authorization: Bearer " + (await make(call, "ci", "editor")).encode() + b"\r\n"
+        sent = [token, b"", b"", token, b""]
+        writer.write(b"".join(request(extra=extra) for extra in sent))
+        for extra in sent:
+            status, _, answer = await read_answer(reader)
+            assert status == 201
+            with call.cluster.store.read() as view:
+                raw = view.get(Table.JOBS, (parse_job(answer["id"]) or 0).to_bytes(8, "big"))
+            assert raw is not None
+            assert decode_job(raw).by == ("ci" if extra else "")
+
+    talk(tmp_path, test)
+
+
+def test_both_ways_say_the_same_of_a_real_node(tmp_path: Path) -> None:
+    async def main() -> None:
+        http, raft = free_ports(2)
+        address = f"127.0.0.1:{http}"
+        async with raftsched.Node(id="n1", data=tmp_path / "n1", http=address, raft=f"127.0.0.1:{raft}") as node:
+            await node.ready()
+            reader, writer = await asyncio.open_connection("127.0.0.1", http)
+            said = []
+            for extra in (b"", ORDINARY):
+                writer.write(request(extra=extra))
+                status, headers, _ = await read_answer(reader)
+                assert status == 201
+                said.append([headers[f"raftsched-{name}"] for name in ("leader", "term", "index")])
+                cluster = await node.client.cluster.status()
+                assert said[-1][:2] == [cluster.leader, str(cluster.term)]
+                assert int(said[-1][2]) <= (cluster.nodes[0].applied_index or 0)
+            assert int(said[0][2]) < int(said[1][2])
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(main())

@@ -54,6 +54,25 @@ def test_after_the_proposal_it_is_not_known(tmp_path: Path, extra: bytes, monkey
     assert created(tmp_path, extra) == (504, "unknown-outcome", "", 1)
 
 
+@both_ways
+def test_what_is_known_of_one_request_says_nothing_of_the_next(
+    tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the same connection."""
+
+    async def test(reader: Any, writer: Any, call: Client) -> None:
+        for place, code in (("job_json", "unknown-outcome"), ("read_job", "overloaded")):
+            with monkeypatch.context() as patch:
+                if place == "job_json":
+                    failing(patch, "raftsched.api.fastpath.job_json", "raftsched.api.replies.job_json")
+                else:
+                    failing(patch, "raftsched.api.fastpath.read_job", "raftsched.api.jobs.read_job")
+                writer.write(request(extra=extra))
+                assert (await answer_of(reader))[2]["code"] == code
+
+    talk(tmp_path, test)
+
+
 def test_reads_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also behind a write over the same connection."""
 
