@@ -122,6 +122,8 @@ def read_job(
     space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
     says_notify = given.notify is not None
     filled = space.defaults is not None and fill(given, space.defaults)
+    if given.retry is not None or given.misfire is not None or given.retention is not None:
+        filled = True  # these are kept with all their fields: what was not said of them hides what was said twice
     content = content_of(given, settings, now_ms, errors, kept)
     if errors:
         raise refused(errors)

@@ -96,6 +96,9 @@ TWICE = [
     b'"params":{"params":{}},"params":{},',
     b'"params": {},"owner":"x","owner":"y",',
     b'"priority":5,"params":{},"owner":"x","owner":"y",',
+    b'"retry":{"delays":["1s"]},"owner":"x","owner":"y",',
+    b'"misfire":{"policy":"skip"},"owner":"x","owner":"y",',
+    b'"retention":{"failed":3},"owner":"x","owner":"y",',
 ]
 
 
