@@ -10,12 +10,14 @@ from zlib import crc32
 from raftsched.core.ids import instance_key
 from raftsched.core.model import EveryMode, Retry, Trigger, TriggerKind
 
+_AT, _IN = TriggerKind.AT, TriggerKind.IN
+
 
 def first_nominal(trigger: Trigger, now_ms: int, anchor_at_ms: int) -> int | None:
     """The first nominal time of a job accepted (or taken up again) at `now_ms`; None: none, or not ours to say."""
-    if trigger.kind is TriggerKind.AT:
+    if trigger.kind is _AT:
         return trigger.at_ms
-    if trigger.kind is TriggerKind.IN:
+    if trigger.kind is _IN:
         return anchor_at_ms + trigger.period_ms
     if trigger.kind is TriggerKind.EVERY:
         return next_every(trigger, now_ms, anchor_at_ms)

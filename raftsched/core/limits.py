@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, Settings
-from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, ConditionKind, EveryMode, Policy, Trigger, TriggerKind
+from raftsched.core.model import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    ConditionKind,
+    EveryMode,
+    Policy,
+    Retry,
+    Trigger,
+    TriggerKind,
+)
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUE
 
 if TYPE_CHECKING:
@@ -44,6 +54,8 @@ SORT_MAX = 1_000  # instances of one SortReady
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _COUNT_MAX = 1_000_000_000
+_DEFAULT_QUEUE = "default"
+_EVERY = TriggerKind.EVERY
 _MOMENT = "{} must lie between 1970 and 9999."
 SETTINGS = {  # field -> (least, most)
     "session_ttl_ms": (1_000, 10 * MINUTE_MS),  # keepers need half a second of it to kill
@@ -98,22 +110,20 @@ def wrong_in_policy(policy: Policy) -> str | None:
     if not 0 <= policy.max_lost <= _COUNT_MAX or not 0 <= policy.max_concurrency <= _COUNT_MAX:
         return "max_lost must be 0 or more, max_concurrency 1 or more (0: as overlap has it)."
     queue = policy.queue
-    if len(queue.encode()) > QUEUE_NAME_MAX:
-        return f"queue takes {len(queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
-    if queue.startswith(SYSTEM_QUEUE):
-        return f"queues named {SYSTEM_QUEUE}... are those of webhooks; take another."
+    if queue != _DEFAULT_QUEUE:
+        if len(queue.encode()) > QUEUE_NAME_MAX:
+            return f"queue takes {len(queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
+        if queue.startswith(SYSTEM_QUEUE):
+            return f"queues named {SYSTEM_QUEUE}... are those of webhooks; take another."
     notify = policy.notify
     if notify and (len(notify) > NOTIFY_MAX or len({one.webhook for one in notify}) < len(notify)):
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
-    if len(retry.delays_ms) > RETRY_LEVELS_MAX:
-        return f"retry has {len(retry.delays_ms)} delays; at most {RETRY_LEVELS_MAX} are allowed."
-    if not 0 <= retry.jitter_percent <= 100:
-        return f"retry jitter_percent is {retry.jitter_percent}; use 0 to 100."
-    for delay in retry.delays_ms:
-        if not 0 <= delay <= DURATION_MAX_MS:
-            return _duration("a retry delay", delay)
+    if retry.delays_ms or retry.jitter_percent:
+        found = _wrong_in_retry(retry)
+        if found is not None:
+            return found
     if not 0 <= misfire.grace_ms <= DURATION_MAX_MS:
         return _duration("misfire grace", misfire.grace_ms)
     if not 0 <= retention.max_age_ms <= DURATION_MAX_MS:
@@ -123,6 +133,17 @@ def wrong_in_policy(policy: Policy) -> str | None:
     if not 1 <= policy.conditions_timeout_ms <= DURATION_MAX_MS:
         return _duration("conditions_timeout", policy.conditions_timeout_ms)
     return _wrong_in_conditions(policy) if policy.conditions else None
+
+
+def _wrong_in_retry(retry: Retry) -> str | None:
+    if len(retry.delays_ms) > RETRY_LEVELS_MAX:
+        return f"retry has {len(retry.delays_ms)} delays; at most {RETRY_LEVELS_MAX} are allowed."
+    if not 0 <= retry.jitter_percent <= 100:
+        return f"retry jitter_percent is {retry.jitter_percent}; use 0 to 100."
+    for delay in retry.delays_ms:
+        if not 0 <= delay <= DURATION_MAX_MS:
+            return _duration("a retry delay", delay)
+    return None
 
 
 def _wrong_in_conditions(policy: Policy) -> str | None:
@@ -181,7 +202,7 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
         return _MOMENT.format("starts_at")
     if ends is not None and not 0 <= ends <= TIME_MAX_MS:
         return _MOMENT.format("ends_at")
-    least = 1 if kind is TriggerKind.EVERY else 0
+    least = 1 if kind is _EVERY else 0
     if not least <= trigger.period_ms <= DURATION_MAX_MS:
         return _duration("the period", trigger.period_ms)
     if not 0 <= trigger.jitter_ms <= DURATION_MAX_MS:

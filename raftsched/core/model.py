@@ -69,6 +69,10 @@ class TriggerKind(IntEnum):
     MANUAL = 6  # only when asked to run
 
 
+_ONCE = (TriggerKind.AT, TriggerKind.IN)
+_CALENDAR_KINDS = (TriggerKind.CRON, TriggerKind.RRULE)
+
+
 class EveryMode(IntEnum):
     FIXED_RATE = 1  # anchor + k * period
     FIXED_DELAY = 2  # period after the previous run ended
@@ -140,12 +144,12 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
     @property
     def once(self) -> bool:
-        return self.kind in (TriggerKind.AT, TriggerKind.IN)
+        return self.kind in _ONCE
 
     @property
     def needs_calendar(self) -> bool:
         """True when only the schedule room (leader, API) can compute fire times."""
-        return self.kind in (TriggerKind.CRON, TriggerKind.RRULE) or self.calendar is not None
+        return self.kind in _CALENDAR_KINDS or self.calendar is not None
 
 
 class Retry(msgspec.Struct, array_like=True, frozen=True, gc=False):

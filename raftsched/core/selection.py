@@ -143,8 +143,13 @@ def secret_tag(namespace: str, name: str) -> bytes:
 def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     """The tags of a job's content, one after the other, each once."""
     calendar, notify = policy.trigger.calendar, policy.notify
-    untagged = b'"owner"' not in body and b'"labels"' not in body and not may_refer(body)
-    if namespace == DEFAULT_NAMESPACE and calendar is None and not notify and untagged:
+    if (
+        namespace == DEFAULT_NAMESPACE
+        and calendar is None
+        and not notify
+        and not _may_be_tagged(body)
+        and not may_refer(body)
+    ):
         return b""
     found: list[bytes] = []
     if namespace != DEFAULT_NAMESPACE:
@@ -171,8 +176,14 @@ def split_tags(tags: bytes) -> list[bytes]:
     return [tags[at : at + TAG_SIZE] for at in range(0, len(tags), TAG_SIZE)]
 
 
+def _may_be_tagged(body: bytes) -> bool:
+    """Whether it is worth looking for an owner and labels in this JSON. Not with `in`, which takes twice as long: it
+    tries the bytes as a number first."""
+    return body.find(b'"owner"') >= 0 or body.find(b'"labels"') >= 0
+
+
 def _content(body: bytes) -> _Tagged:
-    if b'"owner"' not in body and b'"labels"' not in body:
+    if not _may_be_tagged(body):
         return _UNTAGGED
     try:
         return _tagged(body)

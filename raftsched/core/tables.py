@@ -6,7 +6,7 @@ A table is an ordered map from bytes to bytes. Numbers are never reused. Keys ar
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Protocol
 
@@ -54,6 +54,11 @@ class Table(IntEnum):
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
 
 
+# By themselves, for the way of every create and every run: Python 3.11 takes 70 ns to look a member up in its class.
+JOBS, NAMES, DUE, INSTANCES, ASSIGNED = Table.JOBS, Table.NAMES, Table.DUE, Table.INSTANCES, Table.ASSIGNED
+READY, TIMERS, PURGE, BY_JOB = Table.READY, Table.TIMERS, Table.PURGE, Table.BY_JOB
+
+
 class ReadView(Protocol):
     """Ordered tables as of one moment."""
 
@@ -79,18 +84,14 @@ _2U64 = struct.Struct(">QQ")
 _U32 = struct.Struct(">L")
 _U32_U64 = struct.Struct(">LQ")
 
-
-def u64(value: int) -> bytes:
-    return _U64.pack(value)
+u64: Callable[[int], bytes] = _U64.pack
+due_key: Callable[[int, int], bytes] = _2U64.pack  # fire_at_ms, job id
+assigned_key: Callable[[int, int], bytes] = _2U64.pack  # session, token
 
 
 def from_u64(raw: bytes) -> int:
     value: int = _U64.unpack(raw)[0]
     return value
-
-
-def due_key(fire_at_ms: int, job_id: int) -> bytes:
-    return _2U64.pack(fire_at_ms, job_id)
 
 
 def name_key(namespace: str, name: str) -> bytes:
@@ -151,10 +152,6 @@ def awaited_key(name: bytes, instance: bytes) -> bytes:
 def from_awaited(key: bytes) -> bytes:
     """The instance key of an AWAITED key."""
     return key[-24:]
-
-
-def assigned_key(session: int, token: int) -> bytes:
-    return _2U64.pack(session, token)
 
 
 def purge_key(at_ms: int, job_id: int, instance: bytes = b"") -> bytes:

@@ -32,6 +32,7 @@ from raftsched.core.ids import job_text
 from raftsched.core.model import Instance, InstanceState, Job
 from raftsched.core.tables import Table, View, u64
 
+_JOB_CREATED, _JOB_STATE, _INSTANCE_STATE = JobEvent.CREATED, JobEvent.STATE, InstanceEvent.STATE
 DROP_MAX = 64  # rows dropped by one entry, beside as many as it adds
 
 
@@ -62,14 +63,11 @@ class Events:
 
     def job_stored(self, job: Job) -> None:
         """In another state than `job.counted`."""
-        self._namespaces[job.id] = job.namespace
-        self._job(job, JobEvent.STATE if job.counted else JobEvent.CREATED)
+        event = _JOB_STATE if job.counted else _JOB_CREATED
+        self._changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
 
     def job_edited(self, job: Job) -> None:
-        self._job(job, JobEvent.EDITED)
-
-    def _job(self, job: Job, event: JobEvent) -> None:
-        self._changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
+        self._changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
 
     def instance_read(self, key: bytes, instance: Instance) -> None:
         self._states[key] = instance.state
@@ -77,7 +75,7 @@ class Events:
     def instance_stored(self, key: bytes, instance: Instance) -> None:
         if self._states.get(key) is not instance.state:
             self._states[key] = instance.state
-            self.instance(instance, InstanceEvent.STATE)
+            self.instance(instance, _INSTANCE_STATE)
 
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
         newest = instance.attempts[-1] if instance.attempts else None

@@ -25,9 +25,11 @@ from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, wrong_in_policy
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind
 from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.secrets import may_refer
 from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, u64
 from raftsched.core.transitions import job_after, job_next
 
+_NEW, _SCHEDULED = JobState.NEW, JobState.SCHEDULED
 _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.EXPIRED: "expire"}
 
 
@@ -62,13 +64,13 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         namespace=c.namespace,
         name=c.name,
         revision=1,
-        state=JobState.NEW if c.suspended else JobState.SCHEDULED,
+        state=_NEW if c.suspended else _SCHEDULED,
         policy=c.policy,
         body=c.body,
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
         anchor_at_ms=_anchor(tx, c.policy),
-        by=tx.actor,
+        by=tx.by.name,
     )
     if key:
         tx.view.put(Table.NAMES, key, u64(job.id))
@@ -129,12 +131,14 @@ def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | No
         detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
         return Rejected("invalid-trigger", detail, "/trigger/calendar")
     refused = unknown_webhook(tx, policy) if policy.notify else None
-    return refused or check_references(tx, namespace, body)
+    if refused is None and may_refer(body):
+        refused = check_references(tx, namespace, body)
+    return refused
 
 
 def _anchor(tx: Tx, policy: Policy) -> int:
-    starts = policy.trigger.starts_at_ms
-    return tx.now if starts is None or policy.trigger.once else starts
+    trigger = policy.trigger
+    return tx.now if trigger.starts_at_ms is None or trigger.once else trigger.starts_at_ms
 
 
 def start_schedule(tx: Tx, job: Job) -> None:
@@ -142,7 +146,7 @@ def start_schedule(tx: Tx, job: Job) -> None:
     trigger = job.policy.trigger
     if trigger.once:
         nominal = None if job.runs else first_nominal(trigger, tx.now, job.anchor_at_ms)
-        if job.state is not JobState.SCHEDULED:
+        if job.state is not _SCHEDULED:
             job.nominal_at_ms = nominal
             return
         tx.set_due(job, nominal)

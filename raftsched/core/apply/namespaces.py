@@ -85,13 +85,13 @@ def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
 
 def admit(tx: Tx, name: str) -> Rejected | None:
     """Whether there may be one more job in it."""
-    wrong = wrong_in_namespace(name)
+    namespace = tx.namespace(name)
+    wrong = wrong_in_namespace(name) if namespace is None else None
     if wrong is not None:
         return Rejected("invalid-job", wrong)
-    refused = known(tx, name)
+    refused = known(tx, name) if tx.meta.settings.namespaces_strict else None
     if refused is not None:
         return refused
-    namespace = tx.namespace(name)
     if namespace is None or namespace.max_jobs is None or namespace.jobs < namespace.max_jobs:
         return None
     return Rejected("not-possible", f"The namespace {name} holds {namespace.jobs} jobs, as many as it may.")

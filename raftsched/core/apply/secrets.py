@@ -19,7 +19,6 @@ from raftsched.core.secrets import (
     Secret,
     encode_secret,
     find_secret,
-    may_refer,
     missing,
     references,
     wrong_in_secret,
@@ -113,8 +112,6 @@ def _count(tx: Tx, name: str, more: int) -> None:
 
 def check_references(tx: Tx, namespace: str, body: bytes) -> Rejected | None:
     """Whether all that a job refers to is there."""
-    if not may_refer(body):
-        return None
     for reference, why in missing(tx.view, namespace, references(namespace, body)):
         return Rejected("invalid-job", why, reference.pointer)
     return None

@@ -23,6 +23,9 @@ from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.queues import Queue
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
+    DUE,
+    INSTANCES,
+    JOBS,
     LANE_FREE,
     LANE_NOBODY,
     Table,
@@ -40,24 +43,25 @@ from raftsched.core.webhooks import Webhook
 
 META_KEY = b"meta"
 NOBODY = By(msgspec.Raw(b""))
-_UNCOUNTED = (0, JobState.DELETED)  # such jobs are in no namespace
+_DELETED = JobState.DELETED
+_UNCOUNTED = frozenset({0, _DELETED})  # such jobs are in no namespace
 
 _encode = msgspec.msgpack.Encoder().encode
 _meta: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Meta)
-_job: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Job)
-_instance: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Instance)
+_decode_job = msgspec.msgpack.Decoder(Job).decode
+_decode_instance = msgspec.msgpack.Decoder(Instance).decode
 _session: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Session)
 _queue: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Queue)
 _node_rule: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(NodeRule)
 
 
 def decode_job(raw: bytes) -> Job:
-    job: Job = _job.decode(raw)
+    job: Job = _decode_job(raw)
     return job
 
 
 def decode_instance(raw: bytes) -> Instance:
-    instance: Instance = _instance.decode(raw)
+    instance: Instance = _decode_instance(raw)
     return instance
 
 
@@ -146,8 +150,8 @@ class Tx:
 
     def new_id(self) -> int:
         """Time-sorted and never reused: 2^20 ids fit in a millisecond before ids run ahead of time."""
-        meta = self.meta
-        meta.last_id = max(meta.last_id + 1, self.now << 20)
+        meta, first = self.meta, self.now << 20
+        meta.last_id = meta.last_id + 1 if meta.last_id >= first else first
         return meta.last_id
 
     def new_revision(self) -> int:
@@ -160,10 +164,10 @@ class Tx:
     def job(self, job_id: int) -> Job | None:
         if not 0 <= job_id <= U64_MAX:
             return None
-        raw = self.view.get(Table.JOBS, u64(job_id))
+        raw = self.view.get(JOBS, u64(job_id))
         if raw is None:
             return None
-        job = decode_job(raw)
+        job: Job = _decode_job(raw)
         self.events.job_read(job)
         return job
 
@@ -174,7 +178,7 @@ class Tx:
         if job.counted != job.state:
             self.events.job_stored(job)
             self._count_job(job)
-        self.view.put(Table.JOBS, u64(job.id), _encode(job))
+        self.view.put(JOBS, u64(job.id), _encode(job))
 
     def _count_job(self, job: Job) -> None:
         """It has come into another state since it was stored: the counts, and the tag of a state that is looked for."""
@@ -190,7 +194,7 @@ class Tx:
         counts[state] += 1
         if state in TAGGED_STATES:
             self.view.put(Table.TAGS, state_tag(state) + u64(job.id), b"")
-        elif state is JobState.DELETED:
+        elif state is _DELETED:
             self._put_tags(job, b"")
         job.counted = state
 
@@ -219,22 +223,22 @@ class Tx:
             self.meta.jobs[job.counted] -= 1
             if job.counted in TAGGED_STATES:
                 self.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
-        self.view.delete(Table.JOBS, u64(job.id))
+        self.view.delete(JOBS, u64(job.id))
 
     def instance(self, key: bytes) -> Instance | None:
         if len(key) != KEY_SIZE:
             return None
-        raw = self.view.get(Table.INSTANCES, key)
+        raw = self.view.get(INSTANCES, key)
         if raw is None:
             return None
-        instance = decode_instance(raw)
+        instance: Instance = _decode_instance(raw)
         self.events.instance_read(key, instance)
         return instance
 
     def put_instance(self, instance: Instance) -> None:
         instance.modified_at_ms = self.now
         key = instance.key
-        self.view.put(Table.INSTANCES, key, _encode(instance))
+        self.view.put(INSTANCES, key, _encode(instance))
         self.events.instance_stored(key, instance)
 
     def session(self, number: int) -> Session | None:
@@ -295,10 +299,12 @@ class Tx:
 
     def namespace(self, name: str) -> Namespace | None:
         """None: nothing is said about it, and nothing is in it. What is changed in it has to be put."""
-        if name not in self._namespaces:
+        try:
+            return self._namespaces[name]
+        except KeyError:
             raw = None if wrong_in_namespace(name) else self.view.get(Table.NAMESPACES, name.encode())
-            self._namespaces[name] = None if raw is None else decode_namespace(raw)
-        return self._namespaces[name]
+            namespace = self._namespaces[name] = None if raw is None else decode_namespace(raw)
+            return namespace
 
     def put_namespace(self, namespace: Namespace) -> None:
         """One that is not needed is gone from now on, whether the turn ends here or not."""
@@ -307,8 +313,10 @@ class Tx:
 
     def _count_in_namespace(self, name: str, more: int) -> None:
         namespace = self.namespace(name) or Namespace(name=name)
-        namespace.jobs = max(0, namespace.jobs + more)
-        self.put_namespace(namespace)
+        jobs = namespace.jobs + more
+        namespace.jobs = jobs if jobs > 0 else 0
+        if jobs <= 1 or name not in self._namespaces_changed:  # else it is written anyway
+            self.put_namespace(namespace)
 
     def node_rule(self, node: str) -> NodeRule | None:
         if node not in self._node_rules:
@@ -329,14 +337,16 @@ class Tx:
     def set_due(self, job: Job, nominal_at_ms: int | None) -> None:
         """Moves the job's DUE row to its new nominal time (None: takes it out)."""
         if job.fire_at_ms is not None:
-            self.view.delete(Table.DUE, due_key(job.fire_at_ms, job.id))
-        job.nominal_at_ms = nominal_at_ms
-        job.fire_at_ms = None
+            self.view.delete(DUE, due_key(job.fire_at_ms, job.id))
+        job.nominal_at_ms = job.fire_at_ms = nominal_at_ms
         job.shut_out = False
         if nominal_at_ms is not None:
-            job.fire_at_ms = nominal_at_ms + jitter_ms(job.policy.trigger, job.id, nominal_at_ms)
-            self.view.put(Table.DUE, due_key(job.fire_at_ms, job.id), b"")
-            self.actions.append(JobDue(job.id, job.revision, job.fire_at_ms))
+            trigger = job.policy.trigger
+            fire_at_ms = nominal_at_ms
+            if trigger.jitter_ms:
+                job.fire_at_ms = fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms)
+            self.view.put(DUE, due_key(fire_at_ms, job.id), b"")
+            self.actions.append(JobDue(job.id, job.revision, fire_at_ms))
 
     def set_unscheduled(self, job: Job, waits: bool, since_ms: int | None = None) -> None:
         """A calendar job waits (or no longer waits) for the leader to say its next time. That is counted from now, or
