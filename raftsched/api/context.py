@@ -136,7 +136,8 @@ class ApiContext:
         self._propose, self.propose = self.propose, self._signed
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
-        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once."""
+        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once. For commands
+        that were just encoded here: nobody looks whether they can be decoded before they are in the log."""
         if self.ask is not None:
             told = signed(commands)
             proposing()

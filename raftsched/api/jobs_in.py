@@ -68,6 +68,8 @@ _RETRY_IN, _MISFIRE_IN, _RETENTION_IN, _PLACEMENT_IN = RetryIn(), MisfireIn(), R
 
 Spaces = Callable[[str], Space]  # namespace -> what is said about it
 
+_BACKSLASH = ord("\\")
+_EMPTY_PARAMS = re.compile(rb'"params": ?\{\}')
 _json = msgspec.json.Encoder(order="deterministic").encode
 _decoder = msgspec.json.Decoder(JobIn)
 
@@ -131,9 +133,9 @@ def read_job(
     # such as a default: only then is it worth reading the text again. Params that are empty are often said.
     said = (content.name is not None) + (content.namespace is not None) + content.suspended
     more = raw.count(b":") - content.body.count(b":") - said
-    if more == 1 and not given.params and (b'"params":{}' in raw or b'"params": {}' in raw):
+    if more == 1 and not given.params and _EMPTY_PARAMS.search(raw):
         more = 0
-    if more > 0 or filled or b"\\u00" in raw:
+    if more > 0 or filled or (_BACKSLASH in raw and b"\\u00" in raw):
         strict.refuse_repeats(raw)
     content.defaults, content.says_notify = space.revision, says_notify
     return content

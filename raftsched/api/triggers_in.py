@@ -56,9 +56,9 @@ def trigger_of(given: TriggerIn | None, now_ms: int, errors: list[FieldError], k
         return _MANUAL
     kind = kinds[0]
     if kind == "at" and given.jitter is None and _plain(given):
-        return Trigger(kind=TriggerKind.AT, at_ms=time_of(given.at, f"{at}/at", errors) or 0)
+        return Trigger(kind=TriggerKind.AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
     if kind == "in" and given.jitter is None and _plain(given):
-        return Trigger(kind=TriggerKind.IN, period_ms=duration_of(given.in_, f"{at}/in", errors) or 0)
+        return Trigger(kind=TriggerKind.IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
     return _full(given, kind, now_ms, errors, kept)
 
 

@@ -8,10 +8,11 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from raftsched.clock import SystemClock
-from raftsched.core.commands import Accepted
+from raftsched.core.commands import Accepted, Keyed, encode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.raft import Raft
@@ -108,6 +109,13 @@ def test_a_single_node_is_a_cluster(tmp_path: Path) -> None:
             assert await leader.propose([BARRIER]) == [Accepted()]
             assert leader.quorum_sent_at_ms() is not None
             assert leader.peers() == []
+            before = leader.last_index
+            for bad in (b"", b"\xc1", encode(Keyed(b"k", b"d", b"\xc1"))):
+                with pytest.raises(msgspec.DecodeError):
+                    await leader.propose([BARRIER, bad])
+                with pytest.raises(msgspec.DecodeError):
+                    leader.submit([bad])
+            assert leader.last_index == before
 
     asyncio.run(scenario())
 

@@ -1,0 +1,98 @@
+"""A job as given becomes a command: it holds what is said, and all else as the model has it, and can be read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from raftsched.api.callers import Call, Caller, begin, end, signed
+from raftsched.api.jobs_in import create_command, read_job
+from raftsched.core.access import By, Role
+from raftsched.core.cluster import Settings
+from raftsched.core.commands import CreateJob, decode
+from raftsched.core.model import (
+    Condition,
+    ConditionKind,
+    Delivery,
+    EveryMode,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Trigger,
+    TriggerKind,
+)
+from raftsched.core.notices import Ending, Notify
+
+NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
+TRIGGER = {"every": "1h", "mode": "fixed_delay", "jitter": "5s", "max_runs": 7}
+SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the policy, as it is there
+    ("priority", 9, "priority", 9),
+    ("queue", "mails", "queue", "mails"),
+    ("timeout", "90s", "timeout_ms", 90_000),
+    ("delivery", "at_most_once", "delivery", Delivery.AT_MOST_ONCE),
+    ("max_lost", 0, "max_lost", 0),
+    ("suspend_after", 4, "suspend_after", 4),
+    ("retry", {"delays": ["1s", "2s"], "on": ["failed"]}, "retry", Retry((1_000, 2_000), (Outcome.FAILED,))),
+    ("overlap", "queue_all", "overlap", Overlap.QUEUE_ALL),
+    ("misfire", {"policy": "skip", "grace": "1m"}, "misfire", Misfire(MisfirePolicy.SKIP, 60_000)),
+    ("max_concurrency", 3, "max_concurrency", 3),
+    ("placement", {"labels": {"disk": "fast"}}, "node_labels", (("disk", "fast"),)),
+    ("conditions", [{"path": "/srv/*"}], "conditions", (Condition(ConditionKind.PATH, "/srv/*"),)),
+    ("conditions_timeout", "2h", "conditions_timeout_ms", 7_200_000),
+    ("notify", {"on": ["failed"], "webhook": "ops"}, "notify", (Notify("ops", (Ending.FAILED,)),)),
+    ("retention", {"succeeded": 1, "failed": 2, "max_age": "1d"}, "retention", Retention(1, 2, 86_400_000)),
+]
+
+
+def policy_of(**said: Any) -> Policy:
+    given = {"trigger": TRIGGER, "handler": {"exec": ["true"]}, **said}
+    content = read_job(msgspec.json.encode(given), Settings(), NOW_MS)
+    raw = create_command(content)
+    command = decode(raw)
+    assert isinstance(command, CreateJob)
+    assert (command.policy, command.body) == (content.policy, content.body), "as it was written"
+    token = begin(Call(Caller(Role.EDITOR, None, 7, "ci"), "jobs_create", remote="127.0.0.1", work=True))
+    try:
+        (somebodys,) = signed((raw,))
+    finally:
+        end(token)
+    by = decode(somebodys)
+    assert isinstance(by, By)
+    assert (by.actor, bytes(by.command)) == (7, raw)
+    return command.policy
+
+
+PLAIN = Policy(
+    trigger=Trigger(
+        kind=TriggerKind.EVERY, period_ms=3_600_000, mode=EveryMode.FIXED_DELAY, jitter_ms=5_000, max_runs=7
+    ),
+    handler_need="exec",
+)
+
+
+def test_what_is_not_said_is_as_the_model_has_it() -> None:
+    assert policy_of() == PLAIN
+    assert policy_of(params={}, labels={}, conditions=[], queue="default", max_concurrency=1) == PLAIN
+
+
+@pytest.mark.parametrize(("field", "given", "name", "value"), SAID, ids=[one[0] for one in SAID])
+def test_what_is_said_is_in_the_policy(field: str, given: Any, name: str, value: Any) -> None:
+    assert policy_of(**{field: given}) == msgspec.structs.replace(PLAIN, **{name: value})
+
+
+def test_all_that_can_be_said_is_tried() -> None:
+    policy = policy_of(**{field: given for field, given, _, _ in SAID})
+    assert policy == msgspec.structs.replace(PLAIN, **{name: value for _, _, name, value in SAID})
+    assert {name for _, _, name, _ in SAID} == set(Policy.__struct_fields__) - {"trigger", "handler_need"}
+
+
+def test_more_than_one_at_a_time_where_runs_may_overlap() -> None:
+    assert policy_of(overlap="allow").max_concurrency == 0
+    assert policy_of(overlap="allow", max_concurrency=1).max_concurrency == 1
+    assert policy_of(overlap="queue_one", max_concurrency=1).max_concurrency == 0
