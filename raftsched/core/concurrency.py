@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from raftsched.core.model import Job, Overlap, Policy
 
+_ALLOW = Overlap.ALLOW
+
 
 def going_max(policy: Policy) -> int | None:
     """None: any number."""
     if policy.max_concurrency:
         return policy.max_concurrency
-    return None if policy.overlap is Overlap.ALLOW else 1
+    return None if policy.overlap is _ALLOW else 1
 
 
 def has_room(job: Job) -> bool:

@@ -13,10 +13,13 @@ from raftsched.core.commands import Accepted, Answer, Assign, Ended, Rejected, S
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
 from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind
-from raftsched.core.tables import Table, assigned_key, u64
+from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
 STALE = Rejected("stale")
+_RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
+_NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
+_SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
 
 
 def assign(tx: Tx, c: Assign) -> Answer:
@@ -26,7 +29,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
-    job_raw = tx.view.get(Table.JOBS, u64(instance.job_id))
+    job_raw = tx.view.get(JOBS, u64(instance.job_id))
     if job_raw is None:
         return STALE
     refused = _not_now(tx, session.node)
@@ -53,9 +56,9 @@ def assign(tx: Tx, c: Assign) -> Answer:
     del instance.attempts[: -tx.meta.settings.attempts_kept]
     instance.state = instance_after(instance.state, "assign")
     instance.reason = None
-    tx.step(instance, StepKind.ASSIGNED, token=token)
+    tx.step(instance, _ASSIGNED, None, token)
     tx.put_instance(instance)
-    tx.view.put(Table.ASSIGNED, assigned_key(session.id, token), c.instance)
+    tx.view.put(ASSIGNED, assigned_key(session.id, token), c.instance)
     tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue))
     return Accepted(number=token)
 
@@ -71,7 +74,7 @@ def _not_now(tx: Tx, node: str) -> Rejected | None:
 def _live(tx: Tx, session: int, token: int) -> tuple[Instance, Attempt] | None:
     if not (0 <= session <= U64_MAX and 0 <= token <= U64_MAX):
         return None
-    key = tx.view.get(Table.ASSIGNED, assigned_key(session, token))
+    key = tx.view.get(ASSIGNED, assigned_key(session, token))
     if key is None:
         return None
     instance = tx.instance(key)
@@ -86,12 +89,12 @@ def started(tx: Tx, c: Started) -> Answer:
     if found is None:
         return STALE
     instance, attempt = found
-    if instance.state is InstanceState.RUNNING:
+    if instance.state is _RUNNING:
         return Accepted()
     attempt.started_at_ms = c.started_at_ms
     _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
-    tx.step(instance, StepKind.STARTED, token=attempt.token)
+    tx.step(instance, _STARTED, None, attempt.token)
     job = tx.job(instance.job_id)
     tx.put_instance(instance)
     # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
@@ -107,14 +110,14 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
     conditions."""
     if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
         return
-    if len(instance.steps) > 2 and any(s.kind in (StepKind.RERUN, StepKind.CONDITIONS) for s in instance.steps):
+    if len(instance.steps) > 2 and any(s.kind in _NOT_DUE for s in instance.steps):
         return  # of two steps one made it, and one assigned it
     tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.nominal_at_ms - instance.jitter_ms))
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
     found = _live(tx, c.session, c.token)
-    if found is None or c.outcome is Outcome.LOST:
+    if found is None or c.outcome is _LOST:
         return STALE
     instance, attempt = found
     if c.started_at_ms is not None:
@@ -154,9 +157,10 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
 
 def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True) -> None:
     attempt.outcome = outcome
-    tx.view.delete(Table.ASSIGNED, assigned_key(attempt.session, attempt.token))
+    tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     tx.actions.append(AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue))
-    leave(tx, attempt.queue)
+    if attempt.queue:
+        leave(tx, attempt.queue)
     job = tx.job(instance.job_id)
     if job is None:
         return
@@ -165,7 +169,7 @@ def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ra
     job.last_end_at_ms = attempt.ended_at_ms
     job.last_node = attempt.node
     instance.error = attempt.error
-    if outcome is Outcome.SUCCEEDED:
+    if outcome is _SUCCEEDED:
         instance.reason = None
         finish(tx, job, instance, "succeed")
     elif instance.kill_asked:

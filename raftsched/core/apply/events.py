@@ -78,17 +78,20 @@ class Events:
             self.instance(instance, _INSTANCE_STATE)
 
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
-        newest = instance.attempts[-1] if instance.attempts else None
+        job_id, attempt, node = instance.job_id, 0, ""
+        if instance.attempts:
+            newest = instance.attempts[-1]
+            attempt, node = newest.number, newest.node
         self._changes.append(
             InstanceChange(
                 event,
                 instance.state,
-                self._namespace(instance.job_id),
+                self._namespaces.get(job_id) or self._namespace(job_id),
                 instance.nominal_at_ms,
-                instance.job_id,
+                job_id,
                 instance.request,
-                0 if newest is None else newest.number,
-                "" if newest is None else newest.node,
+                attempt,
+                node,
                 instance.reason,
                 instance.dead_letter,
             )
@@ -101,12 +104,10 @@ class Events:
         self._changes.append(change)
 
     def _namespace(self, job_id: int) -> str:
-        known = self._namespaces.get(job_id)
-        if known is None:
-            raw = self._view.get(Table.JOBS, u64(job_id))
-            known = "" if raw is None else _head.decode(raw).namespace
-            self._namespaces[job_id] = known
-        return known
+        raw = self._view.get(Table.JOBS, u64(job_id))
+        namespace = "" if raw is None else _head.decode(raw).namespace
+        self._namespaces[job_id] = namespace
+        return namespace
 
     # ------------------------------------------------------------ the end of the entry
 

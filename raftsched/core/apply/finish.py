@@ -12,9 +12,12 @@ from raftsched.core.concurrency import has_room
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, StepKind, TriggerKind
-from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import INSTANCES, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
 
+_WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
+_STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
+_SCHEDULED, _EXPIRED, _DELETED = JobState.SCHEDULED, JobState.EXPIRED, JobState.DELETED
 GOOD = (InstanceState.SUCCEEDED,)
 BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
 OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
@@ -31,12 +34,12 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         tx.clear_held(job, instance)
     elif instance.checking:
         stop(tx, job, instance)
-    elif instance.state is InstanceState.WAITING:
+    elif instance.state is _WAITING:
         tx.clear_ready(instance)
     tx.set_wake(instance, None)
-    ran = instance.state in (InstanceState.LAUNCHED, InstanceState.RUNNING)
+    ran = instance.state in _STARTED
     instance.state = instance_after(instance.state, event)
-    tx.step(instance, StepKind.FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
+    tx.step(instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
     instance.ended_at_ms = tx.now
     job.active -= 1
     count(job, instance, 1)
@@ -44,10 +47,11 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         tx.set_dead(instance, tx.now)
         job.failures_in_a_row += 1
         _suspend_if_failing(tx, job, instance)
-    elif instance.state is InstanceState.SUCCEEDED:
+    elif instance.state is _SUCCEEDED:
         job.failures_in_a_row = 0
         job.last_success_at_ms = tx.now
-        succeeded(tx, job)
+        if tx.meta.awaited:
+            succeeded(tx, job)
     if tx.meta.webhooks:
         announce(tx, job, instance)
     keep(tx, job, instance)
@@ -60,7 +64,7 @@ def count(job: Job, instance: Instance, change: int) -> None:
     state = instance.state
     if instance.request == BACKFILL:
         return
-    if state is InstanceState.SUCCEEDED:
+    if state is _SUCCEEDED:
         job.succeeded += change
     elif state in BAD:
         job.failed += change
@@ -182,15 +186,15 @@ def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:
 def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
     """0, unless the trigger came back to a time that it had run or skipped before."""
     request = 0
-    while tx.view.get(Table.INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
+    while tx.view.get(INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
         request += 1
     return request
 
 
 def release(tx: Tx, job: Job) -> None:
     """Lets the first held instances of the job go, as many as there is room for."""
-    prefix = u64(job.id)
     while job.held and has_room(job):
+        prefix = u64(job.id)
         row = next(tx.view.scan(Table.HELD, prefix, after(prefix)), None)
         instance = None if row is None else tx.instance(row[0][16:])
         if instance is None:
@@ -236,11 +240,12 @@ def settle(tx: Tx, job: Job) -> None:
     if job.active:
         return
     trigger = job.policy.trigger
-    drop_revisions(tx, job)
-    if job.state is JobState.DELETED:
+    if job.revision > 1:
+        drop_revisions(tx, job)
+    if job.state is _DELETED:
         tx.set_job_purge(job, tx.now)
         return
-    if job.state is JobState.SCHEDULED and job.nominal_at_ms is None:
+    if job.state is _SCHEDULED and job.nominal_at_ms is None:
         if exhausted(tx, job):
             exhaust(tx, job)
         elif trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
@@ -249,7 +254,7 @@ def settle(tx: Tx, job: Job) -> None:
                 exhaust(tx, job)
             else:
                 tx.set_due(job, upcoming)
-    if job.state is JobState.EXPIRED and trigger.once:
+    if job.state is _EXPIRED and trigger.once:
         settings = tx.meta.settings
         keep_ms = settings.once_succeeded_keep_ms
         if job.failed:  # it takes its dead letters along
@@ -260,10 +265,10 @@ def settle(tx: Tx, job: Job) -> None:
 def exhausted(tx: Tx, job: Job) -> bool:
     """Whether a scheduled job without a next time will never fire again."""
     trigger = job.policy.trigger
-    if trigger.kind is TriggerKind.MANUAL:
-        return False
     if trigger.once:
         return job.runs > 0
+    if trigger.kind is TriggerKind.MANUAL:
+        return False
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return True
     if trigger.needs_calendar:

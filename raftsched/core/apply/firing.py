@@ -32,6 +32,8 @@ from raftsched.core.model import (
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
 
 STALE = Rejected("stale")
+_SCHEDULED, _REPLACE = JobState.SCHEDULED, Overlap.REPLACE
+_WAITING, _CREATED = InstanceState.WAITING, StepKind.CREATED
 
 
 def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
@@ -74,15 +76,15 @@ class _Due:
 
 def fire(tx: Tx, c: Fire) -> Answer:
     job = tx.job(c.job_id)
-    if job is None or job.state is not JobState.SCHEDULED:
+    if job is None or job.state is not _SCHEDULED:
         return STALE
     if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not _plausible(c):
         return STALE
-    if not _by_calendar(tx, job, c.calendar):
+    trigger = job.policy.trigger
+    if trigger.calendar is not None and not _by_calendar(tx, job, c.calendar):
         return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
-    trigger = job.policy.trigger
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
         tx.set_due(job, None)  # what the steps below come to for the one time that there is: most fires are this
         _start(tx, job, c.nominal_at_ms, False)
@@ -233,8 +235,10 @@ def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> int | None:
     """Under the policy "replace", makes room for one more (`but`, when it is there already): the oldest end. Returns
     since when the first of those waited for a worker, None: none did. Whoever replaces it has waited as long: where
     workers are scarce no run of the job would ever have its turn else."""
+    if job.policy.overlap is not _REPLACE:
+        return None
     most = going_max(job.policy)
-    if job.policy.overlap is not Overlap.REPLACE or most is None or job.active < most:
+    if most is None or job.active < most:
         return None
     return kill_active(tx, job, "replaced", but, spare=most - 1)
 
@@ -255,7 +259,7 @@ def add_instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
         request=request,
-        state=InstanceState.WAITING,
+        state=_WAITING,
         job_revision=job.revision,
         priority=priority,
         created_at_ms=tx.now,
@@ -264,7 +268,7 @@ def add_instance(
         params=params,
         jitter_ms=0 if why in ASKED_FOR else jitter_ms(job.policy.trigger, job.id, nominal_at_ms),
     )
-    tx.step(instance, StepKind.CREATED, why)
+    tx.step(instance, _CREATED, why)
     key = instance.key
     job.gap = None
     job.last_instance = key

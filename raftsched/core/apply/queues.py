@@ -17,6 +17,7 @@ from raftsched.core.webhooks import NAME_MAX
 
 STALE = Rejected("stale")
 UNPLACEABLE = "no_eligible_node"
+_WAITING = InstanceState.WAITING
 
 
 def put_queue(tx: Tx, c: PutQueue) -> Answer:
@@ -180,4 +181,4 @@ def placeable(instance: Instance) -> None:
 
 def waits_in_ready(instance: Instance) -> bool:
     """Whether it has a row in READY."""
-    return instance.state is InstanceState.WAITING and not instance.held and not instance.checking
+    return instance.state is _WAITING and not instance.held and not instance.checking

@@ -28,6 +28,9 @@ from raftsched.core.tables import (
     JOBS,
     LANE_FREE,
     LANE_NOBODY,
+    PURGE,
+    READY,
+    TIMERS,
     Table,
     View,
     dead_key,
@@ -43,7 +46,7 @@ from raftsched.core.webhooks import Webhook
 
 META_KEY = b"meta"
 NOBODY = By(msgspec.Raw(b""))
-_DELETED = JobState.DELETED
+_AT, _IN, _DELETED = TriggerKind.AT, TriggerKind.IN, JobState.DELETED
 _UNCOUNTED = frozenset({0, _DELETED})  # such jobs are in no namespace
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -360,11 +363,11 @@ class Tx:
 
     def set_wake(self, instance: Instance, at_ms: int | None) -> None:
         if instance.wake_at_ms is not None:
-            self._drop_wait(Table.TIMERS, timer_key(instance.wake_at_ms, instance.key))
+            self._drop_wait(TIMERS, timer_key(instance.wake_at_ms, instance.key))
         instance.wake_at_ms = at_ms
         if at_ms is not None:
             key = instance.key
-            self._waits[Table.TIMERS, timer_key(at_ms, key)] = None
+            self._waits[TIMERS, timer_key(at_ms, key)] = None
             self.actions.append(InstanceTimer(key, at_ms))
 
     def set_instance_purge(self, instance: Instance, at_ms: int | None) -> None:
@@ -387,10 +390,10 @@ class Tx:
 
     def set_job_purge(self, job: Job, at_ms: int | None) -> None:
         if job.purge_at_ms is not None:
-            self.view.delete(Table.PURGE, purge_key(job.purge_at_ms, job.id))
+            self.view.delete(PURGE, purge_key(job.purge_at_ms, job.id))
         job.purge_at_ms = at_ms
         if at_ms is not None:
-            self.view.put(Table.PURGE, purge_key(at_ms, job.id), b"")
+            self.view.put(PURGE, purge_key(at_ms, job.id), b"")
 
     def step(self, instance: Instance, kind: StepKind, detail: str | None = None, token: int = 0) -> None:
         """Notes what happened, for whoever asks why; of too many the oldest but the first go."""
@@ -402,7 +405,8 @@ class Tx:
 
     def in_limits(self, instance: Instance) -> bool:
         """Whether its queue may be one with limits. Those of webhooks are for deliveries alone."""
-        return self.meta.queues > self.meta.webhooks or (instance.notice is not None and self.meta.queues > 0)
+        meta = self.meta
+        return meta.queues > meta.webhooks or (instance.notice is not None and meta.queues > 0)
 
     def lane_of(self, job: Job, instance: Instance) -> int:
         """The part of READY in which the instance has to wait."""
@@ -420,7 +424,7 @@ class Tx:
 
     def _put_ready(self, instance: Instance) -> None:
         key = instance.key
-        self._waits[Table.READY, ready_key(instance.lane, instance.score_ms, key)] = None
+        self._waits[READY, ready_key(instance.lane, instance.score_ms, key)] = None
         if instance.lane == LANE_NOBODY:
             self.meta.unplaceable += 1
         else:
@@ -435,11 +439,13 @@ class Tx:
     def clear_ready(self, instance: Instance) -> None:
         if instance.lane == LANE_NOBODY:
             self.meta.unplaceable -= 1
-        self._drop_wait(Table.READY, ready_key(instance.lane, instance.score_ms, instance.key))
+        self._drop_wait(READY, ready_key(instance.lane, instance.score_ms, instance.key))
 
     def _drop_wait(self, table: Table, key: bytes) -> None:
-        self._waits.pop((table, key), None)
-        self.view.delete(table, key)
+        if (table, key) in self._waits:
+            del self._waits[table, key]
+        else:
+            self.view.delete(table, key)
 
     def set_held(self, job: Job, instance: Instance) -> None:
         instance.held = True
@@ -454,18 +460,22 @@ class Tx:
 
 def scheduled_instance(job: Job) -> bytes | None:
     """The key of a one-shot's scheduled instance, whether it was made yet or not."""
+    at_ms = _scheduled_ms(job)
+    return None if at_ms is None else instance_key(at_ms, job.id)
+
+
+def _scheduled_ms(job: Job) -> int | None:
+    """Of a one-shot."""
     trigger = job.policy.trigger
-    if trigger.kind is TriggerKind.AT:
-        return instance_key(trigger.at_ms, job.id)
-    if trigger.kind is TriggerKind.IN:
-        return instance_key(job.anchor_at_ms + trigger.period_ms, job.id)
-    return None
+    if trigger.kind is _AT:
+        return trigger.at_ms
+    return job.anchor_at_ms + trigger.period_ms if trigger.kind is _IN else None
 
 
 def listed_by_job(job: Job, instance: Instance) -> bool:
     """Whether the instance has BY_JOB and PURGE rows. The one scheduled instance of a one-shot needs none: the job
     names it, and takes it along."""
-    return bool(instance.request) or not job.policy.trigger.once or instance.key != scheduled_instance(job)
+    return bool(instance.request) or instance.nominal_at_ms != _scheduled_ms(job)
 
 
 def no_job(job_id: int) -> Rejected:
