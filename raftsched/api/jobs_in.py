@@ -314,11 +314,10 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
     elif queue.startswith(SYSTEM_QUEUE):
         errors.append(FieldError("/queue", "is that of a webhook; take another"))
     more: dict[str, Any] = {}  # what is not as it is by default
-    overlap = Overlap.FORBID
     if given.overlap is not None:
-        overlap = more["overlap"] = _OVERLAP[given.overlap]
+        more["overlap"] = _OVERLAP[given.overlap]
     if given.max_concurrency is not None:
-        more["max_concurrency"] = _max_concurrency(given.max_concurrency, overlap)
+        more["max_concurrency"] = _max_concurrency(given.max_concurrency, given.overlap)
     if given.priority is not None:
         more["priority"] = given.priority
     if given.delivery is not None:
@@ -344,9 +343,9 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
     return Policy(trigger=trigger, queue=queue, timeout_ms=timeout, handler_need=need, **more)
 
 
-def _max_concurrency(given: int, overlap: Overlap) -> int:
+def _max_concurrency(given: int, overlap: str | None) -> int:
     """As the policy has it: 0 where it says what the overlap policy says by itself."""
-    return 0 if given == 1 and overlap is not Overlap.ALLOW else given
+    return 0 if given == 1 and overlap != "allow" else given
 
 
 def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:

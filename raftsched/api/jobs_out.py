@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -21,13 +22,15 @@ log = logging.getLogger(__name__)
 _shown = msgspec.json.Decoder(JobShown).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+_moment = lru_cache(maxsize=64)(format_time)  # of a creation: it is that of the log's entry, which many share
+_SCHEDULED = JobState.SCHEDULED
 _STATES = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
 
 
 def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     """When it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
     here, for display only; its jitter is not known yet."""
-    if job.state is not JobState.SCHEDULED:
+    if job.state is not _SCHEDULED:
         return None
     if job.fire_at_ms is not None:
         return job.fire_at_ms
@@ -47,7 +50,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
     started_at_ms, node = job.last_start_at_ms, job.last_node
     if attempt is not None:
         started_at_ms, node = attempt.started_at_ms, attempt.node
-    created_at = format_time(job.created_at_ms)
+    created_at = _moment(job.created_at_ms)
     head = _encode(
         JobOut(  # in the order of its fields: names take four times as long
             job_text(job.id),

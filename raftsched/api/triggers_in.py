@@ -36,6 +36,7 @@ BELONGS = {  # field -> the kinds that know it
 }
 KINDS_OF_TRIGGER = tuple(_KINDS)
 _ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
+_AT, _IN = TriggerKind.AT, TriggerKind.IN  # looked up in their enum they take as long as the rest of a Trigger
 _MANUAL = Trigger(kind=TriggerKind.MANUAL)
 
 
@@ -56,9 +57,9 @@ def trigger_of(given: TriggerIn | None, now_ms: int, errors: list[FieldError], k
         return _MANUAL
     kind = kinds[0]
     if kind == "at" and given.jitter is None and _plain(given):
-        return Trigger(kind=TriggerKind.AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
+        return Trigger(kind=_AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
     if kind == "in" and given.jitter is None and _plain(given):
-        return Trigger(kind=TriggerKind.IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
+        return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
     return _full(given, kind, now_ms, errors, kept)
 
 
