@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -31,7 +30,7 @@ WAITING_MAX = 100_000  # jobs that wait for their batch; who comes then waits be
 PAUSE_S = 0.1  # before what was refused for the moment is tried again
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     """Of the answer to a batch: a job, or a problem."""
 
     status: int
@@ -50,13 +49,12 @@ _problem = msgspec.json.Decoder(dict).decode
 _created = msgspec.json.Decoder(Created).decode
 
 
-@dataclass(slots=True, eq=False)
-class _Wanted:
+class _Wanted(msgspec.Struct, eq=False):
     raw: bytes  # the job as JSON
     name: str | None
     namespace: str
     deadline: float
-    done: asyncio.Future[Created] = field(repr=False)
+    done: asyncio.Future[Created]
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
@@ -129,14 +127,14 @@ class Creates:
             asyncio.get_running_loop().call_soon(self._go)
 
     def _take(self) -> list[_Wanted]:
-        batch: list[_Wanted] = []
-        size = 0
-        while (
-            self._waiting and len(batch) < BATCH_JOBS and (not batch or size + len(self._waiting[0].raw) < BATCH_BYTES)
-        ):
-            wanted = self._waiting.popleft()
-            size += len(wanted.raw)
-            batch.append(wanted)
+        waiting = self._waiting
+        batch = [waiting.popleft()]
+        size = len(batch[0].raw)
+        while waiting and len(batch) < BATCH_JOBS:
+            size += len(waiting[0].raw)
+            if size >= BATCH_BYTES:
+                break
+            batch.append(waiting.popleft())
         return batch
 
     async def _fly(self, batch: list[_Wanted]) -> None:
