@@ -310,7 +310,7 @@ class Raft:
     # ------------------------------------------------------------ proposing
 
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
-        """One batch of encoded commands, on any node; the answers as applied here, one per command.
+        """One batch of encoded commands, on any node; the answers as applied here, one per command. Reads here show it.
 
         `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, ValueError
         for what is no command, and
@@ -318,7 +318,7 @@ class Raft:
         assert self._loop is not None, "start first"
         _check(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
-        self.propose_then(commands, timeout, partial(settle, future))
+        self._replica.propose(commands, self._clock.monotonic() + timeout, partial(settle, future))
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
