@@ -65,7 +65,7 @@ class _Sealed:
     size: int
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
-    early: bool = False  # there are calls in it that take their answers early
+    early: int = 0  # calls in it that take their answers early
 
 
 class Proposer:
@@ -147,7 +147,7 @@ class Proposer:
             sealed.size += call.size
             sealed.calls.append(call)
             sealed.deadline = max(sealed.deadline, call.deadline)
-            sealed.early |= call.early
+            sealed.early += call.early
         self._sealed[self._seq] = sealed
         return sealed
 
@@ -155,6 +155,12 @@ class Proposer:
     def awaits_early(self) -> bool:
         """Somebody who takes his answer early waits for one that was sent."""
         return any(sealed.early for sealed in self._sealed.values())
+
+    def all_early(self, batch: Batch) -> bool:
+        """It is of callers of this node that all take their answers early."""
+        origin, seq, _ = batch
+        sealed = self._sealed.get(seq) if origin == self.origin else None
+        return sealed is not None and sealed.early == len(sealed.calls)
 
     def tell(self, entries: Sequence[EntryResult]) -> None:
         """Entries were applied here, and that is about to be on the disk. Those who need not wait for it are answered:
@@ -253,6 +259,10 @@ class Intake:
 
     def __bool__(self) -> bool:
         return bool(self._batches)
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
 
     @property
     def room(self) -> int:

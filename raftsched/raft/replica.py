@@ -24,6 +24,7 @@ from raftsched.errors import NoLeader
 from raftsched.raft import codec
 from raftsched.raft.engine import Engine
 from raftsched.raft.formation import Formation
+from raftsched.raft.gathering import Gathering
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
 from raftsched.raft.membership import Membership
@@ -115,6 +116,7 @@ class Replica:
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.intake = Intake(options)
+        self.gathering = Gathering(self.intake, self.proposer, self.journal)
         side = ContainedWriter(side, self._safely)
         self.sender = Sender(
             store,
@@ -326,10 +328,11 @@ class Replica:
         self._forward()
         engine = self.engine
         waits = self._answers_due()
-        if not waits and not self.driver.busy and self.intake and engine.is_leader and not self.changes.handing_over:
-            engine.append(encode_entry(self.stamps.now_ms(), self.intake.take()))
         if engine.is_leader:
-            engine.replicate(more_soon=bool(self.intake) and not self.changes.handing_over)
+            gathers = not self.changes.handing_over
+            if gathers and not waits and self.gathering.due(self.driver.busy):
+                engine.append(encode_entry(self.stamps.now_ms(), self.gathering.take()))
+            engine.replicate(more_soon=(gathers and bool(self.intake)) or self.gathering.told_later())
             self.changes.pump()
         if not waits and self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
