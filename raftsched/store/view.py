@@ -69,11 +69,15 @@ class WriteView(StoreView):
 
     def __init__(self, txn: Any, databases: list[Any]) -> None:
         super().__init__(txn, databases)
-        self._put = txn.put
+        # A cursor each, as long as the transaction lasts: most rows lie beside the one that was put before.
+        self._puts: list[Any] = [None] * len(databases)
         self._delete = txn.delete
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
-        self._put(key, value, True, True, False, self._databases[table])  # by position: half the cost
+        put = self._puts[table]
+        if put is None:
+            put = self._puts[table] = self._txn.cursor(self._databases[table]).put
+        put(key, value)
 
     def delete(self, table: Table, key: bytes) -> bool:
         deleted: bool = self._delete(key, b"", self._databases[table])
