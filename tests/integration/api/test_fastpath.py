@@ -18,7 +18,7 @@ from raftsched.core.commands import CreateJob
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.core.tables import Table
-from raftsched.errors import NoLeader
+from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from tests.support.cluster import free_ports
 from tests.support.local_api import Client, run
 from tests.support.tokens import make
@@ -105,6 +105,42 @@ def test_both_ways_answer_alike(tmp_path: Path, body: bytes, monkeypatch: pytest
     talk(tmp_path, test)
     assert verdicts[0] >= 0
     assert len(body) > 65_536 or verdicts[-1] < 0  # what is too large goes over at once, and stays there
+
+
+ELSEWHERE = b'{"name":"taken","owner":"\xc3\xa9","trigger":{"cron":"0 3 * * *"},"handler":{"shell":"true"}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "failure", "expected"),
+    [
+        (b'{"name":"taken",' + JOB[1:], None, 409),
+        (ELSEWHERE, None, 200),
+        (b'{"notify":{"on":["failed"],"webhook":"nobody"},' + JOB[1:], None, 422),
+        (b'{"owner":"a","owner":"b",' + JOB[1:], None, 400),
+        (b'{"namespace":"none","queue":"' + b"x" * 200 + b'",' + JOB[1:], None, 422),
+        (JOB, NoLeader(), 503),
+        (JOB, UnknownOutcome(), 504),
+        (JOB, Overloaded(), 503),
+        (JOB, RaftschedError("disk-full", "No room."), 507),
+    ],
+)
+def test_both_ways_refuse_alike(tmp_path: Path, body: bytes, failure: RaftschedError | None, expected: int) -> None:
+    async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
+        assert (await call("POST", "/v1/jobs", ELSEWHERE))[0] == 201
+        call.cluster.failure = failure
+        if isinstance(failure, NoLeader):
+            call.cluster.leader = None
+        answers = []
+        for extra in (b"", ORDINARY):
+            writer.write(request(body, extra))
+            status, headers, answer = await read_answer(reader)
+            assert status == expected
+            assert ("raftsched-stale" in headers) == isinstance(failure, NoLeader)
+            told = {k: v for k, v in headers.items() if k not in ("server", "date", "raftsched-index")}
+            answers.append((told, answer))
+        assert answers[0] == answers[1]
+
+    talk(tmp_path, test)
 
 
 def test_requests_in_any_pieces_are_answered_in_order(tmp_path: Path) -> None:
