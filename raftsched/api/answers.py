@@ -67,7 +67,7 @@ class BackfillSeen(msgspec.Struct):
     times: list[Time]
 
 
-class BatchMade(msgspec.Struct):
+class BatchMade(msgspec.Struct, gc=False):
     """A job of a batch that was made (201), or was there with the same content (200)."""
 
     status: Literal[200, 201]

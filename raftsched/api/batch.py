@@ -14,10 +14,11 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
+from raftsched.api.answers import BatchMade
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.jobs_in import create_command, read_given, read_job, refused
-from raftsched.api.jobs_out import next_fire_at_ms
+from raftsched.api.jobs_out import STATE_NAMES, next_fire_at_ms
 from raftsched.api.keys import Named, known, named, part
 from raftsched.api.openapi_types import BATCH
 from raftsched.api.operation import JOB_BODIES, JSON, WRITES, Reply, operation
@@ -220,11 +221,9 @@ def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: 
             continue
         job = answer.job
         fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms, ctx.calendar)
-        when = "null" if fire_at is None else f'"{format_time(fire_at)}"'
-        results[place] = (
-            f'{{"status":{201 if answer.created else 200},"id":"{job_text(job.id)}","state":"{job.state.name}",'
-            f'"revision":{job.revision},"next_fire_at":{when}}}'
-        ).encode()
+        when = None if fire_at is None else format_time(fire_at)
+        made = BatchMade(201 if answer.created else 200, job_text(job.id), STATE_NAMES[job.state], job.revision, when)
+        results[place] = _encode(made)
     return again
 
 

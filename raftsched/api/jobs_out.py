@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _moment = lru_cache(maxsize=64)(format_time)  # of a creation: it is that of the log's entry, which many share
 _SCHEDULED = JobState.SCHEDULED
-_STATES = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
+STATE_NAMES: list[Any] = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
 
 
 def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
@@ -56,7 +57,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
             job_text(job.id),
             job.name,
             job.namespace,
-            _STATES[job.state],
+            STATE_NAMES[job.state],
             job.revision,
             format_time_or_none(next_fire_at_ms(job, now_ms, calendar)),
             None if job.last_instance is None else instance_text(job.last_instance),
