@@ -33,12 +33,16 @@ def assign(tx: Tx, c: Assign) -> Answer:
     if job_raw is None:
         return STALE
     refused = _not_now(tx, session.node)
-    queue = enter(tx, job_raw, instance) if refused is None else refused
+    if refused is not None:
+        return refused
+    queue = enter(tx, job_raw, instance) if tx.meta.queues else ""
     if isinstance(queue, Rejected):
         return queue
-    placeable(instance)
+    if instance.reason is not None:
+        placeable(instance)
     tx.clear_ready(instance)
-    tx.set_wake(instance, None)
+    if instance.wake_at_ms is not None:
+        tx.set_wake(instance, None)
     tx.meta.last_token += 1
     token = tx.meta.last_token
     number = (instance.attempts[-1].number if instance.attempts else 0) + 1
@@ -57,7 +61,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     instance.state = instance_after(instance.state, "assign")
     instance.reason = None
     tx.step(instance, _ASSIGNED, None, token)
-    tx.put_instance(instance)
+    tx.put_instance(instance, c.instance)
     tx.view.put(ASSIGNED, assigned_key(session.id, token), c.instance)
     tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue))
     return Accepted(number=token)

@@ -36,7 +36,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         stop(tx, job, instance)
     elif instance.state is _WAITING:
         tx.clear_ready(instance)
-    tx.set_wake(instance, None)
+    if instance.wake_at_ms is not None:
+        tx.set_wake(instance, None)
     ran = instance.state in _STARTED
     instance.state = instance_after(instance.state, event)
     tx.step(instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
@@ -55,7 +56,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     if tx.meta.webhooks:
         announce(tx, job, instance)
     keep(tx, job, instance)
-    release(tx, job)
+    if job.held:
+        release(tx, job)
 
 
 def count(job: Job, instance: Instance, change: int) -> None:

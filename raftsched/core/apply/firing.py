@@ -266,8 +266,10 @@ def add_instance(
         modified_at_ms=tx.now,
         ready_at_ms=tx.now if since_ms is None else min(since_ms, tx.now),
         params=params,
-        jitter_ms=0 if why in ASKED_FOR else jitter_ms(job.policy.trigger, job.id, nominal_at_ms),
     )
+    trigger = job.policy.trigger
+    if trigger.jitter_ms and why not in ASKED_FOR:
+        instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
     tx.step(instance, _CREATED, why)
     key = instance.key
     job.gap = None
@@ -275,7 +277,7 @@ def add_instance(
     enqueue(tx, job, instance)
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(key), bytes((instance.state,)))
-    tx.put_instance(instance)
+    tx.put_instance(instance, key)
     return instance
 
 

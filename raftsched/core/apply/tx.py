@@ -238,9 +238,11 @@ class Tx:
         self.events.instance_read(key, instance)
         return instance
 
-    def put_instance(self, instance: Instance) -> None:
+    def put_instance(self, instance: Instance, key: bytes | None = None) -> None:
+        """`key`: its own, from who has it at hand."""
         instance.modified_at_ms = self.now
-        key = instance.key
+        if key is None:
+            key = instance.key
         self.view.put(INSTANCES, key, _encode(instance))
         self.events.instance_stored(key, instance)
 
@@ -419,7 +421,7 @@ class Tx:
         """Waits for a worker, behind what is more urgent: a level of priority is worth `ageing_ms` of waiting."""
         ageing_ms = self.meta.settings.ageing_ms
         instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
-        instance.lane = self.lane_of(job, instance)
+        instance.lane = self.lane_of(job, instance) if self.meta.queues else LANE_FREE
         self._put_ready(instance)
 
     def _put_ready(self, instance: Instance) -> None:
