@@ -12,7 +12,7 @@ from raftsched.core.concurrency import has_room
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, StepKind, TriggerKind
-from raftsched.core.tables import INSTANCES, Table, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import BY_JOB, INSTANCES, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
@@ -133,10 +133,11 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
     """Deletes a final instance and its index rows."""
     tx.set_instance_purge(instance, None)
     tx.set_dead(instance, None)
-    tx.view.delete(Table.BY_JOB, by_job_key(instance.key))
-    tx.view.delete(Table.INSTANCES, instance.key)
+    key = instance.key
+    tx.view.delete(BY_JOB, by_job_key(key))
+    tx.view.delete(INSTANCES, key)
     if job is not None:
-        if job.gap == instance.key:
+        if job.gap == key:
             job.gap = None
         count(job, instance, -1)
 

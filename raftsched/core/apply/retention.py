@@ -8,8 +8,9 @@ from raftsched.core.apply.tx import Tx, scheduled_instance
 from raftsched.core.commands import Accepted, Answer, Prune
 from raftsched.core.model import FINAL, Job, JobState
 from raftsched.core.origins import KEEP_MS, idle_origins
-from raftsched.core.tables import Table, after, from_by_job, from_u64, u64
+from raftsched.core.tables import BY_JOB, PURGE, Table, after, from_by_job, from_u64, u64
 
+_OVER = (JobState.EXPIRED, JobState.DELETED)
 ROWS_MAX = 10_000  # of one command
 _SPREAD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: multiples lie far apart
 
@@ -18,7 +19,7 @@ def prune(tx: Tx, c: Prune) -> Answer:
     until = max(0, min(c.until_ms, tx.now))
     limit = max(0, min(c.limit, ROWS_MAX))
     rows: list[bytes] = []
-    for key, _ in tx.view.scan(Table.PURGE, b"", u64(until + 1)):
+    for key, _ in tx.view.scan(PURGE, b"", u64(until + 1)):
         if len(rows) >= limit:
             break
         rows.append(key)
@@ -35,7 +36,7 @@ def prune(tx: Tx, c: Prune) -> Answer:
                 if job is not None:
                     tx.put_job(job)
             else:
-                tx.view.delete(Table.PURGE, key)
+                tx.view.delete(PURGE, key)
             left -= 1
         else:
             left -= _drop_job(tx, job, key, left)
@@ -47,12 +48,12 @@ def prune(tx: Tx, c: Prune) -> Answer:
 
 def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
     """A finished one-shot or a deleted job with its instances; the PURGE row stays until all of them are gone."""
-    if job is None or job.active or job.state not in (JobState.EXPIRED, JobState.DELETED):
-        tx.view.delete(Table.PURGE, key)
+    if job is None or job.active or job.state not in _OVER:
+        tx.view.delete(PURGE, key)
         return 1
     prefix = u64(job.id)
     listed: list[bytes] = []
-    for row, _ in tx.view.scan(Table.BY_JOB, prefix, after(prefix)):
+    for row, _ in tx.view.scan(BY_JOB, prefix, after(prefix)):
         listed.append(row)
         if len(listed) > limit:
             break
@@ -62,7 +63,7 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
         if instance is not None:
             drop_instance(tx, job, instance)
         else:
-            tx.view.delete(Table.BY_JOB, row)
+            tx.view.delete(BY_JOB, row)
         dropped += 1
     if len(listed) > limit:
         tx.put_job(job)
@@ -76,5 +77,5 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
         tx.view.delete(Table.NAMES, job.namespace.encode() + b"\0" + job.name.encode())
     drop_history(tx, job)
     tx.drop_job(job)
-    tx.view.delete(Table.PURGE, key)
+    tx.view.delete(PURGE, key)
     return dropped + 1

@@ -219,7 +219,8 @@ class Tx:
 
     def drop_job(self, job: Job) -> None:
         """Its row goes, and what is counted and found by it."""
-        self._put_tags(job, b"")
+        if job.tags:
+            self._put_tags(job, b"")
         if job.counted not in _UNCOUNTED:
             self._count_in_namespace(job.namespace, -1)
         if job.counted:
