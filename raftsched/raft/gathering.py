@@ -8,10 +8,13 @@ entry after it, or when it is applied here, so that two turns of theirs become o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from raftsched.raft.journal import Journal
 from raftsched.raft.proposals import Batch, Intake, Proposer
 
-ALONE_BYTES = 1_024  # of an entry, and of the one before it, that are not worth gathering for
+ALONE_CALLS = 4  # in an entry, and in the one before it, that are not worth gathering for
+ALONE_BYTES = 16 * 1024
 
 
 class Gathering:
@@ -21,7 +24,7 @@ class Gathering:
         self._intake = intake
         self._proposer = proposer
         self._journal = journal
-        self._alone = False  # the newest entry was next to nothing, and nobody but callers of this node waits for it
+        self._alone = False  # there was next to nothing in the newest entry
 
     def due(self, busy: bool) -> bool:
         """Whether an entry is to be made now. `busy`: a turn is being written."""
@@ -29,13 +32,23 @@ class Gathering:
 
     def _asked_alone(self) -> bool:
         journal = self._journal
-        return self._alone and self._intake.bytes <= ALONE_BYTES and journal.commit_index == journal.last_index
+        return self._alone and journal.commit_index == journal.last_index and self._are_few(self._intake.batches)
+
+    def _are_few(self, batches: Sequence[Batch]) -> bool:
+        """Next to nothing, and of callers of this node only, who need not wait for its disk."""
+        calls = size = 0
+        for batch in batches:
+            alone = self._proposer.early_calls(batch)
+            if not alone:
+                return False
+            calls += alone
+            size += sum(map(len, batch[2]))
+        return calls <= ALONE_CALLS and size <= ALONE_BYTES
 
     def take(self) -> list[Batch]:
         """The batches of the next entry."""
-        size = self._intake.bytes
         batches = self._intake.take()
-        self._alone = size <= ALONE_BYTES and all(self._proposer.all_early(batch) for batch in batches)
+        self._alone = self._are_few(batches)
         return batches
 
     def told_later(self) -> bool:

@@ -156,11 +156,11 @@ class Proposer:
         """Somebody who takes his answer early waits for one that was sent."""
         return any(sealed.early for sealed in self._sealed.values())
 
-    def all_early(self, batch: Batch) -> bool:
-        """It is of callers of this node that all take their answers early."""
+    def early_calls(self, batch: Batch) -> int:
+        """How many calls are in it, if all of them are of this node and take their answers early; else 0."""
         origin, seq, _ = batch
         sealed = self._sealed.get(seq) if origin == self.origin else None
-        return sealed is not None and sealed.early == len(sealed.calls)
+        return len(sealed.calls) if sealed is not None and sealed.early == len(sealed.calls) else 0
 
     def tell(self, entries: Sequence[EntryResult]) -> None:
         """Entries were applied here, and that is about to be on the disk. Those who need not wait for it are answered:
@@ -261,8 +261,9 @@ class Intake:
         return bool(self._batches)
 
     @property
-    def bytes(self) -> int:
-        return self._bytes
+    def batches(self) -> list[Batch]:
+        """All that wait, the oldest first."""
+        return [batch for batch, _ in self._batches]
 
     @property
     def room(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft import codec
-from raftsched.raft.gathering import ALONE_BYTES
+from raftsched.raft.gathering import ALONE_BYTES, ALONE_CALLS
 from tests.support.raft_replica import ManualWriter, Solo, numbers, unique
 
 
@@ -66,13 +66,18 @@ def test_who_asks_alone_does_not_wait_for_the_turn_before(tmp_path: Path) -> Non
     assert led.sent() == [([3, 4], led.b.journal.commit_index)]
 
 
-@pytest.mark.parametrize("many", [False, True], ids=["others wait", "much to gather"])
-def test_else_a_turn_gathers(tmp_path: Path, many: bool) -> None:
+@pytest.mark.parametrize("why", ["others wait", "many calls", "much in one"])
+def test_else_a_turn_gathers(tmp_path: Path, why: str) -> None:
     led = Led(tmp_path)
-    if many:
+    if why == "others wait":
+        led.apply(1, early=False)
+    elif why == "much in one":
         led.apply(*range(100, 100 + ALONE_BYTES // len(unique(100)) + 1), early=True)
     else:
-        led.apply(1, early=False)
+        led.b.propose(100, early=True)  # the others are gathered during its turn
+        for number in range(ALONE_CALLS):
+            led.b.propose(101 + number, early=True)
+        led.apply(101 + ALONE_CALLS, early=True)
     led.sent()
     led.b.propose(2, early=True)
     assert led.sent() == []
