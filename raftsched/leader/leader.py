@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import msgspec
@@ -139,20 +139,20 @@ class Leader:
 
     async def _run(self) -> None:
         while True:
-            delay = TICK_MS / 1000
-            if self._term is not None:
-                try:
-                    delay = self._term.tick() / 1000
-                except Exception:
-                    log.exception("the leader's tick failed; leadership is given away")
-                    self._term = None
-                    self._raft.step_down()
             try:
-                async with asyncio.timeout(delay):
-                    await self._poke.wait()
-            except TimeoutError:
-                pass
-            self._poke.clear()
+                await self._wait(TICK_MS if self._term is None else self._term.tick())
+            except Exception:  # whatever it is, without ticks it must not lead
+                log.exception("the leader's tick failed; leadership is given away")
+                self._term = None
+                self._raft.step_down()
+                with suppress(MemoryError):
+                    await asyncio.sleep(TICK_MS / 1000)  # others have their turn, and may give memory back
+
+    async def _wait(self, delay_ms: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_ms / 1000):
+                await self._poke.wait()
+        self._poke.clear()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

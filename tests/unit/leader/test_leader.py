@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Literal
 
 import msgspec
 import pytest
@@ -78,6 +79,23 @@ class TestLeadership:
             assert not house.leader.established
             house.leader.on_applied([])  # it is still the leader: it begins anew
             assert house.leader.established
+
+        with caplog.at_level(logging.CRITICAL):
+            play(scene)
+
+    def test_want_of_memory_while_it_waits_gives_leadership_away_too(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Poke(asyncio.Event):
+            async def wait(self) -> Literal[True]:
+                raise MemoryError
+
+        async def scene(house: House) -> None:
+            house.leader._poke = Poke()
+            house.leader.start()
+            house.lead()
+            await house.until(lambda: house.stepped_down > 0)
+            assert not house.leader.established
+            assert house.leader._timer is not None
+            assert not house.leader._timer.done()
 
         with caplog.at_level(logging.CRITICAL):
             play(scene)
