@@ -101,11 +101,11 @@ def _guarded(
             check(headers.get("Host"), headers.get("Origin"))
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
-            if ctx.ahead():
-                await ctx.show()
             if said is None:
                 response = await handler(ctx, request)
             else:
+                if ctx.ahead() and said.role != "open":  # health is no matter of what was created
+                    await ctx.show()
                 who = admit(ctx, request, said, name)
                 check_operation(request, said)
                 if said.streams:

@@ -291,6 +291,22 @@ def test_a_read_waits_until_it_shows_what_was_said(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_health_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A disk that hangs just then must not make the node look dead."""
+
+    async def test(call: Client) -> None:
+        async def wait(index: int, timeout: float) -> bool:
+            raise AssertionError("waits")
+
+        call.context.ahead = lambda: 4_711
+        call.context.wait_applied = wait
+        for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
+            status, _ = await call("GET", path)
+            assert status == 200, path
+
+    run(tmp_path, test)
+
+
 def test_the_index_of_an_answer_is_that_of_what_it_says(tmp_path: Path) -> None:
     async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
         call.context.ahead = lambda: 4_711
