@@ -198,6 +198,11 @@ _BOUNDS = re.compile(r"must be from (\w+) to (\w+)")
 _SIZES = re.compile(r"must lie between (\w+) and (\w+)")
 _SHORTEST = re.compile(r"the shortest is (\w+)")
 _LONGEST = re.compile(r"at most (\w+)")
+_TIMES = re.compile(r"have ([\d,]+) times between them; at most ([\d,]+) are allowed")
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
@@ -211,6 +216,8 @@ def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
             value = value[int(part)] if isinstance(value, list) else value[part.replace("~1", "/").replace("~0", "~")]
         if "which is not there" in said or "names no calendar that there is" in said:
             return isinstance(value, str)  # one that was deleted meanwhile
+        if match := _TIMES.search(said):
+            return parse_time(value) < time.time() * 1000 and _number(match[1]) > _number(match[2])
         if re.search(r"\bis past\b", said):
             return parse_time(value) < time.time() * 1000
         if match := _SIZES.search(said):
