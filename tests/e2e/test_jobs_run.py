@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from itertools import pairwise
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.e2e.steps import at, create, instances, run, seconds, wait_final, wait_instances
@@ -25,6 +27,27 @@ def test_created_on_a_follower_readable_everywhere(cluster: Cluster) -> None:
         assert job["state"] == "SCHEDULED"
         assert job["next_fire_at"] == made["next_fire_at"]
         assert node.get("/v1/namespaces/default/jobs/everywhere")["id"] == made["id"]
+
+
+def test_who_was_told_that_his_job_is_there_finds_it(cluster: Cluster) -> None:
+    """The answer may come before this node's disk has the job; many ask at once, so that turns take a while."""
+
+    async def ask(session: aiohttp.ClientSession, url: str) -> list[int]:
+        job = {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
+        found = []
+        for _ in range(20):
+            async with session.post(f"{url}/v1/jobs", json=job) as answer:
+                made = (await answer.json())["id"]
+            async with session.get(f"{url}/v1/jobs/{made}") as answer:
+                found.append(answer.status)
+        return found
+
+    async def scenario() -> list[list[int]]:
+        async with aiohttp.ClientSession() as session:
+            urls = [f"http://127.0.0.1:{node.http_port}" for node in cluster.nodes]
+            return await asyncio.gather(*[ask(session, url) for url in urls for _ in range(12)])
+
+    assert asyncio.run(scenario()) == [[200] * 20] * 36
 
 
 def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: Cluster) -> None:
