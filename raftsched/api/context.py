@@ -136,8 +136,7 @@ class ApiContext:
         self._propose, self.propose = self.propose, self._signed
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
-        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once. For commands
-        that were just encoded here: nobody looks whether they can be decoded before they are in the log."""
+        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once."""
         if self.ask is not None:
             told = signed(commands)
             proposing()
@@ -147,8 +146,8 @@ class ApiContext:
             task.add_done_callback(partial(_tell, reply))
 
     async def show(self) -> None:
-        """Waits, a second at most, until reads show what callers were told: who was told that his job is there finds
-        it. Longer only when the disk hangs; what it shows then is old."""
+        """Waits until reads show what callers were told: who was told that his job is there finds it. A second at most:
+        a disk that hangs for longer shows what is old."""
         index = self.ahead()
         if index:
             await self.wait_applied(index, SHOW_WAIT_S)

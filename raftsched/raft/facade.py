@@ -322,11 +322,11 @@ class Raft:
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
-        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once,
-        but nobody looks whether these are commands: it is for who has just encoded them, from values that were checked.
+        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once.
 
         It comes as soon as a majority has on its disks what is asked for and it was applied here, but for refusals;
         reads here show it as soon as `applied_index` has reached `told_index`."""
+        _check(commands)
         self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early=True)
 
     def submit(self, commands: Sequence[bytes]) -> None:

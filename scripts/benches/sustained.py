@@ -14,10 +14,10 @@ written_kib_per_start    what a node wrote to the disk for all of a job's life (
                          handed to write(2), for disk and connections; others are not in it
 cpu_per_start_us         processor time of all nodes with the processes below them, for all of a job's life
 anonymous_mib, pages     at the end; `..._growth` compares the mean of the last third of the time in which retention
-                         bites with that of the first third (1: flat); with a kill from a minute after it, when the new
-                         leader has in memory what leaders have. `samples` has them along the time, of the node with
-                         the most: [seconds, anonymous MiB of the node's process, used pages of the store, MiB of its
-                         file]
+                         bites with that of the first third (1: flat), also over the kill and while the log still grows.
+                         `settled_..._growth` is the same from a minute after the kill on. `samples` has them along the
+                         time, of the node with the most: [seconds, anonymous MiB of the node's process, used pages of
+                         the store, MiB of its file]
 
 History of one-shots and events are kept for --keep seconds (settings once_succeeded_keep and events_keep), so that what
 is stored stays the same from then on. `retention` says so. The log is kept as always, some ten thousand entries: with a
@@ -280,9 +280,9 @@ def _tell(
     if kill_ms is not None:
         figures = {f"failover_{field}": value for field, value in hit.figures().items() if field.endswith("_ms")}
     bites_s = plan.lead_s + plan.keep_s + 10  # from then on as much goes as comes
-    if plan.kill:
-        bites_s = max(bites_s, plan.seconds / 2 + SETTLED_S)
+    settled_s = max(bites_s, plan.seconds / 2 + SETTLED_S) if plan.kill else bites_s
     flat = [sample for sample in samples if sample.at_s >= bites_s]
+    settled = [sample for sample in samples if sample.at_s >= settled_s]
     latencies = [ms for at, ms in creates.latencies if outside(at)]
     emit(
         "sustained",
@@ -303,5 +303,8 @@ def _tell(
         pages=samples[-1].pages if samples else None,
         pages_growth=growth([float(sample.pages) for sample in flat]),
         file_growth=growth([sample.file_mib for sample in flat]),
+        settled_anonymous_growth=growth([sample.anonymous_mib for sample in settled]),
+        settled_pages_growth=growth([float(sample.pages) for sample in settled]),
+        settled_file_growth=growth([sample.file_mib for sample in settled]),
         samples=[[round(s.at_s), round(s.anonymous_mib, 1), s.pages, round(s.file_mib)] for s in samples],
     )
