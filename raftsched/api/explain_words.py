@@ -177,7 +177,8 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
         case StepKind.ENDED:
             return _with(f"{name} ended on {node}", None if step.detail is None else _because(step.detail))
         case StepKind.LOST:
-            return f"{name} was lost: the session of {node} ended before it reported"
+            why = None if attempt is None else attempt.error
+            return f"{name} was lost: {why or f'the session of {node} ended before it reported'}"
         case StepKind.RETRY:
             return _with("it waits for the delay of its retry", step.detail)
         case StepKind.READY:

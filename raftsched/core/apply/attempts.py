@@ -9,10 +9,20 @@ from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.notices import GONE, stop_if_gone
 from raftsched.core.apply.queues import UNPLACEABLE, enter, leave, placeable, waits_in_ready
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, Assign, Ended, Rejected, Started, Wake
+from raftsched.core.commands import Accepted, Answer, Assign, Ended, HandBack, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
-from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind
+from raftsched.core.model import (
+    ASKED_FOR,
+    Attempt,
+    Delivery,
+    HandedBack,
+    Instance,
+    InstanceState,
+    Job,
+    Outcome,
+    StepKind,
+)
 from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
@@ -135,6 +145,23 @@ def ended(tx: Tx, c: Ended) -> Answer:
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
     _close(tx, instance, attempt, c.outcome)
+    return Accepted()
+
+
+def give_back(tx: Tx, c: HandBack) -> Answer:
+    found = _live(tx, c.session, c.token)
+    if found is None:
+        return STALE
+    instance, attempt = found
+    if c.started_at_ms is not None and c.how is not HandedBack.NOT_BEGUN:
+        attempt.started_at_ms = c.started_at_ms
+    attempt.ended_at_ms = c.ended_at_ms
+    attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
+    attempt.output = c.output
+    if c.how is HandedBack.LOST:
+        _close(tx, instance, attempt, Outcome.LOST)
+    else:
+        _close(tx, instance, attempt, Outcome.KILLED, ran=c.how is not HandedBack.NOT_BEGUN)
     return Accepted()
 
 
