@@ -26,7 +26,7 @@ from raftsched.core.cluster import (
     PutSettings,
 )
 from raftsched.core.keyed import Keyed, Note
-from raftsched.core.model import HandedBack, Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
+from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
 from raftsched.core.namespaces import NamespaceCommand
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
@@ -233,13 +233,12 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31, gc=False):
     output: OutputRef | None = None
 
 
-class HandBack(msgspec.Struct, array_like=True, frozen=True, tag=34):
-    """A worker gives one attempt back while its session goes on: nothing of it runs any more or will, and it is
-    no fault of the job's. Stale ones are dropped as of Ended."""
+class LoseAttempt(msgspec.Struct, array_like=True, frozen=True, tag=34):
+    """A worker says that one attempt is lost while its session goes on: what guarded it was ended by somebody, and
+    nothing of it runs any more. Stale ones are dropped as of Ended."""
 
     session: int
     token: int
-    how: HandedBack
     ended_at_ms: int
     started_at_ms: int | None = None
     error: str | None = None  # why, for people
@@ -301,7 +300,7 @@ Command = (
     | Prune
     | Started
     | Ended
-    | HandBack
+    | LoseAttempt
     | CloseSession
     | Kill
     | Rerun

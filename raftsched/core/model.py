@@ -60,14 +60,6 @@ class Outcome(IntEnum):
     LOST = 5  # its session ended before it reported
 
 
-class HandedBack(IntEnum):
-    """Why a worker gives one attempt back, while its session goes on."""
-
-    NOT_BEGUN = 1  # nothing of it ever ran
-    ENDED = 2  # it ran, and the worker ended it for reasons of its own: its node is about to stop
-    LOST = 3  # it ran, and what guards runs there was ended by somebody else
-
-
 class TriggerKind(IntEnum):
     AT = 1  # once, at `at_ms`
     IN = 2  # once, `period_ms` after acceptance

@@ -17,7 +17,6 @@ from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import (
     DAY_MS,
-    HandedBack,
     JobState,
     Outcome,
 )
@@ -356,7 +355,7 @@ class Author:
             return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
         session, token = self._live()
         if self.random.random() < 0.5:
-            return c.HandBack(session, token, self.random.choice(list(HandedBack)), self.now, error="why")
+            return c.LoseAttempt(session, token, self.now, self.random.choice([None, self.now]), "why")
         return c.CloseSession(session, self.random.choice([(), (token,), (token, -1)]))
 
     def _bulk(self) -> Command:

@@ -84,7 +84,7 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.Prune: retention.prune,
     c.Started: attempts.started,
     c.Ended: attempts.ended,
-    c.HandBack: attempts.give_back,
+    c.LoseAttempt: attempts.lose_one,
     c.Kill: instances.kill,
     c.Rerun: instances.rerun,
     c.Requeue: instances.requeue,

@@ -9,7 +9,7 @@ from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.notices import GONE, stop_if_gone
 from raftsched.core.apply.queues import UNPLACEABLE, enter, leave, placeable, waits_in_ready
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, Assign, Ended, HandBack, Rejected, Started, Wake
+from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
 from raftsched.core.model import (
@@ -148,20 +148,17 @@ def ended(tx: Tx, c: Ended) -> Answer:
     return Accepted()
 
 
-def give_back(tx: Tx, c: HandBack) -> Answer:
+def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None:
         return STALE
     instance, attempt = found
-    if c.started_at_ms is not None and c.how is not HandedBack.NOT_BEGUN:
+    if c.started_at_ms is not None:
         attempt.started_at_ms = c.started_at_ms
     attempt.ended_at_ms = c.ended_at_ms
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
-    if c.how is HandedBack.LOST:
-        _close(tx, instance, attempt, Outcome.LOST)
-    else:
-        _close(tx, instance, attempt, Outcome.KILLED, ran=c.how is not HandedBack.NOT_BEGUN)
+    _close(tx, instance, attempt, _LOST)
     return Accepted()
 
 

@@ -34,7 +34,7 @@ OVER_LIMITS = "which lets nothing start"
 DONE_TWICE = "is done again under its key"
 
 # what may bring an instance to an end, and with it its job's schedule
-MAY_SUSPEND = (c.Ended, c.HandBack, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
+MAY_SUSPEND = (c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ class Ledger:
         if self.drained.get(action.node) and c.PutNodeRule not in commands:
             fail(f"{what} to {action.node}, {WHILE_DRAINED}")
         limits = self.queues.get(action.queue)
-        if limits is None or commands & {c.PutQueue, c.DeleteQueue, c.Ended, c.HandBack, c.EndSession, c.OpenSession}:
+        if limits is None or commands & {c.PutQueue, c.DeleteQueue, c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession}:
             return
         running = sum(not one.over and one.queue == action.queue for one in self.given.values())
         if limits.paused or (limits.max_running is not None and running >= limits.max_running):

@@ -7,7 +7,7 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceReady, KillAsked
 from raftsched.core.limits import HANDED_BACK_MAX
-from raftsched.core.model import Delivery, HandedBack, JobState, Outcome, Overlap, Retention, Retry
+from raftsched.core.model import Delivery, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table, u64
 from tests.support.memory_view import T0, World, at, every
@@ -277,48 +277,23 @@ class TestHandedBack:
         assert (world.instance(key).state, world.instance(key).reason) == (I.FAILED, "max_lost")
 
 
-class TestOneHandedBack:
-    """A worker gives one attempt back, and its session goes on."""
+class TestOneLost:
+    """A worker says that one attempt is lost, and its session goes on."""
 
-    @pytest.mark.parametrize("delivery", Delivery)
-    def test_what_was_not_begun_waits_again(self, delivery: Delivery) -> None:
+    def test_it_counts_as_lost(self) -> None:
         world = World()
         session = world.session()
-        keys = [ready(world, max_lost=0, delivery=delivery) for _ in range(2)]
-        tokens = [world.assign(key, session) for key in keys]
-        since = world.instance(keys[0]).ready_at_ms
-        world.forward(10)
-        world.ok(c.HandBack(session, tokens[0], HandedBack.NOT_BEGUN, world.now, world.now, "no room"))
-        row = world.instance(keys[0])
-        assert (row.state, row.reason, row.error, row.ready_at_ms) == (I.WAITING, "handed_back", "no room", since)
-        assert (row.lost, row.handed_back, row.tried) == (0, 1, 0)
-        attempt = row.attempts[0]
-        assert (attempt.outcome, attempt.started_at_ms) == (Outcome.KILLED, None)
-        assert world.instance(keys[1]).live is not None
-        assert world.assign(keys[0], session) > tokens[1]
-
-    def test_what_ran_waits_again_unless_it_is_to_run_once(self) -> None:
-        world = World()
-        session = world.session()
-        keys = [ready(world, delivery=delivery) for delivery in Delivery]
-        for key in keys:
-            token = world.assign(key, session)
-            world.ok(c.HandBack(session, token, HandedBack.ENDED, world.now, world.now - 5))
-        rows = [world.instance(key) for key in keys]
-        assert [(row.state, row.reason) for row in rows] == [(I.WAITING, "handed_back"), (I.FAILED, "handed_back")]
-        assert rows[0].attempts[0].started_at_ms == world.now - 5
-
-    def test_one_that_was_lost_counts_as_lost(self) -> None:
-        world = World()
-        session = world.session()
-        again, once = ready(world, max_lost=1), ready(world, delivery=Delivery.AT_MOST_ONCE)
+        again, once, other = ready(world, max_lost=1), ready(world, delivery=Delivery.AT_MOST_ONCE), ready(world)
+        world.assign(other, session)
         for key in (again, once):
-            world.ok(c.HandBack(session, world.assign(key, session), HandedBack.LOST, world.now, error="its keeper"))
+            world.ok(c.LoseAttempt(session, world.assign(key, session), world.now, world.now - 5, "its keeper"))
         row = world.instance(again)
-        assert (row.state, row.reason, row.lost, row.handed_back) == (I.WAITING, "worker_lost", 1, 0)
-        assert (row.attempts[0].outcome, row.attempts[0].error) == (Outcome.LOST, "its keeper")
+        assert (row.state, row.reason, row.lost, row.tried) == (I.WAITING, "worker_lost", 1, 0)
+        attempt = row.attempts[0]
+        assert (attempt.outcome, attempt.error, attempt.started_at_ms) == (Outcome.LOST, "its keeper", world.now - 5)
         assert (world.instance(once).state, world.instance(once).reason) == (I.FAILED, "lost")
-        world.ok(c.HandBack(session, world.assign(again, session), HandedBack.LOST, world.now))
+        assert world.instance(other).live is not None
+        world.ok(c.LoseAttempt(session, world.assign(again, session), world.now))
         assert (world.instance(again).state, world.instance(again).reason) == (I.FAILED, "max_lost")
 
     def test_stale_ones_are_dropped(self) -> None:
@@ -326,12 +301,12 @@ class TestOneHandedBack:
         session = world.session()
         key = ready(world)
         token = world.assign(key, session)
-        for wrong in ((session, token + 1), (session + 1, token), (-1, token), (session, -1)):
-            assert world.refused(c.HandBack(*wrong, HandedBack.NOT_BEGUN, world.now)) == "stale"
+        for number, wrong in ((session, token + 1), (session + 1, token), (-1, token), (session, -1)):
+            assert world.refused(c.LoseAttempt(number, wrong, world.now)) == "stale"
         world.ok(c.Kill(key))
-        world.ok(c.HandBack(session, token, HandedBack.NOT_BEGUN, world.now))
+        world.ok(c.LoseAttempt(session, token, world.now))
         assert world.instance(key).state is I.KILLED
-        assert world.refused(c.HandBack(session, token, HandedBack.NOT_BEGUN, world.now)) == "stale"
+        assert world.refused(c.LoseAttempt(session, token, world.now)) == "stale"
 
 
 class TestKill:
