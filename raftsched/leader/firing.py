@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import NamedTuple, TypedDict
 
+import raftsched.schedule.standard  # noqa: F401  croniter is there before the first trigger is
 from raftsched import schedule
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.calendars import Calendar, OweAnew, decode_calendar

@@ -1,13 +1,17 @@
-"""A whole cron expression: five fields, six (seconds first) or seven (year last), or a nickname such as @daily."""
+"""A whole cron expression: five fields, six (seconds first) or seven (year last), or a nickname such as @daily.
+
+croniter reads what is cron everywhere (`standard`), `fields` what is not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from raftsched.schedule import fields
 from raftsched.schedule.days import DayRule
 from raftsched.schedule.errors import TriggerError, shown
-from raftsched.schedule.fields import POINTER, parse_field
+from raftsched.schedule.fields import POINTER, Kind, Parsed, parse_field
 from raftsched.schedule.wall import WallTimes
 
 EXPR_MAX = 256  # characters
@@ -66,7 +70,10 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     weekday_kind = fields.QUARTZ_WEEKDAY if dialect == "quartz" else fields.WEEKDAY
     kinds = (fields.SECOND, fields.MINUTE, fields.HOUR, fields.DAY, fields.MONTH, weekday_kind, fields.YEAR)
     texts = (seconds, minutes, hours, day, month, weekday, year)
-    read = [parse_field(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
+    if count == 7 or dialect or "?" in texts:  # as Quartz writes them
+        read = [parse_field(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
+    else:
+        read = _read(kinds, texts, count, job_id)
     if read[5].numeric and not dialect and (count == 7 or day == "?"):
         where = "in an expression with a year" if count == 7 else "beside ?"
         raise TriggerError(
@@ -100,6 +107,28 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
         hashed=any(field.hashed for field in read),
         has_seconds=count > 5,
     )
+
+
+def _read(kinds: Sequence[Kind], texts: Sequence[str], count: int, job_id: int) -> list[Parsed]:
+    """What is cron everywhere by croniter, field by field; the rest, and the words for what is wrong, by `fields`."""
+    from raftsched.schedule import standard  # croniter: late, because of the command line
+
+    first = 6 - count
+    theirs = [standard.understands(kind, text) for kind, text in zip(kinds[:6], texts[:6], strict=True)]
+    given = tuple(text if known else "*" for text, known in zip(texts[first:6], theirs[first:], strict=True))
+    try:
+        numbers = standard.expanded(given)
+    except standard.NotCron:
+        numbers = None
+    read = []
+    for place, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
+        if numbers is not None and first <= place < 6 and theirs[place]:
+            read.append(Parsed(values=set(numbers[place - first]), star=text.startswith("*")))
+        else:
+            read.append(parse_field(kind, text, job_id))
+    if numbers is None:
+        raise TriggerError(POINTER, f"{shown(' '.join(given))} is no cron expression; write one like 0 2 * * MON-FRI")
+    return read
 
 
 def _split(expr: str, dialect: str) -> tuple[list[str], str]:

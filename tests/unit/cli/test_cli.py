@@ -42,9 +42,9 @@ def test_a_command_that_talks_imports_little() -> None:
         "import sys\nfrom raftsched.cli.main import cli\n"
         "try: cli.main(['--server', 'http://127.0.0.1:1', 'jobs', 'list'], prog_name='raftsched')\n"
         "except SystemExit as e: assert e.code == 6\n"
-        "heavy = ['aiohttp','lmdb','pysyncobj','rich','asyncio','msgspec','orjson','yaml','raftsched.core',\n"
-        "         'http.client','email','ssl','tomllib','pathlib','shutil','tzdata','zoneinfo','concurrent.futures',\n"
-        "         'importlib.metadata','raftsched.cli.jobs_apply','raftsched.cli.jobs_write']\n"
+        "heavy = ['aiohttp','lmdb','pysyncobj','croniter','rich','asyncio','msgspec','orjson','yaml',\n"
+        "         'raftsched.core','http.client','email','ssl','tomllib','pathlib','shutil','tzdata','zoneinfo',\n"
+        "         'concurrent.futures','importlib.metadata','raftsched.cli.jobs_apply','raftsched.cli.jobs_write']\n"
         "print([m for m in heavy if m in sys.modules], sum(m.startswith('raftsched') for m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
