@@ -16,7 +16,6 @@ from raftsched.core.model import (
     ASKED_FOR,
     Attempt,
     Delivery,
-    HandedBack,
     Instance,
     InstanceState,
     Job,

@@ -206,7 +206,8 @@ class Ledger:
         if self.drained.get(action.node) and c.PutNodeRule not in commands:
             fail(f"{what} to {action.node}, {WHILE_DRAINED}")
         limits = self.queues.get(action.queue)
-        if limits is None or commands & {c.PutQueue, c.DeleteQueue, c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession}:
+        changes = {c.PutQueue, c.DeleteQueue, c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession}
+        if limits is None or commands & changes:
             return
         running = sum(not one.over and one.queue == action.queue for one in self.given.values())
         if limits.paused or (limits.max_running is not None and running >= limits.max_running):
