@@ -40,6 +40,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     configuration: int = 0  # index of the entry that `remembered` comes from
     learners: list[str] = []  # of `remembered`, those that catch up
     addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
+    agreed: bool = False  # every listed node has said that it remembers what `remembered` says
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):

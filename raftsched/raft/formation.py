@@ -1,8 +1,11 @@
 """Who this node is, whom it knows, and when it may vote.
 
-A cluster forms once, when every listed node answered and all of them are empty: each then remembers the others' disks
-(store ids) for good, and only then votes. From then on a node id with another disk is a stranger: it may have forgotten
-votes and acknowledged entries. After formation the members are what the replicated state says.
+A cluster forms once, in two steps. When every listed node answered and all of them are empty, each remembers the
+others' disks (store ids) for good. When every listed node has said that it remembers the same disks, each notes that
+for good as well, and votes from then on. A disk remembers one set only, so that no two sets can both be agreed upon:
+what a node saw of another one may be out of date by the time it votes, what was said is not. From the first step on a
+node id with another disk is a stranger: it may have forgotten votes and acknowledged entries. After formation the
+members are what the replicated state says.
 """
 
 from __future__ import annotations
@@ -26,6 +29,13 @@ log = logging.getLogger(__name__)
 ADDRESSES_MAX = 4 * MEMBERS_MAX  # that a node which is no member asks to be let in
 NODE_ID_CHARS = 64
 STORE_ID_MAX_BYTES = 64
+
+AGREED: dict[str, bytes | None] = {"agreed": b"1"}  # the own record
+
+_START_OVER = (
+    "; if the cluster was never formed, no node ever having had a leader, stop all nodes and start them with empty "
+    "data directories"
+)
 
 _map = msgspec.msgpack.Decoder(dict[str, bytes])
 
@@ -72,7 +82,8 @@ class Formation:
         self.store_id = b""
         self.cluster_id = b""
         self.formed = False
-        self.armed = False  # the remembered disks are durable: may vote
+        self.armed = False  # the remembered disks are durable, and this one is among them
+        self.agreed = False  # durable, too: every listed node remembers the same disks
         self.remembered: dict[str, bytes] = {}
         self.join = join  # a new node of a cluster that exists: it never forms one
         self.leaving: Callable[[Hello], bool] = lambda peer: False  # a member whose removal is not committed
@@ -86,6 +97,7 @@ class Formation:
         self._rng = rng
         self._guards = guards
         self._seen: dict[str, Hello] = {}  # connected now
+        self._same: set[str] = {node_id}  # who said that it remembers the disks that this node remembers
         self._told: set[str] = set()
         self._strangers: set[str] = set()  # peers of another cluster, met since the start
         self._at_home = False  # a peer of the own cluster was met since the start
@@ -107,6 +119,7 @@ class Formation:
         if raw is not None:
             self.remembered = _map.decode(raw)
             self.armed = True
+            self.agreed = local("agreed") is not None
         self.formed_as(meta)
         if self.armed and not self.formed and set(self.remembered) != set(self.addresses):
             raise StartupError(
@@ -116,6 +129,9 @@ class Formation:
         if not self.armed and not self.formed and len(self.addresses) == 1:
             fresh.update(self.arm({}))
             self.armed = True
+        if self.armed and not self.agreed and self.remembered.keys() == {self.node_id}:
+            fresh.update(AGREED)
+            self.agreed = True
         return fresh
 
     def formed_as(self, meta: Meta) -> None:
@@ -138,6 +154,7 @@ class Formation:
         if all(member.store_id for member in members):
             self.remembered = {member.node: member.store_id for member in members}
             self.armed = self.remembered.get(self.node_id) == self.store_id
+            self.agreed = self.agreed or (self.armed and index > 0)  # changes come after the formation
         self._configuration = index
         self._names = {member.node for member in members}
         self._learners = [member.node for member in members if not member.voter]
@@ -152,6 +169,10 @@ class Formation:
     def member_rows(self) -> tuple[Member, ...]:
         """What the first leader proposes as the cluster's members."""
         return tuple(Member(node, self.addresses[node], self.remembered[node]) for node in sorted(self.remembered))
+
+    @property
+    def may_vote(self) -> bool:
+        return self.armed and (self.agreed or self.formed or not self._guards.formed_by_all)
 
     # ------------------------------------------------------------ admission
 
@@ -170,6 +191,7 @@ class Formation:
             configuration=self._configuration,
             learners=self._learners,
             addresses={node: self.addresses[node] for node in self._names} if self.armed and self.formed else {},
+            agreed=self.agreed and not self.formed,
         )
 
     def refusal(self, peer: Hello) -> str | None:
@@ -192,21 +214,37 @@ class Formation:
             return f"node {peer.node!r} was started with another peer list; start all nodes with the same one"
         if not self._guards.wiped_disk_refused:
             return None
+        forming = not (self.formed or peer.formed)
         known = self.remembered.get(peer.node) if self.armed else None
         if known is not None and known != peer.store_id:
             return (
                 f"node {peer.node!r} has another disk than the member of that name (store {peer.store_id.hex()[:8]} "
                 f"instead of {known.hex()[:8]}): bring back its old data directory, or admit the new one with "
-                f"'raftsched cluster members replace {peer.node}'"
+                f"'raftsched cluster members replace {peer.node}'{_START_OVER if forming else ''}"
             )
         mine = peer.remembered.get(self.node_id)
         if mine is not None and mine != self.store_id and not self.is_ahead_of(peer):
             return (
                 f"node {peer.node!r} knows this node with another disk (store {mine.hex()[:8]} instead of "
                 f"{self.store_id.hex()[:8]}): bring back the old data directory, or admit the new one with "
-                f"'raftsched cluster members replace {self.node_id}'"
+                f"'raftsched cluster members replace {self.node_id}'{_START_OVER if forming else ''}"
             )
-        return None
+        return self._disagreement(peer) if forming else None
+
+    def _disagreement(self, peer: Hello) -> str | None:
+        """Why this node and a peer will never form a cluster: another node has shown a disk to the one and another disk
+        to the other. None: nothing is known of that."""
+        if not self.armed or self._configuration or peer.configuration:
+            return None
+        nodes = sorted(self.remembered.keys() & peer.remembered.keys())
+        other = next((node for node in nodes if self.remembered[node] != peer.remembered[node]), None)
+        if other is None:
+            return None
+        return (
+            f"node {peer.node!r} met {other!r} with another disk than this node did (store "
+            f"{peer.remembered[other].hex()[:8]} and {self.remembered[other].hex()[:8]}): two machines were started as "
+            f"{other!r}, or its disk was lost while the cluster was being formed{_START_OVER}"
+        )
 
     def knocks(self, peer: Hello) -> bool:
         """Whether a refused peer could be let in by a change of the members: another node, or another disk of one."""
@@ -283,6 +321,29 @@ class Formation:
         self._wait()
         return None
 
+    def all_remember(self) -> bool:
+        """Whether every listed node remembers the same disks, which this node does not know for good yet: then that is
+        due. A node that knows it, or has been in the formed cluster, speaks for all."""
+        if not self.armed or self.agreed or self.formed:
+            return False
+        for peer in self._seen.values():
+            counts_us = peer.remembered.get(self.node_id) == self.store_id
+            if peer.formed and counts_us and self.node_id not in peer.learners and not self.foreign(peer):
+                return True
+            if peer.remembered == self.remembered and self.remembered.get(peer.node) == peer.store_id:
+                if peer.agreed:
+                    return True
+                self._same.add(peer.node)
+        return self._same >= self.remembered.keys()
+
+    @property
+    def unheard(self) -> list[str]:
+        """Who has not said yet that it remembers the same disks; empty as long as this node remembers none, and when
+        that is settled."""
+        if not self.armed or self.agreed or self.formed:
+            return []
+        return sorted(self.remembered.keys() - self._same)
+
     def _counts_from_the_start(self, peer: Hello) -> bool:
         """Whether the peer counted this very disk in when it saw everybody empty. A disk that came later is let in by
         the log alone: before it has that, it knows nothing of what was committed, and two such could elect each other.
@@ -305,6 +366,6 @@ class Formation:
         return None if hello is None else hello.http
 
     def arm(self, others: dict[str, bytes]) -> dict[str, bytes | None]:
-        """Remembers the disks; the record returned must be durable before this node votes."""
+        """Remembers the disks; the record returned must be durable before this node says so."""
         self.remembered = {**others, self.node_id: self.store_id}
         return {"remembered": msgspec.msgpack.encode(self.remembered)}

@@ -41,6 +41,7 @@ class Guards:
     leader_heard_first: bool = True  # who hears a leader agrees to no election
     lonely_leader_resigns: bool = True  # when no majority answers it any more
     wiped_disk_refused: bool = True  # a node whose disk is another one neither votes nor counts
+    formed_by_all: bool = True  # no vote before every listed node has said that it remembers the same disks
     # membership
     config_from_log: bool = True  # a configuration counts from its append on, not from its apply
     one_change_at_a_time: bool = True  # the next one only when the last one is committed

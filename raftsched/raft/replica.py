@@ -24,6 +24,7 @@ from raftsched.errors import NoLeader
 from raftsched.raft import codec
 from raftsched.raft.engine import Engine
 from raftsched.raft.formation import Formation
+from raftsched.raft.forming import Forming
 from raftsched.raft.gathering import Gathering
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
@@ -99,7 +100,7 @@ class Replica:
         self.guards = guards
         self.formation = Formation(node_id, peers, http, rng, guards, join)
         meta = self._read_meta(store)
-        self._first_records = self.formation.load(store.local, meta)
+        first_records = self.formation.load(store.local, meta)
         self.membership = Membership(node_id, self.formation.applied_members(meta), guards, meta.members_at)
         self.journal = Journal(store, options, guards, self.membership)
         self.engine = Engine(self.membership, self, self.journal, store.hard_state(), clock, rng, options, guards)
@@ -170,8 +171,8 @@ class Replica:
         self._role: tuple[int, str | None, bool] = (self.engine.term, None, False)
         self._route: tuple[str | None, int, int] = (None, 0, 0)
         self._retry_at: float | None = None
-        for name, value in self._first_records.items():
-            self.journal.put_local(name, value)
+        self._forming = Forming(self.formation, note=self.journal.put_local, hold=self.hold, tell=self._introduce_again)
+        self._forming.note(first_records)
 
     @staticmethod
     def _read_meta(store: Store) -> Meta:
@@ -188,7 +189,7 @@ class Replica:
         self.driver.hold(partial(self._safely, action))
 
     def may_vote(self) -> bool:
-        return self.formation.armed or not self.guards.wiped_disk_refused
+        return self.formation.may_vote or not self.guards.wiped_disk_refused
 
     def opening(self, term: int) -> bytes:
         """The leadership's first entry; the cluster's first one also forms it."""
@@ -221,7 +222,7 @@ class Replica:
     def _connected(self, hello: codec.Hello, connection: int) -> None:
         self.connections[hello.node] = connection
         self.roster.connected(hello)
-        self._known(hello)
+        self._forming.heard(hello)
         self.sender.finished(hello.node)
         self.engine.connected(hello.node)
 
@@ -265,7 +266,7 @@ class Replica:
             case codec.SnapshotAnswer():
                 self.sender.answered(peer, frame)
             case codec.Hello() if frame.node == peer:
-                self._known(frame)
+                self._forming.heard(frame)
             case _:
                 log.warning("%s sent a %s out of place", peer, type(frame).__name__)
 
@@ -439,18 +440,7 @@ class Replica:
             raise NoLeader("This node has stopped.")
         self.roster.request(frame, timeout, done)
 
-    # ------------------------------------------------------------ formation
-
-    def _known(self, hello: codec.Hello) -> None:
-        disks = self.formation.connected(hello)
-        if disks is None:
-            return
-        for name, value in self.formation.arm(disks).items():
-            self.journal.put_local(name, value)
-        self.hold(self._armed)
-
-    def _armed(self) -> None:
-        self.formation.armed = True
+    def _introduce_again(self) -> None:
         hello = self.hello()
         for peer in self.connections:
             self._links.send(peer, hello)

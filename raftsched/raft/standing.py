@@ -77,6 +77,11 @@ class Standing:
                 f"{formation.node_id} waits to be let in, but no member of the cluster has answered yet: check that "
                 f"--peers names running members (it names {others or 'none'}) and that the cluster key is theirs."
             )
+        if unheard := formation.unheard:
+            return (
+                "The cluster is being formed: every node of the peer list has to say that it remembers the same disks; "
+                f"not heard from yet: {', '.join(unheard)}."
+            )
         missing = ", ".join(sorted(formation.addresses.keys() - {formation.node_id} - set(connected)))
         return "The cluster is not formed yet: that needs all nodes of the peer list, with empty data directories; " + (
             f"missing: {missing}." if missing else "all are connected."

@@ -77,6 +77,7 @@ MUTATIONS: dict[str, Mutation] = {
     "leader_heard_first": Mutation(("nothing had happened to the leader",), "followers"),
     "lonely_leader_resigns": Mutation(("still leads term",), "lonely"),
     "wiped_disk_refused": Mutation(("is no member with this disk, and votes",), "disks"),
+    "formed_by_all": Mutation(test="tests/unit/raft/test_formation.py::test_two_machines_under_one_id_form_nothing"),
     # membership
     "config_from_log": Mutation((NO_MAJORITY, INCOMPLETE_LEADER), "members"),
     "one_change_at_a_time": Mutation((INCOMPLETE_LEADER, OTHER_COMMITTED), "hasty-changes", nodes=5),

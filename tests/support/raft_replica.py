@@ -102,6 +102,7 @@ class Solo:
             self.store.own["node_id"] = node.encode()
             self.store.own["store_id"] = disk(node)
             self.store.own["remembered"] = msgspec.msgpack.encode({p: disk(p) for p in peers})
+            self.store.own["agreed"] = b"1"
         self.replica = Replica(
             store=self.store,  # type: ignore[arg-type]
             node_id=node,

@@ -13,7 +13,7 @@ from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.formation import ADDRESSES_MAX, Formation, peers_hash
 from raftsched.raft.guards import ALL, Guards
-from tests.support.raft_replica import Solo, disk, hello
+from tests.support.raft_replica import ManualWriter, Solo, disk, hello
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -49,13 +49,123 @@ def test_a_node_does_not_campaign_or_vote_before_all_were_seen_empty(tmp_path: P
     assert not any(f.granted for f in b.take(codec.PreVoteAnswer))
     b.replica.connected(stranger("c"), 2)
     b.settle()
-    assert msgspec.msgpack.decode(b.store.own["remembered"]) == {
-        "a": disk("a"),
-        "b": b.store.own["store_id"],
-        "c": disk("c"),
-    }
+    assert msgspec.msgpack.decode(b.store.own["remembered"]) == seen_by(b)
+
+
+def seen_by(b: Solo) -> dict[str, bytes]:
+    """The disks that a new cluster of a, b, c begins with."""
+    return {"a": disk("a"), "b": b.store.own["store_id"], "c": disk("c")}
+
+
+def votes(b: Solo) -> bool:
     b.feed("a", codec.VoteRequest(1, 0, 0))
-    assert [f.granted for f in b.take(codec.VoteAnswer)] == [True]
+    return any(f.granted for f in b.take(codec.VoteAnswer))
+
+
+@both
+def test_a_node_votes_when_all_others_said_that_they_remember_the_same_disks(tmp_path: Path, guarded: bool) -> None:
+    """What it saw of one of them may have been long out of date."""
+    b = Solo(tmp_path, Guards(formed_by_all=guarded), armed=False)
+    b.replica.connected(stranger("a"), 1)
+    b.replica.connected(stranger("c"), 1)
+    b.settle()
+    b.pass_time(3.0)
+    assert votes(b) is not guarded
+    b.feed("a", stranger("a", remembered=seen_by(b)))
+    b.feed("c", stranger("c", remembered={**seen_by(b), "a": b"another one of a"}))
+    assert votes(b) is not guarded
+    assert "agreed" not in b.store.own
+    b.feed("c", stranger("c", remembered=seen_by(b)))
+    assert "agreed" in b.store.own
+    assert votes(b) or not guarded
+    again = b.crash(tmp_path)
+    assert again.replica.may_vote(), "a majority suffices from then on"
+
+
+def test_that_all_remember_the_same_disks_is_on_the_disk_before_the_first_vote(tmp_path: Path) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, armed=False, writer=writer)
+    writer.run()
+    for peer in "ac":
+        b.replica.connected(stranger(peer, remembered=seen_by(b)), 1)
+    b.settle()
+    assert not b.replica.hello().remembered
+    writer.run_one()  # the disks
+    b.settle()
+    assert b.replica.hello().remembered == seen_by(b)
+    assert not b.replica.may_vote()
+    writer.run_one()
+    assert b.replica.may_vote()
+    assert b.replica.hello().agreed
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ({"agreed": True}, True),
+        ({"formed": True, "cluster_id": b"1" * 16, "configuration": 9}, True),
+        ({"formed": True, "cluster_id": b"1" * 16, "learners": ["b"]}, False),
+        ({"formed": True, "cluster_id": b"1" * 16, "remembered": {"a": disk("a"), "b": b"?" * 16}}, False),
+        ({}, False),
+    ],
+    ids=["knows", "formed", "formed, this one catches up", "formed with another disk", "remembers"],
+)
+def test_who_was_killed_in_between_hears_it_from_one_that_knows(
+    tmp_path: Path, said: dict[str, object], counts: bool
+) -> None:
+    """The others went on without it, and may need its vote to go on once more."""
+    b = Solo(tmp_path, armed=False)
+    for peer in "ac":
+        b.replica.connected(stranger(peer), 1)
+    b.settle()
+    again = b.crash(tmp_path)
+    again.replica.connected(stranger("a", **{"empty": False, "remembered": seen_by(b), **said}), 1)
+    again.settle()
+    assert again.replica.may_vote() is counts
+
+
+def test_members_of_a_formed_cluster_vote_without_that_record() -> None:
+    """Their data directories may be older than it."""
+    assert formed().may_vote
+    alone = Formation("b", {"b": PEERS["b"]}, "", random.Random(), ALL)
+    old = {"node_id": b"b", "store_id": disk("b"), "remembered": msgspec.msgpack.encode({"b": disk("b")})}
+    assert "agreed" in alone.load(old.get, Meta())
+    assert alone.may_vote
+
+
+@both
+def test_two_machines_under_one_id_form_nothing(guarded: bool) -> None:
+    """One node meets the first and one the other, as by a name with two addresses. With votes for whoever was seen, two
+    leaders are elected in term 1: each of the two nodes by its own one."""
+    a, b, c, twin = made = [formation(node, Guards(formed_by_all=guarded)) for node in "abcc"]
+    assert c.store_id != twin.store_id
+    pairs = [(a, b), (a, c), (b, twin)]
+    for _ in range(4):
+        said = {one: one.hello(True) for one in made}  # all speak in the same moment
+        for one, other in [*pairs, *((other, one) for one, other in pairs)]:
+            if one.refusal(said[other]) is None:
+                disks = one.connected(said[other])
+                if disks is not None:
+                    one.arm(disks)
+                    one.armed = True
+                one.agreed = one.agreed or one.all_remember()
+    voting = [one.may_vote for one in made]
+    assert voting == [not guarded] * 4
+    assert a.remembered["c"] != b.remembered["c"]
+    assert "two machines were started as 'c'" in str(a.refusal(b.hello(True)))
+
+
+def test_who_is_missing_before_a_vote_is_told() -> None:
+    b = formation()
+    for peer in "ac":
+        disks = b.connected(stranger(peer))
+    assert disks is not None
+    b.arm(disks)
+    b.armed = True
+    assert b.unheard == ["a", "c"]
+    b.connected(stranger("a", remembered=b.remembered))
+    assert not b.all_remember()
+    assert b.unheard == ["c"]
 
 
 def test_an_empty_node_among_others_waits(tmp_path: Path) -> None:
@@ -74,8 +184,11 @@ def test_a_node_that_others_counted_in_joins_them(tmp_path: Path) -> None:
     known = {"a": disk("a"), "b": b.store.own["store_id"], "c": disk("c")}
     b.replica.connected(stranger("a", empty=False, remembered=known), 1)
     b.settle()
-    assert b.replica.may_vote()
     assert msgspec.msgpack.decode(b.store.own["remembered"]) == known
+    assert not b.replica.may_vote(), "c has said nothing yet"
+    b.replica.connected(stranger("c", empty=False, remembered=known), 1)
+    b.settle()
+    assert b.replica.may_vote()
 
 
 @pytest.mark.parametrize(("learners", "counts"), [([], True), (["b"], False)], ids=["voter", "catches up"])

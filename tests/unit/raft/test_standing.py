@@ -91,3 +91,16 @@ def test_who_is_missing_when_a_cluster_forms() -> None:
     standing, _ = make("a")
     assert "missing: b, d" in standing.waits_for(["c"], [])
     assert "all are connected" in standing.waits_for(["b", "c", "d"], [])
+
+
+def test_who_has_not_confirmed_the_disks_when_a_cluster_forms() -> None:
+    standing, _ = make("a")
+    formation = standing._formation
+    for peer in "bcd":
+        disks = formation.connected(hello(peer))
+    assert disks is not None
+    formation.arm(disks)
+    formation.armed = True
+    formation.connected(hello("b", remembered=formation.remembered))
+    assert not formation.all_remember()
+    assert "not heard from yet: c, d." in standing.waits_for(["b", "c", "d"], [])
