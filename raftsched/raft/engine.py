@@ -399,8 +399,11 @@ class Engine:
     def _on_vote_answer(self, peer: str, m: VoteAnswer) -> None:
         if m.term > self.term:
             self.adopt(m.term)
-        elif m.granted and m.term == self.term and self._core.role == CANDIDATE:
+        elif m.granted and self._of_this_term(m) and self._core.role == CANDIDATE:
             self._count_vote(peer)
+
+    def _of_this_term(self, m: VoteAnswer) -> bool:
+        return m.term == self.term or not self._guards.votes_carry_term
 
     def _send_late(self, peer: str, answer: AppendAnswer | VoteAnswer) -> None:
         """What it speaks of is durable now, unless a leader of a newer term has taken its place meanwhile."""

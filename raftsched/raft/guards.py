@@ -18,6 +18,7 @@ class Guards:
     vote_remembered: bool = True  # term and vote are on the disk
     candidate_log_compared: bool = True  # no vote for a log that is older than the voter's
     older_terms_refused: bool = True  # a deposed leader's messages change nothing
+    votes_carry_term: bool = True  # a vote that was granted in another term counts for nothing
     newer_term_adopted: bool = True  # before anything else is done with a message
     previous_entry_compared: bool = True  # entries go only behind the one that the leader has there, too
     commit_own_term_only: bool = True  # what earlier leaders left is committed along with an own entry
@@ -28,10 +29,14 @@ class Guards:
     lowest_probe_remembered: bool = True  # answers to pipelined appends cannot move a probe up again
     commit_only_verified: bool = True  # the leader's commit index counts as far as this message was verified
     answers_carry_term: bool = True  # an acknowledgement of another term counts for nothing
+    late_append_answers_commit: bool = True  # one below the commit index says nothing of the log behind that
     stale_leader_answered: bool = True  # a deposed leader is told the newer term
     entries_below_batch: bool = True  # no entry is larger than one message may be
     # durability
+    turns_synced: bool = True  # a turn that has returned is on the disk (given to Store.open)
+    meta_page_synced: bool = True  # with the page by which LMDB finds it (given to Store.open)
     hold_until_durable: bool = True  # votes and acknowledgements leave after the disk has them
+    hold_for_gathered_turn: bool = True  # what is gathered while a turn runs is not on the disk when that one ends
     count_self_when_durable: bool = True  # the leader is one of the majority up to its own durable entry only
     commit_within_log: bool = True  # a loaded commit index is never ahead of the loaded log
     stop_on_apply_error: bool = True  # anything raised while applying stops the node
@@ -40,10 +45,12 @@ class Guards:
     pre_vote: bool = True  # the term is raised only when a majority would vote
     leader_heard_first: bool = True  # who hears a leader agrees to no election
     lonely_leader_resigns: bool = True  # when no majority answers it any more
+    rounds_of_this_leadership: bool = True  # heartbeats that were answered in an earlier one count for nothing
     wiped_disk_refused: bool = True  # a node whose disk is another one neither votes nor counts
     formed_by_all: bool = True  # no vote before every listed node has said that it remembers the same disks
     # membership
     config_from_log: bool = True  # a configuration counts from its append on, not from its apply
+    config_goes_with_log: bool = True  # a log that a snapshot replaced leaves no configuration behind
     one_change_at_a_time: bool = True  # the next one only when the last one is committed
     change_after_own_commit: bool = True  # a new leader changes members only when its opening entry is committed
     caught_up_before_voting: bool = True  # a new member counts only when it has (nearly) everything

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
+from raftsched.raft.guards import Guards
 from raftsched.raft.membership import Membership
 
 _SLOW_ROUND_TRIP_MS = 100  # a slower answer says little about a clock
@@ -23,15 +24,17 @@ class _Peer:
 class HeartbeatRounds:
     """Kept by the leader, forgotten with the leadership."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, guards: Guards) -> None:
         self._membership = membership
+        self._guards = guards
         self._peers: dict[str, _Peer] = {}
         self._since_ms = 0
 
     def begin(self, now_ms: int) -> None:
         """A leadership begins."""
         self._since_ms = now_ms
-        self._peers = {}
+        if self._guards.rounds_of_this_leadership:
+            self._peers = {}
 
     def forget(self, peer: str) -> None:
         """A member no more, or with another disk."""

@@ -39,7 +39,7 @@ class Leadership:
         options: RaftOptions,
         guards: Guards,
     ) -> None:
-        self.heartbeats = HeartbeatRounds(membership)
+        self.heartbeats = HeartbeatRounds(membership, guards)
         self.lateness = Lateness()
         self.opening_index = 0
         self._core = core

@@ -89,7 +89,7 @@ class Membership:
     def reset(self, members: Members, at: int, *, log_gone: bool = False) -> None:
         """As the applied state says, where it was not followed entry by entry: at formation, and when a snapshot
         replaced state and log."""
-        if log_gone:
+        if log_gone and self._guards.config_goes_with_log:
             self._later.clear()
         if members:
             self.applied, self.applied_at = members, at

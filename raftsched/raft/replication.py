@@ -38,7 +38,8 @@ def verify(
     if prev_index < floor and guards.truncate_only_at_conflict:
         entries = entries[floor - prev_index :]
         if not entries:
-            return Verdict(True, floor, None, floor + 1, [])
+            vouched = floor if guards.late_append_answers_commit else journal.last_index
+            return Verdict(True, vouched, None, floor + 1, [])
         prev_index = floor
     else:
         found = journal.term(prev_index)

@@ -155,7 +155,7 @@ class TurnDriver:
         """Calls `action` once everything changed so far is durable; at once when there is nothing to wait for."""
         if not self._guards.hold_until_durable:
             action()
-        elif self._journal.dirty:
+        elif self._journal.dirty and (self._guards.hold_for_gathered_turn or not self.busy):
             self._held.append(action)
         elif self.busy:
             self._running_held.append(action)

@@ -22,16 +22,19 @@ def table_name(table: Table) -> bytes:
 class Environment:
     """The constructor makes what is not there yet. Raises lmdb.Error.
 
+    `metasync`: with its meta page, without which a commit that was synced is not found (lmdb.h, MDB_NOMETASYNC).
     `shared`: used by many threads, with LMDB's lock file beside the data; else by one thread alone."""
 
-    def __init__(self, directory: Path, *, map_bytes: int, sync: bool, shared: bool = True) -> None:
+    def __init__(
+        self, directory: Path, *, map_bytes: int, sync: bool, metasync: bool = True, shared: bool = True
+    ) -> None:
         self.lmdb = lmdb.open(
             str(directory),
             map_size=map_bytes,
             max_dbs=64,
             max_readers=512,
             sync=sync,
-            metasync=sync,
+            metasync=sync and metasync,
             lock=shared,
             meminit=True,  # else pages carry along what lay in memory before: the values of secrets, for example
             lib_version=0,

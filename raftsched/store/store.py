@@ -55,12 +55,15 @@ class Store:
     In its directory: the environment (data.mdb, lock.mdb); `lock`, held by the process that has it open; `next`, where
     a state from another node is made ready."""
 
-    def __init__(self, directory: Path, env: Environment, lock: int, *, map_bytes: int, sync: bool) -> None:
+    def __init__(
+        self, directory: Path, env: Environment, lock: int, *, map_bytes: int, sync: bool, metasync: bool
+    ) -> None:
         self._directory = directory
         self._env = env
         self._lock = lock
         self._map_bytes = map_bytes
         self._sync = sync
+        self._metasync = metasync
         self._gate = Gate(directory)
         self._fresh_numbers = itertools.count(1)
         self._state = self._checked_state()
@@ -71,8 +74,10 @@ class Store:
         self.log_bytes = kept.bytes
 
     @classmethod
-    def open(cls, directory: Path, *, sync: bool = True, map_bytes: int = MAP_BYTES) -> Store:
-        """Raises StartupError: in use by another process, not writable, damaged, or of another format."""
+    def open(cls, directory: Path, *, sync: bool = True, metasync: bool = True, map_bytes: int = MAP_BYTES) -> Store:
+        """Tests alone go without `sync`, or without `metasync` (see Environment).
+
+        Raises StartupError: in use by another process, not writable, damaged, or of another format."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -89,8 +94,8 @@ class Store:
                 raise CorruptLog(f"The store in {directory} is cut off", directory)
             if (directory / NEXT).exists():
                 shutil.rmtree(directory / NEXT)
-            env = Environment(directory, map_bytes=map_bytes, sync=sync)
-            store = cls(directory, env, lock, map_bytes=env.lmdb.info()["map_size"], sync=sync)
+            env = Environment(directory, map_bytes=map_bytes, sync=sync, metasync=metasync)
+            store = cls(directory, env, lock, map_bytes=env.lmdb.info()["map_size"], sync=sync, metasync=metasync)
             snapshot.sync_directory(directory)
             snapshot.sync_directory(directory.parent)
             return store
@@ -118,6 +123,9 @@ class Store:
         self._env.close()
         os.close(self._lock)
         self._lock = -1
+
+    def _environment(self) -> Environment:
+        return Environment(self._directory, map_bytes=self._map_bytes, sync=self._sync, metasync=self._metasync)
 
     # ------------------------------------------------------------ durable state
 
@@ -427,7 +435,7 @@ class Store:
                     snapshot.sync_directory(self._directory)
                 with self._gate.alone():
                     self._env.close()
-                    self._env = Environment(self._directory, map_bytes=self._map_bytes, sync=self._sync)
+                    self._env = self._environment()
                     self._map_bytes = self._env.lmdb.info()["map_size"]
                     self._state, self._first, self._last = state, meta.index + 1, meta.index
                     self.log_marks, self.log_bytes = [], 0

@@ -27,6 +27,7 @@ class Aimed:
         self._over = False
         self.vote_trap = False
         self.campaigner: str | None = None
+        self._votes_come_late = False
         self.handover_trap = False
         self.reset_trap = False
         self._whole_since = 0.0
@@ -164,7 +165,40 @@ class Aimed:
     def campaigns(self, machine: Machine) -> None:
         """Its vote for itself is on its disk."""
         self.campaigner = None
-        self._soon(0.0, 0.0, self._kill_voter, machine, machine.incarnation)
+        if self._votes_come_late:
+            self._votes_come_late = False
+            self._delay_votes(machine)
+        else:
+            self._soon(0.0, 0.0, self._kill_voter, machine, machine.incarnation)
+
+    def _late_votes(self) -> bool:
+        """Somebody is asked to lead, and is not elected: a part of the votes comes late, another one waits for slow
+        disks. It tries again in the next term, of which the first part does not hear; then their votes come."""
+        leader, one = self._world.leader(), self._follower()
+        if leader is None or one is None:
+            return False
+        self._tell("late votes", one.name)
+        self.campaigner, self._votes_come_late = one.name, True
+        self._give(leader, one.name)
+        return True
+
+    def _delay_votes(self, candidate: Machine) -> None:
+        others = [machine for machine in self._world.members() if machine is not candidate]
+        self._rng.shuffle(others)
+        late, slow = others[: len(others) // 2], others[len(others) // 2 :]
+        for machine in slow:
+            machine.disk.hang_until = self._world.scheduler.now + 3.0
+        answers = [(machine.name, candidate.name) for machine in late]
+        requests = [(b, a) for a, b in answers]
+        for a, b in answers:
+            self._world.network.cut(a, b)
+        self._soon(0.05, 0.05, self._cut_paths, requests)
+        self._soon(1.15, 1.4, self._whole_again, answers)
+        self._soon(2.5, 2.5, self._whole_again, requests)
+
+    def _cut_paths(self, pairs: list[tuple[str, str]]) -> None:
+        for a, b in pairs:
+            self._world.network.cut(a, b)
 
     # ------------------------------------------------------------ snapshots
 

@@ -7,7 +7,7 @@ callback of every node. The first violation ends the run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -67,6 +67,7 @@ class Checks:
         self.committed: dict[int, int] = {}  # index -> term
         self.sizes: dict[int, int] = {}  # index -> bytes of the committed entry
         self.leaders: dict[int, tuple[str, int]] = {}  # term -> node, incarnation
+        self.votes: dict[tuple[int, str], set[str]] = {}  # (term, candidate) -> whose disk says so
         self.swapping: dict[str, int] = {}  # snapshots that are being swapped in, by the index
         self.hashed = 0  # states compared
         self._configs: dict[tuple[int, int], Members] = {}  # (index, term) -> of a configuration entry
@@ -123,6 +124,8 @@ class Checks:
     def turned(self, name: str, store: Store, turn: Turn, result: TurnResult) -> None:
         """A turn is on the disk."""
         disk = self.disks[name]
+        if turn.hard_state is not None and turn.hard_state[1] is not None:
+            self.votes.setdefault((turn.hard_state[0], turn.hard_state[1]), set()).add(name)
         if turn.truncate_from is not None:
             self._truncated(name, disk, turn.truncate_from)
         for index, term, data in turn.append:
@@ -204,11 +207,17 @@ class Checks:
 
     # ------------------------------------------------------------ memory: roles and commit indices
 
-    def leads(self, name: str, incarnation: int, term: int, has: Callable[[int, int], bool]) -> None:
-        """A node became leader; `has(index, term)` says what its log and state have. One that learns late that it was
-        elected, when newer terms have been led, lacks what these have committed."""
+    def leads(
+        self, name: str, incarnation: int, term: int, voters: Sequence[str], has: Callable[[int, int], bool]
+    ) -> None:
+        """A node became leader; `voters` are those of its configuration, `has(index, term)` says what its log and state
+        have. One that learns late that it was elected, when newer terms have been led, lacks what these have committed.
+        """
         if self.leaders.setdefault(term, (name, incarnation)) != (name, incarnation):
             self.fail(f"term {term} has two leaders: {self.leaders[term][0]} and {name}")
+        elected_by = self.votes.get((term, name), set()) & set(voters)
+        if 2 * len(elected_by) <= len(voters):
+            self.fail(f"{name} leads term {term} by the votes of {sorted(elected_by)} only, of {list(voters)}")
         newest = term == max(self.leaders)
         if newest and self.highest and not has(self.highest, self.committed[self.highest]):
             self.fail(f"{name} leads term {term} without the committed entry {self.highest}")

@@ -1,8 +1,8 @@
 """A machine's disk: jobs take virtual time, are done whole or not at all, and fail while the disk is full.
 
 A job runs at once when its time has come; its report comes later. So a process killed in between has lost the job, or
-has it on the disk without knowing. That a turn is whole or absent is LMDB's promise and not looked at here; what a kill
-in the midst of other jobs leaves behind is: see crash.py.
+has it on the disk without knowing. That a turn is whole or absent is LMDB's promise and not looked at here; that it was
+made to sync it is (power.py), and what a kill in the midst of other jobs leaves behind (crash.py).
 """
 
 from __future__ import annotations

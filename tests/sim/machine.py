@@ -21,6 +21,7 @@ from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.disk import Disk, DiskWriter
 from tests.sim.loop import Loop
+from tests.sim.power import Unsynced
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -37,7 +38,9 @@ class WatchedStore(Store):
     machine: Machine
 
     def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+        certain = self.machine.unsynced.before(self)
         result = super().run_turn(turn, on_applied)
+        self.machine.unsynced.turned(certain)
         self.machine.turned(turn, result)
         return result
 
@@ -58,6 +61,7 @@ class WatchedStore(Store):
     def swap(self, fresh: Fresh) -> None:
         self.machine.swapping(fresh.meta)
         super().swap(fresh)
+        self.machine.unsynced.forget()
         self.machine.installed(fresh.meta)
 
 
@@ -69,6 +73,7 @@ class Machine:
         self.directory = directory
         self.disk = Disk(random.Random(rng.random()))
         self.disk.crashed = self._crashed_in_job
+        self.unsynced = Unsynced(directory / "db")
         self.clock = MachineClock(
             world.scheduler,
             boot_s=rng.uniform(1, 1_000_000),
@@ -111,9 +116,15 @@ class Machine:
         world = self._world
         self.incarnation += 1
         world.trace.event(self.name, "start", f"#{self.incarnation}")
+        guards = world.guards
         loop = Loop(world.scheduler, self.name, world.network, self._stepped, self._crashed)
         try:
-            store = WatchedStore.open(self.directory / "db", map_bytes=MAP_BYTES)
+            store = WatchedStore.open(
+                self.directory / "db",
+                sync=guards.turns_synced,
+                metasync=guards.meta_page_synced,
+                map_bytes=MAP_BYTES,
+            )
         except StartupError as error:
             self._refused(error)
             return
@@ -133,7 +144,7 @@ class Machine:
                 clock=self.clock,
                 rng=rng,
                 http_address=f"{self.name}:80",
-                guards=world.guards,
+                guards=guards,
                 options=self._options(),
                 on_fatal=partial(self._fatal, self.incarnation),
                 join=self.join,
@@ -224,7 +235,9 @@ class Machine:
         self._journal = self._engine = None
 
     def _lose_unsynced(self) -> None:
-        """Files that nobody synced are cut short, or gone."""
+        """Turns that were not synced are taken back; files that nobody synced are cut short, or gone."""
+        if self.unsynced.lose():
+            self._world.trace.event(self.name, "lost", "turns that were not synced")
         for path in sorted((self.directory / "snapshots").glob("*")):
             match self._rng.randrange(3):
                 case 0:
@@ -291,6 +304,7 @@ class Machine:
                 flipped[bit // 8] ^= 1 << bit % 8
                 txn.put(key, bytes(flipped), db=table)
         self.damaged = True
+        self.unsynced.forget()
         self._world.trace.event(self.name, "damaged", key.hex(), f"bit {bit}")
         return True
 
@@ -299,6 +313,7 @@ class Machine:
         shutil.rmtree(self.directory)
         self.directory.mkdir()
         self.damaged = False
+        self.unsynced.forget()
         self.peers = {m.node: m.raft for m in self._world.checks.members} or self.peers
         self.join = self._rng.random() < 0.7
         self._world.checks.new_disk(self.name)
@@ -411,7 +426,8 @@ class Machine:
         if engine.is_leader:
             if engine.term != self._led:
                 self._led = engine.term
-                self._world.checks.leads(self.name, self.incarnation, engine.term, self._has)
+                voters = engine.membership.voters
+                self._world.checks.leads(self.name, self.incarnation, engine.term, voters, self._has)
                 self._world.elected(self, engine.term)
             elif engine.term < self._world.newest_leader[0]:
                 self._world.still_leads(self, engine.term)

@@ -29,6 +29,8 @@ COMMITTED_DELETED = "deletes the committed entry"
 NOT_ON_DISK = "its disk has them up to"
 NO_LEADER = "no leader"
 NOT_CAUGHT_UP = "not caught up"
+FEW_VOTES = "by the votes of"
+FORGOTTEN = "; on its disk was"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ MUTATIONS: dict[str, Mutation] = {
     # the rules of Raft itself
     "one_vote_per_term": Mutation((VOTES_TWICE, TWO_LEADERS), "votes"),
     "vote_remembered": Mutation((VOTES_TWICE, TWO_LEADERS), "votes"),
+    "votes_carry_term": Mutation((FEW_VOTES, TWO_LEADERS, INCOMPLETE_LEADER), "late-votes", nodes=5),
     "candidate_log_compared": Mutation((INCOMPLETE_LEADER, OTHER_COMMITTED, COMMITTED_DELETED), "network"),
     "older_terms_refused": Mutation(("two leaders in term", OTHER_ENTRY, OTHER_COMMITTED, NO_MAJORITY), "network"),
     "newer_term_adopted": Mutation((NO_LEADER,), "network"),
@@ -64,8 +67,12 @@ MUTATIONS: dict[str, Mutation] = {
     "answers_carry_term": Mutation((NOT_CAUGHT_UP, NO_MAJORITY), "late-answers", nodes=5, seconds=14.0),
     "stale_leader_answered": Mutation((NOT_CAUGHT_UP, NO_LEADER), "lost-campaigns"),
     "entries_below_batch": Mutation((NOT_CAUGHT_UP, NO_LEADER, "bytes were sent"), "oversize"),
+    "late_append_answers_commit": Mutation((OTHER_COMMITTED, NO_MAJORITY, NOT_CAUGHT_UP), "late-tails", seconds=13.0),
     # durability
+    "turns_synced": Mutation((FORGOTTEN,), "kills"),
+    "meta_page_synced": Mutation((FORGOTTEN, VOTES_TWICE), "kills"),
     "hold_until_durable": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
+    "hold_for_gathered_turn": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
     "count_self_when_durable": Mutation((NO_MAJORITY,), "kills"),
     "commit_within_log": Mutation(
         test="tests/unit/raft/test_durability.py::test_a_loaded_commit_index_is_never_ahead_of_the_log"
@@ -76,10 +83,16 @@ MUTATIONS: dict[str, Mutation] = {
     "pre_vote": Mutation(("nothing had happened to the leader",), "followers"),
     "leader_heard_first": Mutation(("nothing had happened to the leader",), "followers"),
     "lonely_leader_resigns": Mutation(("still leads term",), "lonely"),
+    "rounds_of_this_leadership": Mutation(
+        test="tests/unit/raft/test_elections.py::test_a_leadership_begins_without_the_answers_of_an_earlier_one"
+    ),
     "wiped_disk_refused": Mutation(("is no member with this disk, and votes",), "disks"),
     "formed_by_all": Mutation(test="tests/unit/raft/test_formation.py::test_two_machines_under_one_id_form_nothing"),
     # membership
     "config_from_log": Mutation((NO_MAJORITY, INCOMPLETE_LEADER), "members"),
+    "config_goes_with_log": Mutation(
+        (NO_MAJORITY, INCOMPLETE_LEADER, OTHER_COMMITTED, NO_LEADER, NOT_CAUGHT_UP), "hasty-changes", nodes=5
+    ),
     "one_change_at_a_time": Mutation((INCOMPLETE_LEADER, OTHER_COMMITTED), "hasty-changes", nodes=5),
     "change_after_own_commit": Mutation((INCOMPLETE_LEADER, OTHER_COMMITTED), "two-removals", nodes=4),
     "caught_up_before_voting": Mutation((NO_LEADER,), "empty-voter"),

@@ -95,6 +95,19 @@ class Stories(Aimed):
         self._soon(3.5, 4.5, self._whole_again, list(self._world.network.paths))
         return True
 
+    def _slow_deaf_leader(self) -> bool:
+        """The same, and its disk is slow when it hears the next one: heartbeats come while it still works on the first
+        entries that are shown to it, before its own ones are compared."""
+        leader = self._world.leader()
+        if leader is None or not self._deaf_leader():
+            return False
+        self._soon(3.0, 3.0, self._slow_for_a_while, leader)
+        return True
+
+    def _slow_for_a_while(self, machine: Machine) -> None:
+        machine.disk.slow = 200.0
+        self._soon(2.5, 2.5, self._fast_again, machine)
+
     def _lonely_leader(self) -> bool:
         leader = self._world.leader()
         if leader is None or not self._is_whole():

@@ -61,6 +61,18 @@ def test_a_repeated_append_waits_for_the_turn_that_writes_it(tmp_path: Path) -> 
 
 
 @both
+def test_what_is_gathered_during_a_turn_waits_for_its_own(tmp_path: Path, guarded: bool) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, Guards(hold_for_gathered_turn=guarded), writer=writer)
+    b.feed("a", append(1, 0, 0, [1]))
+    b.feed("a", append(1, 1, 1, [1]))
+    writer.run_one()
+    said = [f.next_index for f in b.take(codec.AppendAnswer)]
+    assert b.store.log_bounds()[1] == 1
+    assert said == ([2] if guarded else [2, 3]), "acknowledged and not on the disk"
+
+
+@both
 def test_a_vote_waits_for_the_disk(tmp_path: Path, guarded: bool) -> None:
     """Told and forgotten, the node votes for another candidate of the same term."""
     writer = ManualWriter()

@@ -204,6 +204,20 @@ def test_a_round_counts_from_when_it_was_sent_and_in_its_own_term(tmp_path: Path
     assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
 
 
+@both
+def test_a_leadership_begins_without_the_answers_of_an_earlier_one(tmp_path: Path, guarded: bool) -> None:
+    b = Solo(tmp_path, Guards(rounds_of_this_leadership=guarded))
+    rounds = b.engine.heartbeats
+    b.feed("a", codec.Pong(b.lead(), b.clock.boot_ms(), 0, True))
+    answered_at = b.clock.boot_ms()
+    assert rounds.quorum_sent_at_ms(answered_at) == answered_at
+    b.feed("c", codec.Ping(b.engine.term + 1, 1))  # another leads meanwhile
+    assert not b.engine.is_leader
+    b.pass_time(1.0)
+    b.lead()
+    assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == (None if guarded else answered_at)
+
+
 def test_how_late_heartbeats_go_out_is_counted_by_the_leader(tmp_path: Path) -> None:
     b = Solo(tmp_path)
     late = b.engine.lateness

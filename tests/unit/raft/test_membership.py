@@ -43,6 +43,16 @@ def test_a_configuration_counts_from_its_append_and_goes_with_its_truncation() -
     assert changes == [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "b", "c", "d"]]
 
 
+@both
+def test_a_log_that_a_snapshot_replaced_leaves_no_configuration(guarded: bool) -> None:
+    """One that a deposed leader appended and nobody committed; the entry at its index is another one now."""
+    membership = Membership("a", members("abc"), Guards(config_goes_with_log=guarded))
+    membership.appended(7, members("ab"))
+    membership.reset(members("abc"), 3, log_gone=True)
+    assert membership.voters == (["a", "b", "c"] if guarded else ["a", "b"])
+    assert membership.pending is not guarded
+
+
 def test_who_catches_up_is_a_peer_without_a_vote() -> None:
     membership = Membership("a", added(members("abc"), members("d")[0]), ALL)
     assert membership.peers == ["b", "c", "d"]

@@ -63,6 +63,29 @@ def test_a_newer_term_is_taken_before_anything_else(tmp_path: Path, guarded: boo
 
 
 @both
+def test_a_vote_of_an_older_term_counts_for_nothing(tmp_path: Path, guarded: bool) -> None:
+    """Who granted it may have voted for another candidate since."""
+    b = Solo(tmp_path, Guards(votes_carry_term=guarded))
+    for _ in range(2):
+        b.engine.campaign()
+        b.settle()
+    b.feed("a", codec.VoteAnswer(b.engine.term - 1, True))
+    assert b.engine.is_leader is not guarded
+    b.feed("a", codec.VoteAnswer(b.engine.term, True))
+    assert b.engine.is_leader
+
+
+@both
+def test_a_late_append_below_the_commit_index_acknowledges_no_more(tmp_path: Path, guarded: bool) -> None:
+    """What is behind that may be an earlier leader's, and not what the one who hears of it has there."""
+    b = Solo(tmp_path, Guards(late_append_answers_commit=guarded))
+    b.feed("a", append(1, 0, 0, [1, 1, 1, 1, 1], commit=3))
+    b.sent.clear()
+    b.feed("c", append(2, 1, 1, [1]))
+    assert [(f.term, f.next_index) for f in b.take(codec.AppendAnswer)] == [(2, 4 if guarded else 6)]
+
+
+@both
 def test_entries_go_only_behind_the_one_before_them(tmp_path: Path, guarded: bool) -> None:
     b = Solo(tmp_path, Guards(previous_entry_compared=guarded))
     b.feed("a", append(1, 0, 0, [1, 1]))

@@ -1,0 +1,54 @@
+"""What a loss of power takes back of a store: every turn that LMDB was not made to sync.
+
+With its syncs LMDB has a turn on the disk when the commit returns. Without the sync of the meta page the last turn is
+not found afterwards, whatever else is there (lmdb.h, MDB_NOMETASYNC): the next turn's sync brings that page along.
+Without any sync nothing is certain of what was written since the process first opened the store.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+from raftsched.store import Store
+from raftsched.store.environment import DATA
+
+_META_BYTES = 2 * mmap.PAGESIZE  # LMDB's two meta pages stand first
+
+
+class Unsynced:
+    """Of one disk. It outlives processes: who was killed has his writes in the machine's memory still."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / DATA
+        self._certain: bytes | None = None  # what the file, or its meta pages, goes back to; None: all of it stays
+
+    def before(self, store: Store) -> bytes | None:
+        """What is certain once the turn that is about to begin has returned."""
+        flags = store._env.lmdb.flags()
+        if flags["sync"] and flags["metasync"]:
+            return None
+        if flags["sync"]:
+            with self._file.open("rb") as file:
+                return file.read(_META_BYTES)
+        return self._file.read_bytes() if self._certain is None else self._certain
+
+    def turned(self, certain: bytes | None) -> None:
+        """It has returned."""
+        self._certain = certain
+
+    def forget(self) -> None:
+        """Another disk, or another file in the place of this one, synced."""
+        self._certain = None
+
+    def lose(self) -> bool:
+        """The power goes. True when it took a turn back."""
+        certain, self._certain = self._certain, None
+        if certain is None:
+            return False
+        if len(certain) == _META_BYTES:
+            with self._file.open("r+b") as file:
+                file.write(certain)
+        else:
+            self._file.write_bytes(certain)
+        return True
