@@ -33,6 +33,7 @@ from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
 from raftsched.raft import Change, Raft, RaftOptions
+from raftsched.raft.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.sealing import Sealer
 from raftsched.store import SnapshotMeta, Store
@@ -180,8 +181,9 @@ class Node:
         self._raft.subscribe_role(self._leader.on_role)
         self._raft.on_message("heartbeat", self._leader.on_heartbeat)
         self._raft.on_message("over", self._leader.on_over)
+        committed = Committed(self._raft, self.clock)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        self._web = await self._listen(self._context(output, registry, sealer))
+        self._web = await self._listen(self._context(output, registry, sealer, committed))
         self.local_token.write(config.data)  # only now, for the same reason
         await self._runner.start()
         await self._raft.start()
@@ -240,7 +242,9 @@ class Node:
 
     # ------------------------------------------------------------ what the API sees
 
-    def _context(self, output: OutputStore, registry: CollectorRegistry, sealer: Sealer | None) -> ApiContext:
+    def _context(
+        self, output: OutputStore, registry: CollectorRegistry, sealer: Sealer | None, committed: Committed
+    ) -> ApiContext:
         assert self._store is not None
         assert self._raft is not None
         config = self.config
@@ -254,6 +258,7 @@ class Node:
             ahead=self._ahead,
             standing=self._standing,
             barrier=self._barrier,
+            committed=committed.index,
             status=self._status,
             peers=self._peers,
             members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),

@@ -34,10 +34,19 @@ ROLES: dict[RoleName, Role] = {
     "operator": Role.OPERATOR,
     "admin": Role.ADMIN,
 }
+_REFUSED = "The token is not known, was revoked, or is past its end."
+_INVALID = 'error="invalid_token"'
 _NAMES = {role: name for name, role in ROLES.items()}
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.ASCII | re.IGNORECASE)
 _PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
+
+
+class UnknownToken(Problem):
+    """Nothing is known of the token here."""
+
+    def __init__(self) -> None:
+        super().__init__("unauthorized", _REFUSED, headers=_challenge(_INVALID))
 
 
 def role_name(role: Role) -> RoleName:
@@ -55,7 +64,7 @@ def access_of(view: ReadView) -> Access:
 
 
 def identify(ctx: ApiContext, digest: bytes) -> Caller:
-    """Whose token it is. Raises Problem unauthorized."""
+    """Whose token it is. Raises Problem unauthorized, UnknownToken."""
     access, token = _look_up(ctx, digest)
     required = access is not None and access.required
     if required and digest and hmac.compare_digest(digest, ctx.local_digest):
@@ -68,7 +77,7 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
     if not required:
         return ANYBODY
     if digest:
-        raise _unauthorized("The token is not known, was revoked, or is past its end.", 'error="invalid_token"')
+        raise UnknownToken() if token is None else _unauthorized(_REFUSED, _INVALID)
     raise _unauthorized('This cluster wants a token; send "Authorization: Bearer TOKEN".')
 
 
@@ -91,8 +100,12 @@ def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | Non
 
 
 def _unauthorized(detail: str, more: str = "") -> Problem:
+    return Problem("unauthorized", detail, headers=_challenge(more))
+
+
+def _challenge(more: str) -> dict[str, str]:
     challenge = 'Bearer realm="raftsched"'
-    return Problem("unauthorized", detail, headers={"WWW-Authenticate": f"{challenge}, {more}" if more else challenge})
+    return {"WWW-Authenticate": f"{challenge}, {more}" if more else challenge}
 
 
 def check_role(who: Caller, needed: Role) -> None:
@@ -111,22 +124,26 @@ def role_of(said: Operation) -> Role | None:
     return Role.ADMIN if said.role is None else ROLES[said.role]
 
 
-def admit(ctx: ApiContext, request: web.Request, said: Operation, name: str) -> Caller:
-    """Lets a request pass to its handler, or raises Problem unauthorized or forbidden. `name`: of the operation."""
+def admit(
+    ctx: ApiContext, request: web.Request, said: Operation, name: str, who: Caller | None = None, told: int = 0
+) -> Caller:
+    """Lets a request pass to its handler, or raises Problem unauthorized or forbidden, and UnknownToken. `name`: of the
+    operation. `who` asks, if that is known. `told`: see Sent."""
     needed = role_of(said)
     if needed is None:
-        answer_to(Call(sent=Sent()))
+        answer_to(Call(sent=Sent(ctx.applied())))
         return ANYBODY
     headers = request.headers
-    who = None
-    if PEER in headers and request.method in ("GET", "HEAD"):
+    if who is None and PEER in headers and request.method in ("GET", "HEAD"):
         who = _peer(ctx, headers[PEER], request.path)
     if who is None:
         who = identify(ctx, digest_of(headers.get("Authorization")))
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
-    answer_to(Call(who, noted, request.path, request.remote or "", namespace or "", said.work, Sent()))
+    answer_to(
+        Call(who, noted, request.path, request.remote or "", namespace or "", said.work, Sent(ctx.applied(), told))
+    )
     if who.namespaces is not None:
         _check_scope(who, said, namespace, request.query)
     return who

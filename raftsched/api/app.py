@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.access import admit
+from raftsched.api.access import UnknownToken, admit, digest_of
 from raftsched.api.batch import BODY_MAX
-from raftsched.api.callers import NOBODY, answer_to, out_of_memory
+from raftsched.api.callers import NOBODY, answer_to, out_of_memory, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
 from raftsched.api.metrics import ApiMetrics, RequestCounts
@@ -24,12 +25,15 @@ from raftsched.api.replies import stamp
 from raftsched.api.requests import HostCheck, check_operation
 from raftsched.api.routes import ROUTES, Handler
 from raftsched.api.snapshot import BACKUPS, Backups
+from raftsched.api.strangers import STRANGERS, Strangers
 from raftsched.api.streams import STREAMS, Streams, while_it_holds
-from raftsched.errors import RaftschedError
+from raftsched.errors import KINDS, RaftschedError
 
 log = logging.getLogger(__name__)
 
 METRICS: web.AppKey[ApiMetrics] = web.AppKey("metrics", ApiMetrics)
+
+_OF_ROWS = frozenset({404, 409, 412})
 
 _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -41,6 +45,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     ctx.registry.register(metrics)
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
+    app[STRANGERS] = Strangers()
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)
     check = HostCheck(ctx.hosts)
     expect = _expectation(ctx)
@@ -104,15 +109,7 @@ def _guarded(
             if said is None:
                 response = await handler(ctx, request)
             else:
-                if ctx.ahead() and said.role != "open":  # health is no matter of what was created
-                    await ctx.show()
-                who = admit(ctx, request, said, name)
-                check_operation(request, said)
-                if said.streams:
-                    with while_it_holds(ctx, request, who):
-                        response = await handler(ctx, request)
-                else:
-                    response = await handler(ctx, request)
+                response = await _handled(ctx, request, handler, said, name)
         except RaftschedError as error:
             response = answer(error)
         except web.HTTPException:
@@ -131,6 +128,41 @@ def _guarded(
         return response
 
     return endpoint
+
+
+async def _handled(
+    ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
+) -> web.StreamResponse:
+    told = ctx.ahead() if said.role != "open" else 0  # health is no matter of what was created
+    if told:
+        await ctx.show()
+    try:
+        who = admit(ctx, request, said, name, told=told)
+    except UnknownToken:
+        digest = digest_of(request.headers.get("Authorization"))
+        who = await request.app[STRANGERS].let_in(ctx, digest, request.remote or "")
+        admit(ctx, request, said, name, who, told)
+    check_operation(request, said)
+    with while_it_holds(ctx, request, who) if said.streams else nullcontext():
+        try:
+            return await handler(ctx, request)
+        except RaftschedError as error:
+            asked = sent()
+            if asked.any or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
+                raise
+            index = await ctx.catch_up_soon()
+            if index is not None and index > asked.shown:
+                asked.shown = ctx.applied()
+                return await handler(ctx, request)
+            if asked.stale:
+                raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
+            raise
+
+
+def _is_of_rows(error: RaftschedError) -> bool:
+    """Whether it refuses for what is in the tables. A node that has not heard of what was done elsewhere a moment ago
+    must not refuse who refers to it."""
+    return KINDS[error.code].status in _OF_ROWS
 
 
 def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:

@@ -37,12 +37,22 @@ ANYBODY = Caller(Role.ADMIN)
 
 
 class Sent:
-    """Whether something of a request was proposed, also by the tasks that it started."""
+    """Whether something of a request was proposed, also by the tasks that it started; and two indices of the log.
+    `shown`: what it reads shows that, at the least (0: it was not looked at). `told`: callers knew of that when it
+    came. `body`: all of it, once it was read."""
 
-    __slots__ = ("any",)
+    __slots__ = ("any", "body", "shown", "told")
 
-    def __init__(self) -> None:
+    def __init__(self, shown: int = 0, told: int = 0) -> None:
         self.any = False
+        self.body: bytes | None = None
+        self.shown = shown
+        self.told = told
+
+    @property
+    def stale(self) -> bool:
+        """What it reads does not show what callers were told."""
+        return self.shown < self.told
 
 
 class Call(NamedTuple):
@@ -78,15 +88,22 @@ def end(token: Token[Call]) -> None:
 
 def proposing() -> None:
     """From here on what the caller asked for may come to pass."""
-    sent = _call.get().sent
-    if sent is not None:
-        sent.any = True
+    sent().any = True
+
+
+def sent() -> Sent:
+    """Of the request that is being answered."""
+    return _call.get().sent or Sent()
+
+
+def reading_from(index: int) -> None:
+    """From here on the request reads what is applied up to this index, at the least."""
+    sent().shown = index
 
 
 def out_of_memory() -> RaftschedError:
     """What the caller is told when this node's memory does not suffice."""
-    sent = _call.get().sent
-    if sent is not None and sent.any:
+    if sent().any:
         return UnknownOutcome("This node ran out of memory after the request was passed on; it may still happen.")
     return Overloaded("This node is out of memory at the moment, and nothing was done; try again shortly.")
 

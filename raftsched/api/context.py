@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.callers import proposing, signed
+from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.core.access import Access, Token
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SPACES_MAX = 1_000  # namespaces remembered
 SHOW_WAIT_S = 1.0
+CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
 
 
@@ -128,6 +129,7 @@ class ApiContext:
     standing: Callable[[], tuple[str | None, int, int]] | None = None  # see `stands`; None: by what `status` says
     access_seen: AccessSeen | None = None
     ask: Ask | None = None
+    committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)
@@ -152,8 +154,22 @@ class ApiContext:
         if index:
             await self.wait_applied(index, SHOW_WAIT_S)
 
+    async def catch_up_soon(self) -> int | None:
+        """Waits until this node has applied what the leader had committed when this was called, and returns the index.
+        None: there is no leader, or it took too long. It costs the log nothing, and is no proof as the barrier is one
+        (raft.committed)."""
+        if self.committed is None:
+            return self.applied()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CATCH_UP_S
+        index = await self.committed(CATCH_UP_S)
+        if index is None or not await self.wait_applied(index, max(0.0, until - loop.time())):
+            return None
+        return index
+
     def stands(self) -> tuple[str | None, int, int]:
-        """What each answer says: who leads, in which term, and up to which index this node knows what was applied."""
+        """Who leads, in which term, and the newest index of which callers here were told. Only the answer to a write
+        may say that one: reads may not show it yet."""
         if self.standing is not None:
             return self.standing()
         status = self.status()
@@ -167,7 +183,12 @@ class ApiContext:
         """With who asked for them."""
         told = signed(commands)
         proposing()
-        return self._propose(told, timeout_s)
+        return self._done(self._propose(told, timeout_s))
+
+    async def _done(self, proposed: Awaitable[list[Answer]]) -> list[Answer]:
+        answers = await proposed
+        reading_from(self.applied())
+        return answers
 
     _spaces: dict[str, Space] = field(default_factory=dict)
     _spaces_at: float = 0.0

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from raftsched.api.access import check_role, digest_of, identify
-from raftsched.api.callers import ANYBODY, NOBODY, Call, Sent, answer_to, begin, end, out_of_memory
+from raftsched.api.access import UnknownToken, check_role, digest_of, identify
+from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
@@ -30,6 +30,7 @@ from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, from_rejected, 
 from raftsched.api.replies import job_of, propose_one
 from raftsched.api.requests import HostCheck
 from raftsched.api.resolving import renew, settled
+from raftsched.api.strangers import Strangers
 from raftsched.api.users import naming_users
 from raftsched.api.webhooks_seen import check_notify, is_limited
 from raftsched.core.access import Role
@@ -60,10 +61,13 @@ _encode = msgspec.json.Encoder().encode
 class Door:
     """What the connections of one server share."""
 
-    def __init__(self, ctx: ApiContext, counts: RequestCounts, ordinary: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self, ctx: ApiContext, counts: RequestCounts, strangers: Strangers, ordinary: Callable[[], asyncio.Protocol]
+    ) -> None:
         """`ordinary` makes aiohttp's protocol for a connection."""
         self.ctx = ctx
         self.counts = counts
+        self.strangers = strangers
         self.ordinary = ordinary
         self.connections: set[Connection] = set()
         self.stopping = False
@@ -245,16 +249,31 @@ class Connection(asyncio.Protocol):
         self._began = ctx.clock.monotonic()
         self._call = NOBODY
         try:
-            self._call = call = self._admit(digest)
-            token = begin(call)
-            try:
-                content = read_job(raw, settings, ctx.now_ms(), ctx.space)
-                if content.says_notify and is_limited():
-                    self._wait()
-                else:
-                    ctx.propose_then((create_command(content),), self._answered)
-            finally:
-                end(token)
+            self._propose(self._admit(identify(ctx, digest)), settings)
+        except UnknownToken:
+            self._task = asyncio.ensure_future(self._introduce(digest))
+        except Exception as error:
+            self._fail(error)
+
+    def _propose(self, call: Call, settings: Settings) -> None:
+        ctx = self._door.ctx
+        self._call = call
+        token = begin(call)
+        try:
+            content = read_job(self._raw, settings, ctx.now_ms(), ctx.space)
+            if content.says_notify and is_limited():
+                self._wait()
+            else:
+                ctx.propose_then((create_command(content),), self._answered)
+        finally:
+            end(token)
+
+    async def _introduce(self, digest: bytes) -> None:
+        """For a token that is not known here, or not yet."""
+        door = self._door
+        try:
+            who = await door.strangers.let_in(door.ctx, digest, self._address())
+            self._propose(self._admit(who), door.ctx.settings())
         except Exception as error:
             self._fail(error)
 
@@ -274,7 +293,7 @@ class Connection(asyncio.Protocol):
         except Exception as failure:
             self._fail(failure)
         else:
-            self._say(*said)
+            self._say(*said, told=True)
 
     def _wait(self) -> None:
         self._task = asyncio.ensure_future(self._answer())
@@ -299,12 +318,13 @@ class Connection(asyncio.Protocol):
             error = RaftschedError("internal", "An error of this node; its log says more.")
         self._say(*_problem(error))
 
-    def _say(self, status: int, headers: str, body: bytes) -> None:
-        """The answer to the request at hand; then it is the next one's turn."""
+    def _say(self, status: int, headers: str, body: bytes, *, told: bool = False) -> None:
+        """The answer to the request at hand; then it is the next one's turn. `told`: it may come before reads show what
+        was done."""
         door = self._door
         transport = self._transport
         if not transport.is_closing():
-            transport.write(_head(door.ctx, status, headers, len(body)) + body)
+            transport.write(_head(door.ctx, status, headers, len(body), told) + body)
         self.active_at = now = door.ctx.clock.monotonic()
         door.counts.count(status, now - self._began)
         self._task = None
@@ -315,9 +335,8 @@ class Connection(asyncio.Protocol):
         if self._held or self._still:
             self._go_on()
 
-    def _admit(self, digest: bytes) -> Call:
-        """As access.admit. Raises Problem unauthorized, forbidden."""
-        who = identify(self._door.ctx, digest)
+    def _admit(self, who: Caller) -> Call:
+        """As access.admit. Raises Problem forbidden."""
         if who is ANYBODY:
             call = self._anybodys
             if call is None or call.sent is None:
@@ -326,8 +345,11 @@ class Connection(asyncio.Protocol):
                 call.sent.any = False
             return call
         check_role(who, _ROLE)
-        peer = self._transport.get_extra_info("peername") if who.known else None
-        return Call(who, _NAME, "", str(peer[0]) if isinstance(peer, tuple) else "", work=True, sent=Sent())
+        return Call(who, _NAME, "", self._address() if who.known else "", work=True, sent=Sent())
+
+    def _address(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
 async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
@@ -362,8 +384,10 @@ def _problem(error: RaftschedError) -> tuple[int, str, bytes]:
     return body.status, headers, _encode(body)
 
 
-def _head(ctx: ApiContext, status: int, headers: str, length: int) -> bytes:
+def _head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) -> bytes:
     leader, term, index = ctx.stands()
+    if not told:
+        index = ctx.applied()
     stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
     stamp = _stamp(ctx.now_ms() // 1000, leader, term)
     return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()

@@ -116,7 +116,10 @@ PATH_DEFAULT: tuple[dict[str, Any], str] = ({"type": "string"}, "Which one.")
 ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
     "Raftsched-Leader": ({"type": "string"}, "The node that leads; empty when this node knows of none."),
     "Raftsched-Term": ({"type": "string", "pattern": "^[0-9]+$"}, "The term of the leader."),
-    "Raftsched-Index": ({"type": "string", "pattern": "^[0-9]+$"}, "Up to here this node has applied the log."),
+    "Raftsched-Index": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "Up to here in the log the answer shows what was applied.",
+    ),
     "ETag": ({"type": "string"}, "The revision, to be sent as If-Match."),
     "Location": ({"type": "string"}, "The address of what was made."),
     "Link": ({"type": "string"}, 'The next page, rel="next", when there is more.'),

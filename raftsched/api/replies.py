@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from raftsched.api.callers import sent
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import encode_cursor
 from raftsched.api.jobs_out import etag, job_json
@@ -57,15 +58,18 @@ def reply_page(
 
 
 def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
-    """Who leads, in which term, and up to which index this node knows what was applied. Without a leader reads may be
-    old. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes without
-    it."""
-    leader, term, index = ctx.stands()
+    """Who leads, in which term, and up to which index the answer shows what was applied: as of before it was read,
+    since the events after that index are what its reader asks for next. Without a leader reads may be old, and while a
+    disk hangs. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes
+    without it."""
+    leader, term, _ = ctx.stands()
+    request = sent()
+    index = request.shown or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")
     headers["Raftsched-Leader"] = leader or ""
     headers["Raftsched-Term"] = str(term)
     headers["Raftsched-Index"] = str(index)
-    if leader is None:
+    if leader is None or request.stale:
         headers["Raftsched-Stale"] = "true"
 
 

@@ -3,13 +3,16 @@ parameters, preconditions."""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import zlib
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
 
+from raftsched.api.callers import reading_from, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import decode_cursor
 from raftsched.api.durations import parse_time
@@ -26,7 +29,8 @@ _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
-_ENCODINGS = frozenset({"identity", "gzip", "deflate"})
+_INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
+_PIECE = 64 * 1024  # bytes inflated before others have their turn
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
@@ -107,19 +111,58 @@ def unknown_encoding(given: str) -> Problem:
 
 
 async def read_body(request: web.Request, limit: int) -> bytes:
-    """All of the body, decompressed. Raises Problem too-large as soon as it is known to be over the limit (bytes)."""
-    encoding = request.headers.get("Content-Encoding")
-    if encoding is not None and encoding.strip().lower() not in _ENCODINGS:
-        raise unknown_encoding(encoding)
+    """All of the body, decompressed; the same when it is asked for again. Raises Problem too-large as soon as it is
+    known to be over the limit (bytes), compressed or not."""
+    asked = sent()
+    if asked.body is not None:
+        return asked.body
+    given = request.headers.get("Content-Encoding")
+    encoding = "identity" if given is None else given.strip().lower()
+    if encoding != "identity" and encoding not in _INFLATE:
+        raise unknown_encoding(given or "")
     length = request.content_length
     if length is not None and length > limit:
         raise _too_large(limit)
     try:
-        return await _read(request.content, limit)
-    except web.RequestPayloadError:
+        raw = await _read(request.content, limit)
+        if encoding != "identity":
+            raw = await _inflated(raw, encoding, limit)
+    except (web.RequestPayloadError, zlib.error):
         raise Problem(
             "invalid-json", "The body cannot be read; it breaks off, or is not encoded as its headers say."
         ) from None
+    asked.body = raw
+    return raw
+
+
+async def _inflated(raw: bytes, encoding: str, limit: int) -> bytes:
+    """No more than one byte above the limit is ever inflated, and others have their turn meanwhile. Raises
+    zlib.error."""
+    wbits, *other = _INFLATE[encoding]
+    if other and raw and not _has_zlib_header(raw):
+        wbits = other[0]
+    inflater = zlib.decompressobj(wbits)
+    parts: list[bytes] = []
+    size = 0
+    while not inflater.eof:
+        part = inflater.decompress(raw, min(_PIECE, limit + 1 - size))
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        if not part and not raw:
+            break
+        parts.append(part)
+        raw = inflater.unconsumed_tail
+        if size and not size % _PIECE:
+            await asyncio.sleep(0)
+    if not inflater.eof or inflater.unused_data:
+        raise zlib.error("it breaks off, or goes on after its end")
+    return b"".join(parts)
+
+
+def _has_zlib_header(raw: bytes) -> bool:
+    """RFC 1950, section 2.2."""
+    return raw[0] & 15 == 8 and len(raw) > 1 and int.from_bytes(raw[:2]) % 31 == 0
 
 
 async def _read(content: StreamReader, limit: int) -> bytes:
@@ -279,11 +322,13 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
     index = query.integer("min_index", 0, 2**53)
     if index is not None and ctx.status().applied_index < index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
         raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
+    reading_from(ctx.applied())
 
 
 async def catch_up(ctx: ApiContext) -> None:
     """What was committed before is applied here afterwards."""
     await ctx.barrier(ctx.propose_timeout_s)
+    reading_from(ctx.applied())
 
 
 def job_id_of(request: web.Request) -> int:

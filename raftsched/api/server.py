@@ -16,6 +16,7 @@ from raftsched.api.fastpath import Door
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
 from raftsched.api.requests import unknown_encoding
+from raftsched.api.strangers import STRANGERS
 from raftsched.errors import RaftschedError
 
 IDLE_S = 75.0  # a connection that says nothing for so long is closed
@@ -104,6 +105,7 @@ class ApiServer:
                 "logger": _quiet,
                 "keepalive_timeout": IDLE_S,
                 "lingering_time": LINGER_S,
+                "auto_decompress": False,  # who may send what is decided before anything is inflated (requests.py)
             }
 
             def ordinary() -> _Ordinary:
@@ -111,7 +113,7 @@ class ApiServer:
                 protocol.ctx = ctx
                 return protocol
 
-            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), ordinary)
+            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary)
             # In two steps: create_server that is cancelled when it listens already would leave the port taken.
             if sock is None:
                 server = await loop.create_server(door, host, port, ssl=tls, backlog=_BACKLOG, start_serving=False)

@@ -1,0 +1,70 @@
+"""Tokens that this node does not know: one that was made a moment ago at another node is not refused.
+
+Whoever shows one waits until this node has applied what the leader had committed when he came. All that wait share the
+questions to the leader, so that tokens of one's own invention cost no more than the wait: there is a bound on how many
+wait, in all and of one address, and a token that is known to be none is refused at once for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from raftsched.api.access import UnknownToken, identify
+from raftsched.api.callers import Caller
+from raftsched.api.context import ApiContext
+from raftsched.api.problems import Problem
+
+WAITING_MAX = 256  # requests of this node
+WAITING_MAX_EACH = 32  # of one address
+REFUSED_MAX = 1_000  # tokens remembered as none
+REFUSED_S = 1.0  # for so long; a token's secret is random, so nobody shows it before it is made
+
+
+class Strangers:
+    """Of one node."""
+
+    def __init__(self) -> None:
+        self.waiting: Counter[str] = Counter()  # by address
+        self._refused: OrderedDict[bytes, float] = OrderedDict()  # by the hash of the token: until when
+
+    async def let_in(self, ctx: ApiContext, digest: bytes, address: str) -> Caller:
+        """Whose token it is. Raises Problem unauthorized, overloaded; behind: there is no leader to ask, or what was
+        committed is not applied here in time."""
+        now = ctx.clock.monotonic()
+        if self._refused.get(digest, now) > now:
+            raise UnknownToken
+        with self._one_more(address):
+            index = await ctx.catch_up_soon()
+        try:
+            return identify(ctx, digest)
+        except UnknownToken:
+            if index is None:
+                raise Problem(
+                    "behind",
+                    "This node does not know the token, and cannot find out at the moment whether it is a new one; "
+                    "try again or ask another node.",
+                ) from None
+            self._refused[digest] = now + REFUSED_S
+            if len(self._refused) > REFUSED_MAX:
+                self._refused.popitem(last=False)
+            raise
+
+    @contextmanager
+    def _one_more(self, address: str) -> Iterator[None]:
+        waiting = self.waiting
+        if waiting.total() >= WAITING_MAX or waiting[address] >= WAITING_MAX_EACH:
+            raise Problem("overloaded", "Too many requests show tokens that are not known here; try again shortly.")
+        waiting[address] += 1
+        try:
+            yield
+        finally:
+            waiting[address] -= 1
+            if not waiting[address]:
+                del waiting[address]
+
+
+STRANGERS: web.AppKey[Strangers] = web.AppKey("strangers", Strangers)
