@@ -315,8 +315,8 @@ class Machine:
         self.damaged = False
         self.unsynced.forget()
         self.peers = {m.node: m.raft for m in self._world.checks.members} or self.peers
-        self.join = self._rng.random() < 0.7
-        self._world.checks.new_disk(self.name)
+        self.join = self._world.formed and self._rng.random() < 0.7
+        self._world.new_disk(self.name)
         self._world.trace.event(self.name, "wiped")
 
     # ------------------------------------------------------------ what is seen of it
@@ -446,7 +446,8 @@ class Machine:
             checks.fail(f"{self.name} went back from commit index {self._commit} to {commit}")
         self._commit = commit
         if not self._world.formed:
-            self._world.form()
+            assert self.raft is not None
+            self._world.form(self.raft._replica.formation.remembered)
         checks.commits(self.name, commit, journal.last_index, journal.term)
 
     def _has(self, index: int, term: int) -> bool:

@@ -59,6 +59,8 @@ class Profile:
     strangers: int = 0  # who dial without the key
     latency_s: tuple[float, float] = (0.0002, 0.001)  # of the network
     first_fault_s: float = 0.0
+    start_s: float = 0.5  # within which the machines are started
+    last_waits: bool = False  # the last one is not started with the others
     # what must not be, beside what never must
     no_election: bool = False  # after the first fault
     no_snapshot: bool = False
@@ -175,6 +177,21 @@ PROFILES: dict[str, Profile] = {
         options=SNAPSHOTS,
         body_bytes=(20, 300, 5_000),
     ),
+    "forming": Profile(
+        faults={
+            "wipe": 6,
+            "ring": 3,
+            "isolate": 2,
+            "one_way": 2,
+            "kill": 3,
+            "power": 2,
+            "reset": 2,
+            "slow_disk": 1,
+            "hang_disk": 1,
+        },
+        every_s=0.5,
+        start_s=4.0,
+    ),
     # made for single guards: see mutations.py
     "votes": Profile(
         faults={"vote_kill": 6, "kill_leader": 4, "isolate": 2, "hand_over": 2},
@@ -240,6 +257,13 @@ PROFILES: dict[str, Profile] = {
         every_s=2.0,
         first_fault_s=3.0,
         options=replace(OPTIONS, election_max_ms=1_100),
+    ),
+    "split-formation": Profile(
+        faults={"split_formation": 1},
+        swarm=False,
+        every_s=0.1,
+        last_waits=True,
+        options=replace(OPTIONS, dead_peer_ms=10_000),
     ),
     "lonely": Profile(faults={"lonely_leader": 1}, swarm=False, every_s=2.0, first_fault_s=3.0),
     "empty-voter": Profile(faults={"empty_voter": 1, "add": 0}, swarm=False, every_s=2.0, first_fault_s=3.0),

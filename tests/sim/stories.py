@@ -19,6 +19,7 @@ class Stories(Aimed):
         super().__init__(world, rng)
         self._eight: list[Machine] = []  # first leader, friend, second leader, who comes back
         self._late: list[Machine] = []  # leader, friend, the next leader
+        self._forming: list[Machine] = []  # two that are connected, and who is not there yet
         self._removals: list[Machine] = []  # first leader, whom it removes, second leader, who hears nothing
 
     def elected(self, machine: Machine) -> None:
@@ -40,6 +41,39 @@ class Stories(Aimed):
             self._late_overwritten()
         elif len(self._late) == 3 and machine is self._late[0]:
             self._late_answers_come()
+
+    # ------------------------------------------------------------ a cluster that is formed
+
+    def _split_formation(self) -> bool:
+        """For three. Two nodes are connected, and their path falls silent. One of them meets the third, which loses its
+        disk a moment later, comes back with an empty one and meets the other: to that one all still look empty."""
+        world = self._world
+        first, second, last = list(world.machines.values())[:3]
+        met = first.raft is not None and second.raft is not None and first.raft._transport.is_connected(second.name)
+        if self._forming or world.formed or last.running or not met:
+            return False
+        self._forming = [first, second, last]
+        self._tell("split formation", first.name, second.name, last.name)
+        self._part([second.name])
+        last.start()
+        self._two_remember(60)
+        return True
+
+    def _two_remember(self, tries: int) -> None:
+        first, _, last = self._forming
+        if tries and not all(one.raft and one.raft._replica.formation.armed for one in (first, last)):
+            self._soon(0.05, 0.05, self._two_remember, tries - 1)
+        else:
+            self._soon(0.0, 2.5, self._last_is_empty)
+
+    def _last_is_empty(self) -> None:
+        _, second, last = self._forming
+        last.kill(power=True)
+        last.wipe()
+        last.join = False
+        self._whole_again([(second.name, last.name), (last.name, second.name)])
+        last.start()
+        self._soon(5.0, 7.0, self._whole_again, list(self._world.network.paths))
 
     # ------------------------------------------------------------ entries of an earlier term
 

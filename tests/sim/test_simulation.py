@@ -17,6 +17,7 @@ from tests.sim.world import simulate
 
 SECONDS = 30.0
 BUDGET_S = float(os.environ.get("RAFTSCHED_SIM_SECONDS", "150"))  # wall time on all cores
+SELDOM_S = 6.0  # of each such profile
 HERE = Path(__file__).parent
 
 
@@ -37,6 +38,24 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     record_property("simulator", f"{runs} seeds from {first}, {acknowledged} calls acknowledged, {len(failed)} failed")
     assert not failed, "\n".join(failed)
     assert acknowledged > 0
+
+
+@pytest.mark.parametrize("profile", ["forming", "split-formation"])
+def test_fresh_seeds_of_what_strikes_seldom(profile: str, record_property: Callable[[str, object], None]) -> None:
+    """Disks that are lost while a cluster is formed."""
+    first = random.SystemRandom().getrandbits(32)
+    until = time.monotonic() + SELDOM_S
+    failed, runs = [], 0
+    for seed in range(first, first + 1_000):
+        task = Task(seed, 3, 12.0, profile)
+        outcome = simulate(task.seed, task.nodes, task.seconds, task.profile)
+        runs += 1
+        if outcome.violation is not None:
+            failed.append(f"{outcome.violation}\n  {task.command()}")
+        if time.monotonic() > until:
+            break
+    record_property("simulator", f"{profile}: {runs} seeds from {first}, {len(failed)} failed")
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.parametrize(

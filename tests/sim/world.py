@@ -27,6 +27,7 @@ from tests.sim.profiles import PROFILES, Profile
 from tests.sim.strangers import Stranger
 from tests.sim.trace import open_trace
 
+FORMED_WITHIN_S = 12.0  # connections take 2 s to be made, elections are chance
 LEADS_ON_S = 0.5  # beyond the time after which a leader resigns that no majority answers
 
 
@@ -95,6 +96,7 @@ class World:
         self.nemesis = self.make_nemesis(random.Random(rng.random()))
         self.admin = Admin(self, random.Random(rng.random()))
         self.strangers = [Stranger(self, name, random.Random(f"{seed} {name}")) for name in strangers]
+        self.forming_without: set[str] = set()  # machines that lost a disk before the cluster was formed
         self._rng = rng
         self._storming = True
 
@@ -117,9 +119,10 @@ class World:
 
     def run(self, seconds: float) -> None:
         """Raises Violation."""
-        for machine in self.machines.values():
-            if not machine.join:
-                self.scheduler.at(self._rng.uniform(0, 0.5), machine.start)
+        founders = [machine for machine in self.machines.values() if not machine.join]
+        for machine in founders:
+            if machine is not founders[-1] or not self.profile.last_waits:
+                self.scheduler.at(self._rng.uniform(0, self.profile.start_s), machine.start)
         self.admin.start()
         for stranger in self.strangers:
             stranger.start()
@@ -131,7 +134,21 @@ class World:
         self.trace.event("--", "calm")
         self.nemesis.stop()
         self.admin.calm()
+        self._form_after_all()
         self.calm()
+
+    def _form_after_all(self) -> None:
+        """Where a disk was lost before the cluster was formed it may never be: nothing was acknowledged, and all start
+        again with empty disks."""
+        if self.formed or not self.forming_without or self.go(FORMED_WITHIN_S, lambda: self.formed):
+            return
+        self.trace.event("--", "admin", "all start again")
+        founders = [machine for machine in self.machines.values() if not machine.join]
+        for machine in founders:
+            machine.kill()
+            machine.wipe()
+        for machine in founders:
+            machine.start()
 
     def go(self, seconds: float, until: object = None) -> bool:
         """On by so many virtual seconds, or until that is so; True when it was. Raises Violation."""
@@ -154,14 +171,9 @@ class World:
     def formed(self) -> bool:
         return bool(self.checks.first)
 
-    def form(self) -> None:
-        """The first entry was committed somewhere: from now on disks count by their ids."""
-        rows = [
-            Member(name, self.addresses[name], self.checks.disks[name].store_id)
-            for name, machine in self.machines.items()
-            if not machine.join
-        ]
-        self.checks.formed(tuple(rows))
+    def form(self, disks: Mapping[str, bytes]) -> None:
+        """The first entry was committed somewhere, by a node that remembers these disks: from now on they count."""
+        self.checks.formed(tuple(Member(name, self.addresses[name], disks[name]) for name in sorted(disks)))
 
     def members(self) -> list[Machine]:
         """Of the committed configuration, those that have their disks; before there is one, who is to form it."""
@@ -185,15 +197,24 @@ class World:
 
     def may_lose_a_disk(self, machine: Machine) -> bool:
         """At most a minority of the voters is without its disk at any time, and no change of members is under way."""
+        if not self.formed:
+            founders = [name for name, founder in self.machines.items() if not founder.join]
+            lost = self.forming_without | {machine.name}
+            return machine.name in founders and machine.incarnation > 0 and 2 * len(lost) < len(founders)
         voters = {member.node for member in self.checks.members if member.voter}
         lost = {lost.name for lost in self.lost_disks()} | {machine.name}
         return (
-            self.formed
-            and not self.admin.changing
+            not self.admin.changing
             and all(member.voter for member in self.checks.members)
             and machine.name in voters
             and 2 * len(lost & voters) < len(voters)
         )
+
+    def new_disk(self, name: str) -> None:
+        """A machine lost its disk and got another one."""
+        if not self.formed:
+            self.forming_without.add(name)
+        self.checks.new_disk(name)
 
     def leader(self) -> Machine | None:
         """The leader of the newest term, if a process leads it."""
