@@ -142,6 +142,7 @@ def _headers(route: RouteLike, said: Operation) -> list[dict[str, Any]]:
         schema, text = parameters.HEADERS[name]
         if name == "If-None-Match" and route.method == "GET":
             schema, text = parameters.READ_TAGS
+        schema = said.schemas.get(name, schema)
         found.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
     return found
 
@@ -150,7 +151,7 @@ def codes_of(route: RouteLike, said: Operation) -> list[str]:
     """All problems that it may answer, in the order of their statuses."""
     codes = {*ALWAYS, *said.codes}
     if said.role != "open":
-        codes |= {"unauthorized", "forbidden"}
+        codes |= {"unauthorized", "forbidden", "behind", "overloaded"}  # the last two: of a token that may be a new one
     if "consistency" in said.query:
         codes |= {*READS}
     if "{" in route.path and not codes & {"no-such-member"}:

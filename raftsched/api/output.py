@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from raftsched.api import output_stream
 from raftsched.api.context import ApiContext
 from raftsched.api.operation import Reply, operation
-from raftsched.api.output_source import Asked, ask, find, pause, start_in, text_of
+from raftsched.api.output_source import RESUMED, Asked, ask, find, pause, start_in, text_of
 from raftsched.api.problems import Problem
 from raftsched.api.replies import stamp
 from raftsched.api.requests import READ, Query, fresh_enough, instance_key_of
@@ -36,6 +36,7 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
     },
     query=_PARAMETERS,
     headers=("Range", "Last-Event-ID"),
+    schemas={"Last-Event-ID": RESUMED},
     codes=("unsatisfiable-range", "output-gone", "output-unavailable"),
     streams=True,
     role="viewer",

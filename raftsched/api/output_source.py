@@ -28,6 +28,7 @@ CONNECT_S = 2.0
 SILENT_S = 60.0
 
 _RESUMED = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})", re.ASCII)
+RESUMED = {"type": "string", "pattern": rf"^({_RESUMED.pattern})?$"}
 
 
 class Asked:
@@ -42,11 +43,11 @@ class Asked:
         if self.tail is not None and self.offset:
             raise Problem("invalid-parameter", '"tail" (lines) and "offset" (bytes) exclude each other.')
         self.events = self.follow and MEDIA_TYPE in request.headers.get("Accept", "")
-        text = request.headers.get(RESUME) if self.events else None
-        if text:  # who is cut off goes on with the attempt that it was reading, behind what it has
-            match = _RESUMED.fullmatch(text)
-            if match is None:
-                raise Problem("invalid-parameter", f"{RESUME} must be an id that was answered here, such as 1.4096.")
+        text = request.headers.get(RESUME)
+        match = _RESUMED.fullmatch(text) if text else None
+        if text and match is None:
+            raise Problem("invalid-parameter", f"{RESUME} must be an id that was answered here, such as 1.4096.")
+        if match is not None and self.events:  # who is cut off goes on with the attempt that it was reading
             self.attempt, self.offset, self.tail = max(1, int(match[1])), int(match[2]), None
 
 

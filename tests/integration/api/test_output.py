@@ -78,6 +78,13 @@ def test_output_from_here_and_from_there_is_the_same(tmp_path: Path) -> None:
             assert await call("GET", f"{path}/output", headers={"Range": "bytes=-5"}) == (206, "oops\n")
             status, problem = await call("GET", f"{path}/output", headers={"Range": "bytes=99-"})
             assert (status, problem["code"]) == (416, "unsatisfiable-range")
+            for ignored in ("", "bytes=5-2", "bytes=x", "bytes=0-1,4-5", "lines=1-2"):
+                assert await call("GET", f"{path}/output", headers={"Range": ignored}) == (200, TEXT), ignored
+            for ident in ("", "1.0", "1.4096"):
+                assert await call("GET", f"{path}/output", headers={"Last-Event-ID": ident}) == (200, TEXT), ident
+            for ident in ("0", "4711.2.1", "x", "1.x"):
+                status, problem = await call("GET", f"{path}/output", headers={"Last-Event-ID": ident})
+                assert (status, problem["code"]) == (400, "invalid-parameter"), ident
             assert (await call("GET", f"{path}/output?attempt=2"))[0] == 404
             assert (await call("GET", f"{path}/output?stream=both"))[0] == 400
             assert (await call("GET", f"{path}/output?offset=1&tail=1"))[0] == 400
