@@ -12,7 +12,15 @@ from aiohttp import web
 
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
-from raftsched.api.explain_words import end_words, gap_words, step_words, then_words, there_words, trigger_words
+from raftsched.api.explain_words import (
+    end_words,
+    gap_words,
+    going_words,
+    step_words,
+    then_words,
+    there_words,
+    trigger_words,
+)
 from raftsched.api.operation import operation
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough, instance_key_of
@@ -126,7 +134,9 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
         obstacle = None
         if job is not None and policy is not None:
             obstacle = waits_for(view, meta(view), ctx.status(), job, policy, row, ctx.now_ms())
-    return reply_value(explain(row, job, policy, obstacle, ctx.now_ms()))
+    live = row.live
+    known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
+    return reply_value(explain(row, job, policy, obstacle, ctx.now_ms(), None if known else ctx.node_id))
 
 
 def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
@@ -138,9 +148,15 @@ def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
 
 
 def explain(
-    row: Instance, job: Job | None, policy: Policy | None, obstacle: Obstacle | None, now_ms: int
+    row: Instance,
+    job: Job | None,
+    policy: Policy | None,
+    obstacle: Obstacle | None,
+    now_ms: int,
+    cut_off: str | None = None,
 ) -> ExplainOut:
-    """`policy` is that of the row's revision, None when it is not kept any more."""
+    """`policy` is that of the row's revision, None when it is not kept any more. `cut_off`: the node that was asked,
+    when it is not connected with the one that runs it."""
     attempts = {a.token: a for a in row.attempts}
     then = _then(row, job, policy)
     if row.state in FINAL:
@@ -148,7 +164,7 @@ def explain(
     elif obstacle is not None:
         now = f"It is {row.state.name}. {obstacle.text}"
     else:
-        now = f"It is {row.state.name}" + (f" on {row.live.node}." if row.live is not None else ".")
+        now = going_words(row, policy, now_ms, cut_off)
     return ExplainOut(
         id=instance_text(row.key),
         job_id=job_text(row.job_id),
@@ -286,10 +302,13 @@ def _past(row: Instance, began: Step, ended: Step, attempts: dict[int, Attempt])
     reason, text = _BEGINS[began.kind]
     end_ms: int | None = ended.after_ms
     attempt = attempts.get(ended.token)
-    if began.kind is StepKind.ASSIGNED and ended.kind is not StepKind.STARTED:
-        # its end was the first that was heard of it
+    if began.kind is StepKind.ASSIGNED:
+        # That it started is heard of later on purpose, or with its end only; the attempt knows when it was.
         started = None if attempt is None else attempt.started_at_ms
-        end_ms = None if started is None else started - row.created_at_ms
+        if started is not None:
+            end_ms = min(ended.after_ms, started - row.created_at_ms)
+        elif ended.kind is not StepKind.STARTED:
+            end_ms = None
     if end_ms is None or end_ms <= began.after_ms:
         return
     if reason == "worker" and attempt is not None and attempt.queue:

@@ -17,6 +17,7 @@ from raftsched.core.model import (
     StepKind,
 )
 from raftsched.quantities import format_duration
+from raftsched.worker.runner import GRACE_MS
 
 _POLICY_GONE = "The job was edited since, and what it was then is kept no longer."
 _MISFIRE = {
@@ -29,6 +30,10 @@ _OVERLAP = {
     Overlap.QUEUE_ONE: "lets one wait behind it, and one waited already",
     Overlap.QUEUE_ALL: "lets as many wait behind it as queue_all_max allows, and so many waited already",
 }
+_KILLED_NEXT = (
+    f"Its processes get SIGTERM, and SIGKILL {format_duration(GRACE_MS)} later; "
+    "it ends when its node says that none is left."
+)
 _ENDED = {
     Outcome.SUCCEEDED: "succeeded",
     Outcome.FAILED: "failed",
@@ -204,6 +209,31 @@ def _final(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> st
 
 def _with(text: str, detail: str | None) -> str:
     return text if not detail else f"{text}: {detail.rstrip('.')}"
+
+
+def going_words(row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None) -> str:
+    """How it stands with one that has begun. `cut_off`: the node that was asked, when it is not connected with the one
+    that runs it."""
+    live = row.live
+    if live is None:
+        return f"It is {row.state.name}."
+    text = f"It is {row.state.name} on {live.node}."
+    asked = next((s for s in reversed(row.steps) if s.kind is StepKind.KILL_ASKED and s.token == live.token), None)
+    ends_ms = None
+    if policy is not None and policy.timeout_ms and live.started_at_ms is not None:
+        ends_ms = live.started_at_ms + policy.timeout_ms
+    if row.kill_asked and asked is not None:
+        why = _because(asked.detail or "killed")
+        text += f" It was asked to end at {format_time(row.created_at_ms + asked.after_ms)}: {why}. {_KILLED_NEXT}"
+    elif ends_ms is not None and ends_ms <= now_ms:
+        text += f" It is past its timeout, which was over at {format_time(ends_ms)}. {_KILLED_NEXT}"
+    if cut_off is not None:
+        text += (
+            f" {live.node} is not connected with {cut_off}, which was asked: it may be down. If the leader hears "
+            "nothing of it for the time of its lease (session_ttl and a quarter), its session ends and this "
+            "attempt is lost."
+        )
+    return text
 
 
 def end_words(row: Instance) -> str:

@@ -14,10 +14,10 @@ import msgspec
 
 from raftsched.api.context import ClusterStatus
 from raftsched.api.durations import format_time
-from raftsched.api.rows import SCAN_MAX, get_instance, newest_session
+from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
 from raftsched.core.admission import opens_at_ms, shut
 from raftsched.core.apply.tx import scheduled_instance
-from raftsched.core.cluster import Meta, NodeRule
+from raftsched.core.cluster import Meta
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind
@@ -28,7 +28,6 @@ from raftsched.quantities import format_duration
 _SHOWN = 5  # names that one text lists
 
 _queue = msgspec.msgpack.Decoder(Queue)
-_rule = msgspec.msgpack.Decoder(NodeRule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, ro
                 "looked for again.",
             )
     if not able:
-        return Obstacle("no_eligible_node", _lacking(nodes, policy))
+        return Obstacle("no_eligible_node", _absent(view, meta, policy) or _lacking(nodes, policy))
     followers = [n for n in able if n.name != status.leader] or able
     if all(n.running >= n.offer.slots for n in followers):
         busy = _some([f"{n.name} ({n.running} of {n.offer.slots} slots)" for n in followers])
@@ -168,16 +167,29 @@ def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, ro
     return None
 
 
+def _absent(view: ReadView, meta: Meta, policy: Policy) -> str | None:
+    """Members that could take it by what they offered last, and have no session now. None: there are none."""
+    gone = []
+    for member in meta.members:
+        session = newest_session(view, member.node)
+        if session is not None and not session.open and offer(session, node_rule(view, member.node)).can(policy):
+            gone.append(member.node)
+    if not gone:
+        return None
+    return (
+        f"{_some(gone)} could take it, but {'has' if len(gone) == 1 else 'have'} no session at the moment: a node that is "
+        "down has none, nor one that waits until the processes of an earlier run of it are gone (its log says so)."
+    )
+
+
 def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
     for member in meta.members:
         session = newest_session(view, member.node)
         if session is None or not session.open:
             continue
-        raw = view.get(Table.NODE_RULES, member.node.encode())
-        rule = NodeRule() if raw is None else _rule.decode(raw)
         prefix = u64(session.id)
         yield _Node(
-            offer=offer(session, rule),
+            offer=offer(session, node_rule(view, member.node)),
             voter=member.voter,
             running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
         )

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from raftsched.api.context import ClusterStatus
+from raftsched.api.durations import format_time
 from raftsched.api.explain import ExplainOut, explain
 from raftsched.api.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
@@ -311,6 +312,16 @@ class TestWaits:
         world.ok(c.Ended(session, token, Outcome.SUCCEEDED, world.now - 496, world.now))
         assert waits(told(world, key)) == [("start", 4, True)]
 
+    def test_a_start_that_was_heard_of_late(self) -> None:
+        """Its keeper tells of it after a while only, for most runs are over by then."""
+        world = World()
+        key = a_run(world)
+        session = world.session()
+        token = world.assign(key, session)
+        world.forward(212)
+        world.ok(c.Started(session, token, world.now - 208))
+        assert waits(told(world, key)) == [("start", 4, True)]
+
     def test_a_limited_queue_and_a_leader_change_are_named(self) -> None:
         world = World()
         key = a_run(world)
@@ -324,7 +335,49 @@ class TestWaits:
         assert "from term 1 to 3" in wait.text
 
 
+class TestHowItGoes:
+    def running(self, **fields: Any) -> tuple[World, bytes, int]:
+        world = World()
+        key = a_run(world, **fields)
+        session = world.session("n2")
+        token = world.assign(key, session)
+        world.ok(c.Started(session, token, world.now))
+        return world, key, token
+
+    def test_one_that_was_asked_to_end(self) -> None:
+        world, key, _ = self.running()
+        world.forward(SECOND)
+        world.ok(c.Kill(key))
+        world.forward(SECOND)
+        text = told(world, key).text
+        assert f"It is RUNNING on n2. It was asked to end at {format_time(world.now - SECOND)}: somebody asked" in text
+        assert "SIGKILL 5s later" in text
+
+    def test_one_that_is_past_its_timeout(self) -> None:
+        world, key, _ = self.running(timeout_ms=2 * SECOND)
+        world.forward(SECOND)
+        assert told(world, key).text.endswith("It is RUNNING on n2.")
+        world.forward(2 * SECOND)
+        text = told(world, key).text
+        assert f"It is past its timeout, which was over at {format_time(world.now - SECOND)}." in text
+
+    def test_one_on_a_node_that_is_not_connected(self) -> None:
+        world, key, _ = self.running()
+        row = world.instance(key)
+        found = explain(row, None, None, None, world.now, "n3")
+        assert "It is RUNNING on n2. n2 is not connected with n3, which was asked: it may be down." in found.text
+
+
 class TestWhatItWaitsForNow:
+    def test_a_node_that_has_no_session(self) -> None:
+        world = World()
+        key = a_run(world)
+        session = world.session("n2")
+        world.ok(c.CloseSession(session, ()))
+        reason, text = blocked(world, key)
+        assert reason == "no_eligible_node"
+        assert text.startswith("n2 could take it, but has no session at the moment")
+
     def test_nothing_when_it_runs_or_is_over(self) -> None:
         world = World()
         key = a_run(world)
