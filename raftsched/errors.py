@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
     "no-leader": Kind(503, "No leader at the moment", Exit.UNAVAILABLE),
     "behind": Kind(503, "This node has not caught up", Exit.UNAVAILABLE),
     "overloaded": Kind(503, "Too many requests are waiting", Exit.UNAVAILABLE),
+    "unknown-command": Kind(503, "Not all nodes know this command yet", Exit.UNAVAILABLE),
     "stopping": Kind(503, "This node is stopping", Exit.UNAVAILABLE),
     "unknown-outcome": Kind(504, "It is not known whether this was done", Exit.TIMEOUT),
     "disk-full": Kind(507, "The disk is full", Exit.UNAVAILABLE),

@@ -2,7 +2,8 @@
 subject lie beside them (`cluster`, `queues`, `operations`, ...). What follows a commit is in `actions`.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
-number, fields are added last with a default, nothing is changed or reused. An unknown command stops the node.
+number, fields are added last with a default, nothing is changed or reused. What is no command is refused before it gets
+into the log; what is in the log and none all the same is refused by every node alike (entry.py, levels.py).
 Commands carry every value that could differ between machines, but for the time: that is the entry's (`now_ms`).
 """
 
@@ -336,13 +337,24 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Command)
 
 
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what decoding raises
+
+
+NESTING_MAX = 400  # of a command's values; where the stack ends it would be luck whether they decode
+_NESTS = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # how lists and maps begin in msgpack
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """In the place of what is no command. It is never encoded."""
+
+
 def encode(command: Command) -> bytes:
     return _encoder.encode(command)
 
 
 def decode(raw: bytes) -> Command:
-    """Raises msgspec.DecodeError on what is not a known command: that stops the node. So does one that is inside of
-    another: somebody's (By), under a key (Keyed), or somebody's under a key."""
+    """Raises one of UNDECODABLE for what is not a known command, and for one that holds such: somebody's (By), under a
+    key (Keyed), or somebody's under a key."""
     command: Command = _decoder.decode(raw)
     inner = asked(command) if isinstance(command, By) else command
     if isinstance(inner, Keyed):
@@ -356,6 +368,31 @@ def asked(by: By) -> Command:
     """What he asked for."""
     command: Command = _decoder.decode(by.command)
     return command
+
+
+def check(raw: bytes) -> None:
+    """Lets pass what decodes on every node alike; asked before it gets into the log. Raises one of UNDECODABLE."""
+    if len(raw) > NESTING_MAX and len(raw) - len(raw.translate(None, _NESTS)) > NESTING_MAX:
+        _check_nesting(msgspec.msgpack.decode(raw))
+    command = decode(raw)
+    if isinstance(command, By):
+        command = asked(command)
+    if isinstance(command, Keyed):
+        check(command.command)
+
+
+def _check_nesting(value: Any) -> None:
+    level = [value]
+    for _ in range(NESTING_MAX):
+        level = [
+            x
+            for row in level
+            if isinstance(row, (list, dict))
+            for x in (row if isinstance(row, list) else (*row, *row.values()))
+        ]
+        if not level:
+            return
+    raise msgspec.DecodeError(f"a command is nested more than {NESTING_MAX} times")
 
 
 # ---------------------------------------------------------------- answers

@@ -6,6 +6,10 @@ of one proposing process (a random 64-bit number), seq counts 1, 2, 3... within 
 A configuration entry carries the cluster's members as they are from it on. Consensus obeys it as soon as it is in a
 node's log, before it is committed (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 4.1), so it must be
 told from the others without decoding them all: it alone has three fields.
+
+Whatever an entry holds, every node does the same with it. Its level says which set of commands its leader drew on. A
+node that knows this set can tell that what does not decode is no command of it, and refuses that, as all others do. A
+node to which the set is unknown stops: only a newer version can tell what the entry does.
 """
 
 from __future__ import annotations
@@ -17,19 +21,25 @@ import msgspec
 
 from raftsched.core.actions import Action
 from raftsched.core.cluster import Member
-from raftsched.core.commands import Answer, Command
+from raftsched.core.commands import UNDECODABLE, Answer, Command, Unknown, decode
+from raftsched.core.levels import FIRST_LEVEL, level_of, newest_level
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: int
     seq: int
-    commands: list[Command]
+    commands: list[Command]  # and `Unknown`, which is never encoded
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):
     now_ms: int  # the leader's wall clock when it made the entry
     batches: list[Batch]
     members: tuple[Member, ...] | None = None  # of a configuration entry
+    level: int = FIRST_LEVEL  # no command in it is of a later set (levels.py)
+
+
+class NewerLog(Exception):
+    """The log holds commands of a later version: this node is too old for it."""
 
 
 class _RawBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -41,6 +51,13 @@ class _RawBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class _RawEntry(msgspec.Struct, array_like=True, frozen=True):
     now_ms: int
     batches: list[_RawBatch]
+
+
+class _RawEntryOfLevel(msgspec.Struct, array_like=True, frozen=True):
+    now_ms: int
+    batches: list[_RawBatch]
+    members: tuple[Member, ...] | None = None
+    level: int = FIRST_LEVEL
 
 
 class _Configuration(msgspec.Struct, array_like=True, frozen=True):
@@ -65,13 +82,18 @@ class EntryResult(msgspec.Struct):
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Entry)
 _configuration: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Configuration)
+_pieces: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_RawEntryOfLevel)
 _Raw = msgspec.Raw
 _THREE_FIELDS = 0x93  # how msgpack begins an array of three
 
 
 def encode_entry(now_ms: int, batches: Sequence[tuple[int, int, Sequence[bytes]]]) -> bytes:
     """`batches`: (origin, seq, encoded commands). The commands' bytes are spliced in, not encoded again."""
-    return _encoder.encode(_RawEntry(now_ms, [_RawBatch(o, s, [_Raw(c) for c in cs]) for o, s, cs in batches]))
+    rows = [_RawBatch(o, s, [_Raw(c) for c in cs]) for o, s, cs in batches]
+    level = level_of(c for _, _, cs in batches for c in cs)
+    if level == FIRST_LEVEL:
+        return _encoder.encode(_RawEntry(now_ms, rows))
+    return _encoder.encode(_RawEntryOfLevel(now_ms, rows, None, level))
 
 
 def encode_configuration(now_ms: int, members: Sequence[Member]) -> bytes:
@@ -80,14 +102,47 @@ def encode_configuration(now_ms: int, members: Sequence[Member]) -> bytes:
 
 
 def members_of(data: bytes) -> tuple[Member, ...] | None:
-    """Of a configuration entry; None for every other one."""
+    """Of a configuration entry; None for every other one, and for what is no entry at all."""
     if not data or data[0] != _THREE_FIELDS:
         return None
-    members: tuple[Member, ...] = _configuration.decode(data).members
+    try:
+        members: tuple[Member, ...] = _configuration.decode(data).members
+    except UNDECODABLE:
+        return None
     return members
 
 
-def decode_entry(data: bytes) -> Entry:
-    """Raises msgspec.DecodeError on unknown commands: the node must stop rather than diverge."""
-    entry: Entry = _decoder.decode(data)
+def decode_entry(data: bytes) -> Entry | None:
+    """What does not decode in it is an `Unknown` each; None: it is no entry, and does nothing.
+
+    Raises NewerLog when it may hold commands that only a newer version knows."""
+    try:
+        entry: Entry = _decoder.decode(data)
+    except UNDECODABLE:
+        return _piecewise(data)
+    if entry.level != newest_level():
+        return _piecewise(data)
     return entry
+
+
+def _piecewise(data: bytes) -> Entry | None:
+    """Each command for itself."""
+    try:
+        entry: _RawEntryOfLevel = _pieces.decode(data)
+    except UNDECODABLE:
+        return None
+    if entry.level > newest_level():
+        raise NewerLog(
+            f"This node is too old for this log: it needs commands of level {entry.level}, and this version "
+            f"knows those up to {newest_level()}. Upgrade it."
+        )
+    batches = [Batch(b.origin, b.seq, [_known(bytes(raw), entry.level) for raw in b.commands]) for b in entry.batches]
+    return Entry(entry.now_ms, batches, entry.members, entry.level)
+
+
+def _known(raw: bytes, level: int) -> Any:
+    try:
+        command = decode(raw)
+    except UNDECODABLE:
+        return Unknown()
+    return command if level_of((raw,)) <= level else Unknown()

@@ -35,6 +35,7 @@ EXPRESSION_MAX = 4_096  # characters
 ERROR_MAX = 4_096  # characters of an attempt's error
 RESULT_MAX = 64 * 1024  # bytes of an attempt's result
 U64_MAX = 2**64 - 1
+FIRES_MAX = 2**53  # that one gap stands for: more than there are milliseconds up to TIME_MAX_MS
 REVISIONS_MAX = 100  # of one job, that its active runs were made from
 HANDED_BACK_MAX = 10  # times that one instance may be handed back; then it counts as lost each time
 PRIORITY_MAX = 9

@@ -31,7 +31,9 @@ _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Origin)
 
 
 def claim(view: View, origin: int, seq: int, now_ms: int) -> bool:
-    """True the first time (origin, seq) is seen; remembers it."""
+    """True the first time (origin, seq) is seen; remembers it. No proposer has a negative number."""
+    if origin < 0:
+        return False
     key = u64(origin)
     raw = view.get(Table.ORIGINS, key)
     row: Origin = _decoder.decode(raw) if raw is not None else Origin()

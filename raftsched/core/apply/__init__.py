@@ -34,16 +34,25 @@ from raftsched.core.apply import (
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
-from raftsched.core.commands import Accepted, Answer, By, Keyed, Note, Rejected, asked, decode
+from raftsched.core.commands import UNDECODABLE, Accepted, Answer, By, Keyed, Note, Rejected, Unknown, asked, decode
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.origins import claim
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import View
 
+UNKNOWN = Rejected("unknown-command", "That is no command of this version; upgrade all nodes before it is used.")
+
+
+def _unknown(tx: Tx, c: Unknown) -> Answer:
+    return UNKNOWN
+
 
 def _keyed(tx: Tx, keyed: Keyed) -> Answer:
-    command = decode(keyed.command)
+    try:
+        command = decode(keyed.command)
+    except UNDECODABLE:
+        return UNKNOWN
     if isinstance(command, (Keyed, Note, By)):
         return Rejected("invalid-parameter", "A command is done under one key.")
     return keys.once(tx, keyed.key, keyed.digest, lambda: _HANDLERS[type(command)](tx, command))
@@ -51,7 +60,12 @@ def _keyed(tx: Tx, keyed: Keyed) -> Answer:
 
 def _by(tx: Tx, c: By) -> Answer:
     """A command for somebody: what it makes is his, and it is noted once it is done."""
-    command = asked(c)
+    try:
+        command = asked(c)
+    except UNDECODABLE:
+        return UNKNOWN
+    if isinstance(command, By):
+        return UNKNOWN  # one caller asks for it, who is said first
     tx.by, tx.repeated = c, False
     answer = _HANDLERS[type(command)](tx, command)
     tx.by = NOBODY
@@ -116,6 +130,7 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     w.TestWebhook: webhooks.send_test,
     PutSecret: secrets.put_secret,
     DeleteSecret: secrets.delete_secret,
+    Unknown: _unknown,
 }
 
 
@@ -126,13 +141,13 @@ class Applier:
         self._tx = Tx(view)
 
     def entry(self, index: int, term: int, data: bytes) -> EntryResult:
-        """An empty entry applies as nothing."""
+        """An empty entry applies as nothing, and so does what is none. Raises NewerLog."""
         tx = self._tx
         actions: list[Action] = []
         tx.actions = actions
         results: list[BatchResult] = []
-        if data:
-            entry = decode_entry(data)
+        entry = decode_entry(data) if data else None
+        if entry is not None:
             tx.advance(entry.now_ms)
             tx.index, tx.term = index, term
             if entry.members is not None:

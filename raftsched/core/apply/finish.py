@@ -11,6 +11,7 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import has_room
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
+from raftsched.core.limits import FIRES_MAX
 from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, StepKind, TriggerKind
 from raftsched.core.tables import BY_JOB, INSTANCES, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
@@ -146,7 +147,7 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
     """One SKIPPED record per gap: a further skip for the same reason extends the newest record."""
     record = tx.instance(job.gap) if job.gap is not None else None
     if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
-        record.gap_count += count_of_fires
+        record.gap_count = min(record.gap_count + count_of_fires, FIRES_MAX)
         record.gap_until_ms = max(last_ms, record.gap_until_ms or 0)
         record.ended_at_ms = tx.now
         _keep_longer(tx, job, record)
@@ -166,7 +167,7 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
         modified_at_ms=tx.now,
         ready_at_ms=tx.now,
         reason=reason,
-        gap_count=count_of_fires,
+        gap_count=min(count_of_fires, FIRES_MAX),
         gap_until_ms=last_ms,
         ended_at_ms=tx.now,
     )

@@ -15,7 +15,7 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import TIME_MAX_MS
+from raftsched.core.limits import FIRES_MAX, TIME_MAX_MS
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,
@@ -109,7 +109,7 @@ def fire(tx: Tx, c: Fire) -> Answer:
 def _plausible(c: Fire) -> bool:
     """Times ascend and can be written."""
     if not c.missed and c.next_nominal_at_ms is None:
-        return 0 <= c.nominal_at_ms <= TIME_MAX_MS and c.missed_count >= 0
+        return 0 <= c.nominal_at_ms <= TIME_MAX_MS and 0 <= c.missed_count <= FIRES_MAX
     times = (c.nominal_at_ms, *c.missed)
     if c.next_nominal_at_ms is not None:
         times += (c.next_nominal_at_ms,)
@@ -117,7 +117,7 @@ def _plausible(c: Fire) -> bool:
         times[0] >= 0
         and times[-1] <= TIME_MAX_MS
         and all(a < b for a, b in pairwise(times))
-        and c.missed_count >= len(c.missed)
+        and len(c.missed) <= c.missed_count <= FIRES_MAX
     )
 
 

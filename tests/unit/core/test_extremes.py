@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.limits import FIRES_MAX
 from raftsched.core.model import (
     EveryMode,
     JobState,
@@ -167,3 +168,17 @@ def test_labels_and_names_may_be_anything() -> None:
             "\U0001f601", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""
         )
     )
+
+
+def test_more_missed_times_than_there_can_be() -> None:
+    """A gap that stands for more than fits into its row would stop every node."""
+    world = World()
+    job = world.create(cron(), misfire=Misfire(MisfirePolicy.SKIP, 0))
+    world.ok(c.ScheduleJob(job.id, 1, world.now))
+    first = world.now
+    world.forward(600_000)
+    times = (first + 60_000, first + 120_000)
+    for many in (2**64 - 1, FIRES_MAX + 1):
+        assert world.refused(c.Fire(job.id, 1, first, first + 180_000, times, many)) == "stale"
+    world.ok(c.Fire(job.id, 1, first, first + 180_000, times, FIRES_MAX))
+    assert [row.gap_count for row in world.instances(job.id)] == [FIRES_MAX]

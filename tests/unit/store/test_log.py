@@ -14,7 +14,8 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
-from raftsched.core.entry import encode_entry
+from raftsched.core.entry import NewerLog, encode_entry
+from raftsched.core.levels import SINCE
 from raftsched.errors import StartupError
 from raftsched.store import CorruptLog, LogEntry, Store, Turn, records
 from raftsched.store.store import DROP_EXTRA
@@ -147,11 +148,23 @@ class TestApply:
         assert store.applied_index == 0
         assert store.log_bounds() == (1, 0)
 
-    def test_an_unknown_command_stops_and_writes_nothing(self, store: Store) -> None:
-        """Rather that than diverge from nodes that know it."""
-        bad = encode_entry(1, [(1, 1, [b"\x91\xcd\x27\x0f"])])
+    def test_what_is_no_command_is_refused_and_the_node_goes_on(self, store: Store) -> None:
+        """On every node alike: a member that is wrong, or newer, must not stop the others for good."""
+        bad = encode_entry(1, [(1, 1, [b"\x91\xcd\x27\x0f", encode(c.Barrier())])])
         log = [LogEntry(1, 1, bad)]
-        with pytest.raises(Exception, match="9999"):
+        result = store.run_turn(Turn(append=log, commit_index=1, apply=log))
+        answers = result.applied[0].batches[0].answers
+        assert answers is not None
+        assert isinstance(answers[0], c.Rejected)
+        assert (answers[0].code, answers[1]) == ("unknown-command", c.Accepted())
+        assert (store.log_bounds(), store.applied_index) == ((1, 1), 1)
+
+    def test_a_newer_log_stops_and_writes_nothing(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Rather that than diverge from nodes that know its commands."""
+        with monkeypatch.context() as newer:
+            newer.setitem(SINCE, c.Barrier, 2)
+            log = [LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.Barrier())])]))]
+        with pytest.raises(NewerLog, match=r"level 2, .* up to 1\. Upgrade it"):
             store.run_turn(Turn(append=log, commit_index=1, apply=log))
         assert store.log_bounds() == (1, 0)
 
