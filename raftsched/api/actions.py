@@ -17,7 +17,7 @@ from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, p
 from raftsched.api.openapi_types import JOB
 from raftsched.api.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected
-from raftsched.api.replies import job_of, propose_one, reply_job, reply_value
+from raftsched.api.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.requests import (
     READ,
     Query,
@@ -129,7 +129,7 @@ async def run(ctx: ApiContext, request: web.Request) -> web.Response:
     accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, raw, name)
     assert accepted.instance is not None
     made = instance_text(accepted.instance)
-    return reply_value({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
+    return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
 
 
 async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) -> Accepted:
@@ -254,7 +254,7 @@ async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
         job = requested_job(view, request)
-    return reply_value({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
+    return reply_fields({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
 
 
 @operation(

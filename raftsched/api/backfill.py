@@ -15,7 +15,7 @@ from raftsched.api.durations import format_time
 from raftsched.api.keys import done_before, named
 from raftsched.api.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, from_rejected
-from raftsched.api.replies import reply_value
+from raftsched.api.replies import reply_fields
 from raftsched.api.requests import Query, catch_up, check_type, read_body
 from raftsched.api.schema import BackfillIn
 from raftsched.api.targets import target_job
@@ -117,9 +117,9 @@ def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> 
 def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> web.Response:
     with ctx.read() as view:
         runs = not_run(view, job, times, now_ms)
-    return reply_value({"job_id": job_text(job.id), "count": len(runs), "times": [format_time(t) for t in runs]})
+    return reply_fields({"job_id": job_text(job.id), "count": len(runs), "times": [format_time(t) for t in runs]})
 
 
 def _reply(job: Job, count: int) -> web.Response:
     location = f"/v1/jobs/{job_text(job.id)}/instances"
-    return reply_value({"job_id": job_text(job.id), "count": count}, 202, {"Location": location})
+    return reply_fields({"job_id": job_text(job.id), "count": count}, 202, {"Location": location})

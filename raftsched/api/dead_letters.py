@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import orjson
 from aiohttp import web
 
 from raftsched.api import strict
@@ -316,7 +317,7 @@ async def _act(
                 elif len(refused) < REFUSED_MAX:
                     refused.append({"id": instance_text(key), "code": answer.code, "detail": answer.detail})
     following = None if chosen.keys is not None else chosen.next(listing)
-    body = _encode({"matched": matched, done: count, "refused": refused, "dry_run": dry_run, "next": following})
+    body = orjson.dumps({"matched": matched, done: count, "refused": refused, "dry_run": dry_run, "next": following})
     return reply(body if dry_run else await noted(ctx, name, body))
 
 

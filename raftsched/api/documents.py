@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
+import orjson
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
@@ -31,13 +31,13 @@ class Documents:
     @property
     def json(self) -> bytes:
         if self._json is None:
-            self._json = msgspec.json.encode(describe(self._routes, self._version))
+            self._json = orjson.dumps(describe(self._routes, self._version))
         return self._json
 
     @property
     def html(self) -> bytes:
         if self._html is None:
-            self._html = render(msgspec.json.decode(self.json)).encode()
+            self._html = render(orjson.loads(self.json)).encode()
         return self._html
 
 

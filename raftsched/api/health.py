@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from raftsched.api.answers import Alive, NotReady, Ready
 from raftsched.api.context import ApiContext
 from raftsched.api.operation import TEXT, Reply, operation
-from raftsched.api.replies import reply_value
+from raftsched.api.replies import reply_fields
 from raftsched.api.requests import Query
 
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
@@ -18,7 +18,7 @@ LAG_MAX = 10_000  # entries behind the commit index beyond which a node should g
 async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 as long as the process answers."""
     Query(request)
-    return reply_value({"alive": True})
+    return reply_fields({"alive": True})
 
 
 @operation(
@@ -38,10 +38,10 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
     }
     ready = all(checks.values())
     if ready:
-        return reply_value({"ready": True, "checks": checks})
+        return reply_fields({"ready": True, "checks": checks})
     behind = f"{status.commit_index - status.applied_index} entries are committed and not applied here yet."
     waits_for = status.waits_for or (behind if status.formed else "Nothing of the cluster's log has come yet.")
-    return reply_value({"ready": False, "checks": checks, "waits_for": waits_for}, 503, {"Retry-After": "1"})
+    return reply_fields({"ready": False, "checks": checks, "waits_for": waits_for}, 503, {"Retry-After": "1"})
 
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="open")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
+import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -32,6 +34,11 @@ def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = No
 
 def reply_value(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return reply(_encode(value), status, headers)
+
+
+def reply_fields(fields: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Plain values only: text, integers of 64 bits, lists and objects. What has a struct goes to `reply_value`."""
+    return reply(orjson.dumps(fields), status, headers)
 
 
 def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:

@@ -13,7 +13,7 @@ from raftsched.api.durations import format_time
 from raftsched.api.jobs_out import shut_out
 from raftsched.api.operation import BODIES, operation
 from raftsched.api.problems import FieldError, Problem
-from raftsched.api.replies import reply_value
+from raftsched.api.replies import reply_fields
 from raftsched.api.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
 from raftsched.api.rows import requested_job
 from raftsched.api.schema import PreviewIn
@@ -93,4 +93,4 @@ def _times(
 
 def _reply(words: str, times: list[schedule.Occurrence]) -> web.Response:
     shown = [{"at": format_time(time.at_ms), "note": time.note} for time in times]
-    return reply_value({"description": words, "next": shown})
+    return reply_fields({"description": words, "next": shown})

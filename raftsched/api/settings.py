@@ -18,7 +18,7 @@ from raftsched.api.keys import named, propose_once
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
 from raftsched.api.problems import FieldError, Problem, pointer
-from raftsched.api.replies import reply_value
+from raftsched.api.replies import reply_fields, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
     READ,
@@ -116,7 +116,7 @@ async def _set_paused(ctx: ApiContext, request: web.Request, paused: bool) -> we
     await read_nothing(request)
     Query(request)
     await propose_once(ctx, named(request, "pause cluster" if paused else "resume cluster"), PauseCluster(paused))
-    return reply_value({"paused": paused})
+    return reply_fields({"paused": paused})
 
 
 class _Stored(NamedTuple):

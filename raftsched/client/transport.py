@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+import orjson
 
 from raftsched import __version__
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
@@ -40,9 +41,19 @@ _READS = frozenset({"GET", "HEAD"})
 _REPEATABLE = _READS | {"PUT", "PATCH", "DELETE"}
 
 _T = TypeVar("_T")
-encode = msgspec.json.Encoder().encode
+_any = msgspec.json.Encoder().encode
+_PLAIN = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 Query = Mapping[str, Any]
 Connector = Callable[[], aiohttp.BaseConnector]  # makes one, in the event loop where it is used
+
+
+def encode(value: object) -> bytes:
+    """The JSON of a request's body. orjson does plain dicts in half the time; what else JSON can be made of (times,
+    bytes, decimals, structs, keys that are numbers, integers of any size) is msgspec's."""
+    try:
+        return orjson.dumps(value, option=_PLAIN)
+    except TypeError:
+        return _any(value)
 
 
 @dataclass(frozen=True, slots=True)
