@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import orjson
 from aiohttp import web
 
@@ -37,7 +38,7 @@ class Documents:
     @property
     def html(self) -> bytes:
         if self._html is None:
-            self._html = render(orjson.loads(self.json)).encode()
+            self._html = render(msgspec.json.decode(self.json)).encode()
         return self._html
 
 
