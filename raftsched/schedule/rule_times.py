@@ -26,11 +26,13 @@ _END_DAY = date(LAST_YEAR + 1, 1, 1).toordinal() - EPOCH
 
 class RuleTimes:
     """Of a rule that starts at the wall time `start` (RFC 5545: DTSTART), which is one of its times only when it
-    matches. What the rule leaves open, the time of day or the day, is that of the start."""
+    matches. What the rule leaves open, the time of day or the day, is that of the start. `since`: the first wall time
+    that counts, when a clock that is turned back shows some that are earlier than the start after it."""
 
-    def __init__(self, rule: Rule, start: int) -> None:
+    def __init__(self, rule: Rule, start: int, since: int | None = None) -> None:
         self._rule = rule
         self._start = start
+        self._since = start if since is None else since
         self._day, second = divmod(start, DAY_S)
         begin = date.fromordinal(EPOCH + self._day)
         self._year, self._month = begin.year, begin.year * 12 + begin.month
@@ -57,7 +59,7 @@ class RuleTimes:
 
     def next_from(self, wall: int) -> int | None:
         """The first matching wall time at or after `wall`; None when there is none up to the end of LAST_YEAR."""
-        low = max(wall, self._start)
+        low = max(wall, self._since)
         for base, offsets in self._chunks(low):
             if self._until is not None and base > self._until:
                 return None
@@ -72,7 +74,7 @@ class RuleTimes:
 
     def count(self, low: int, high: int) -> int:
         """How many wall times match in low <= wall < high."""
-        low = max(low, self._start)
+        low = max(low, self._since)
         if self._until is not None:
             high = min(high, self._until + 1)
         total = 0

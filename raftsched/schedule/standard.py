@@ -7,6 +7,7 @@ steps. croniter reads some of these otherwise, and knows other forms by other ru
 - `5-5` is the whole field to croniter, as is `7-0` of weekdays; a range that wraps around, with a step, loses the step
   at the turn (`10-3/4`); a range of days of the month that ends before it begins wraps, too, and is refused here;
 - `2/3` of weekdays ends with Saturday there, and with Sunday, 7, here;
+- `7-0` of months is July to December there, and refused here;
 - L, W, # and ? of Quartz, and H.
 
 Only the expansion is taken from croniter. How the two day fields go together, which days a month has and what happens
@@ -58,7 +59,7 @@ def _alike(kind: Kind, item: str) -> bool:
         return step is None or kind is not WEEKDAY
     first, last = _number(kind, low), _number(kind, high)
     if first > last:
-        return kind.cycle and step is None and (kind is not WEEKDAY or first - last < 7)
+        return kind.cycle and step is None and last >= kind.low and (kind is not WEEKDAY or first - last < 7)
     return first < last
 
 

@@ -160,24 +160,24 @@ def _end(trigger: Trigger) -> int:
     return LATEST_MS if trigger.ends_at_ms is None else trigger.ends_at_ms
 
 
-def _resolve(trigger: Trigger, anchor_ms: int, job_id: int) -> tuple[cron.Pattern, Zone, int]:
-    """The pattern, its zone, and the last second it may come at."""
+def _resolve(trigger: Trigger, anchor_ms: int, job_id: int) -> tuple[cron.Pattern, Zone, int, int]:
+    """The pattern, its zone, and the first and last second it may come at."""
     place = zone(trigger.timezone)
     if trigger.kind is TriggerKind.CRON:
-        return compiled(trigger.expr, trigger.dialect, job_id), place, cron.HORIZON
+        return compiled(trigger.expr, trigger.dialect, job_id), place, 0, cron.HORIZON
     rule = recurrence(trigger, anchor_ms)
-    return rule, place, cron.HORIZON if rule.until is None else min(rule.until, cron.HORIZON)
+    return rule, place, rule.first, cron.HORIZON if rule.until is None else min(rule.until, cron.HORIZON)
 
 
 def _next_matching(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
-    pattern, place, last = _resolve(trigger, anchor_ms, job_id)
-    found = cron.next_after(pattern, place, after_ms // 1000)
+    pattern, place, first, last = _resolve(trigger, anchor_ms, job_id)
+    found = cron.next_after(pattern, place, max(after_ms // 1000, first - 1))
     return None if found is None or found > last else found * 1000
 
 
 def _missed_matching(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int) -> Missed:
-    pattern, place, last = _resolve(trigger, anchor_ms, job_id)
-    after, until = after_ms // 1000, min(until_ms // 1000, last)
+    pattern, place, first, last = _resolve(trigger, anchor_ms, job_id)
+    after, until = max(after_ms // 1000, first - 1), min(until_ms // 1000, last)
     count = cron.count_between(pattern, place, after, until)
     if not count:
         return Missed((), 0, None)

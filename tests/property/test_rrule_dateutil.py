@@ -154,3 +154,35 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     trigger = Trigger(kind=TriggerKind.RRULE, expr=text, timezone="Europe/Madrid")
     with suppress(TriggerError):
         next_nominal(trigger, 1_800_000_000_000, anchor_ms=1_700_000_000_000)
+
+
+@settings(max_examples=120, deadline=None, print_blob=True)
+@given(
+    rule=rules().filter(lambda text: "COUNT" not in text and "UNTIL" not in text),
+    night=st.sampled_from(NIGHTS),
+    zone=st.sampled_from(ZONES),
+    ahead=st.integers(0, 6 * 3600),
+    count=st.integers(1, 40),
+    given=st.booleans(),
+)
+def test_a_count_is_the_beginning_of_the_endless_rule(
+    rule: str, night: datetime, zone: str, ahead: int, count: int, given: bool
+) -> None:
+    """From any second of a night in which clocks change, in either pass of an hour that comes twice."""
+    start_ms = (round(night.replace(tzinfo=ZoneInfo(zone)).timestamp()) + ahead) * 1000
+    bounds = {"starts_at_ms": start_ms} if given else {}
+    endless = Trigger(kind=TriggerKind.RRULE, expr=rule, timezone=zone, **bounds)
+    counted = Trigger(kind=TriggerKind.RRULE, expr=f"{rule};COUNT={count}", timezone=zone, **bounds)
+    at: int | None = start_ms - given
+    for _ in range(count):
+        assert at is not None
+        expected = next_nominal(endless, at, anchor_ms=start_ms)
+        at = next_nominal(counted, at, anchor_ms=start_ms)
+        assert at == expected
+        if at is None:
+            return
+        assert at >= start_ms + (not given)
+    assert at is not None
+    assert next_nominal(counted, at, anchor_ms=start_ms) is None
+    after = start_ms - given
+    assert missed(counted, after, at, keep=count, anchor_ms=start_ms).count == count

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from raftsched.schedule import TriggerError, describe, next_nominal, preview, validate
+from raftsched.schedule import TriggerError, describe, missed, next_nominal, preview, validate
 from tests.support.cron_times import following, local, ms, rrule, within
 
 NOW = ms("2026-11-22T06:00:05.123Z")
@@ -70,7 +70,7 @@ def test_the_distance_from_the_start_is_kept() -> None:
 
 
 def test_an_end_by_count_is_counted_from_the_start() -> None:
-    assert madrid("FREQ=DAILY;COUNT=3", 9) == ["2026-11-23T07:00:05+01:00", "2026-11-24T07:00:05+01:00"]
+    assert [at[:10] for at in madrid("FREQ=DAILY;COUNT=3", 9)] == ["2026-11-23", "2026-11-24", "2026-11-25"]
     start = ms("2026-11-20T08:00:00+01:00")
     assert madrid("FREQ=DAILY;COUNT=4", 9, starts_at_ms=start) == [
         "2026-11-22T08:00:00+01:00",
@@ -156,7 +156,6 @@ def test_notes_where_clocks_change() -> None:
         ("FREQ=SECONDLY;INTERVAL=60;BYSECOND=7", "never fires"),
         ("FREQ=SECONDLY;INTERVAL=1202;BYSECOND=2;BYHOUR=3", "never fires"),  # from an odd second on, in even steps
         ("FREQ=MINUTELY;INTERVAL=1000000;BYMONTH=2;BYMONTHDAY=30", "never fires"),
-        ("FREQ=DAILY;COUNT=1", "COUNT=1, counted from the start"),
         ("FREQ=DAILY;UNTIL=20251231", "UNTIL comes before"),
     ],
 )
@@ -230,3 +229,84 @@ def test_weeks_are_those_of_the_iso_calendar(week: int) -> None:
         return number if week > 0 else number - date(year, 12, 28).isocalendar().week - 1
 
     assert [datetime.fromtimestamp(at / 1000, UTC).date() for at in found] == [d for d in days if number(d) == week]
+
+
+class TestTheHourThatComesTwice:
+    """Madrid, 31 October 2027: 03:00 is 02:00 again at 01:00Z."""
+
+    def utc(self, rule: str, start: str, count: int) -> list[str]:
+        found = following(rrule(rule, MADRID, starts_at_ms=ms(start)), ms("2027-10-30T20:00Z"), count)
+        return [datetime.fromtimestamp(at / 1000, UTC).strftime("%d %H:%M") for at in found]
+
+    def test_a_start_in_the_first_pass(self) -> None:
+        assert self.utc("FREQ=MINUTELY;INTERVAL=10", "2027-10-31T00:29:00Z", 8) == [
+            *("31 00:29", "31 00:39", "31 00:49", "31 00:59", "31 01:09", "31 01:19", "31 01:29", "31 01:39"),
+        ]
+
+    def test_a_start_in_the_second_pass(self) -> None:
+        """Nothing of the first."""
+        assert self.utc("FREQ=MINUTELY;INTERVAL=30", "2027-10-31T01:10:00Z", 3) == ["31 01:10", "31 01:40", "31 02:10"]
+        assert self.utc("FREQ=HOURLY;BYMINUTE=0", "2027-10-31T01:10:00Z", 1) == ["31 02:00"]
+
+    def test_an_hourly_rule_made_in_the_first_pass(self) -> None:
+        made = ms("2027-10-31T00:20:00.500Z")
+        found = following(rrule("FREQ=HOURLY;BYMINUTE=0", MADRID), made, 2, anchor_ms=made)
+        assert found == [ms("2027-10-31T01:00Z"), ms("2027-10-31T02:00Z")]
+
+    def test_a_fixed_rule_runs_once(self) -> None:
+        rule = "FREQ=DAILY;BYHOUR=2;BYMINUTE=30"
+        assert self.utc(rule, "2027-10-31T00:10:00Z", 2) == ["31 00:30", "01 01:30"]
+        assert self.utc(rule, "2027-10-31T01:10:00Z", 1) == ["01 01:30"]
+
+    @pytest.mark.parametrize(
+        "start", ["2027-10-30T23:00Z", "2027-10-31T00:00Z", "2027-10-31T00:30Z", "2027-10-31T01:00Z"]
+    )
+    def test_times_are_counted_as_they_come(self, start: str) -> None:
+        times = self.utc("FREQ=MINUTELY;INTERVAL=30;COUNT=6", start, 20)
+        assert times == self.utc("FREQ=MINUTELY;INTERVAL=30", start, 6)
+        assert self.utc("FREQ=DAILY;BYHOUR=2;COUNT=3", start, 9) == self.utc("FREQ=DAILY;BYHOUR=2", start, 3)
+
+    def test_what_is_missed_is_counted_alike(self) -> None:
+        trigger = rrule("FREQ=MINUTELY;INTERVAL=10;COUNT=9", MADRID, starts_at_ms=ms("2027-10-31T00:29Z"))
+        gone = missed(trigger, 0, ms("2027-11-01T00:00Z"), keep=2)
+        assert (gone.count, gone.until_ms) == (9, ms("2027-10-31T01:49Z"))
+
+
+class TestCount:
+    def test_of_a_gap_all_is_one(self) -> None:
+        """28 March 2027: 02:00 to 03:00 is left out; what is due in it is due at its end."""
+        rule = "FREQ=DAILY;BYHOUR=2;BYMINUTE=10,50;COUNT=4"
+        found = following(rrule(rule, MADRID, starts_at_ms=ms("2027-03-27T00:00Z")), ms("2027-03-26T00:00Z"), 9)
+        assert [local(at, MADRID)[8:16] for at in found] == ["27T02:10", "27T02:50", "28T03:00", "29T02:10"]
+
+    @pytest.mark.parametrize(
+        "rule", ["FREQ=SECONDLY;INTERVAL=3", "FREQ=DAILY", "FREQ=HOURLY;BYMINUTE=0", "FREQ=DAILY;BYHOUR=7"]
+    )
+    @pytest.mark.parametrize("made", [NOW, NOW // 1000 * 1000, ms("2026-11-22T06:00:00Z")])
+    def test_without_a_start_the_first_that_comes_is_the_first(self, rule: str, made: int) -> None:
+        endless = following(rrule(rule, MADRID), made, 3, anchor_ms=made)
+        assert following(rrule(f"{rule};COUNT=3", MADRID), made, 9, anchor_ms=made) == endless
+        validate(rrule(f"{rule};COUNT=1", MADRID), now_ms=made)
+
+    def test_with_a_start_what_is_past_counts(self) -> None:
+        trigger = rrule("FREQ=DAILY;COUNT=3", starts_at_ms=ms("2026-11-20T09:00Z"))
+        assert following(trigger, NOW, 9) == [ms("2026-11-22T09:00Z")]
+        over = rrule("FREQ=DAILY;COUNT=3", starts_at_ms=ms("2026-11-19T09:00Z"))
+        with pytest.raises(TriggerError, match="all of COUNT=3, counted from the start, lie before"):
+            validate(over, now_ms=NOW)
+
+    @pytest.mark.parametrize("count", [1, 59, 60, 4_000, 250_000, 1_000_000_000])
+    def test_of_any_size(self, count: int) -> None:
+        start = ms("2026-11-22T06:00Z")
+        trigger = rrule(f"FREQ=MINUTELY;COUNT={count}", MADRID, starts_at_ms=start)
+        last = start + (count - 1) * 60_000
+        if last < ms("2099-01-01T00:00Z"):
+            assert next_nominal(trigger, last - 1) == last
+            assert next_nominal(trigger, last) is None
+        else:
+            assert next_nominal(trigger, ms("2099-01-01T00:00:30Z")) == ms("2099-01-01T00:01Z")
+
+    def test_the_hour_before_a_creation_is_no_time_of_it(self) -> None:
+        """Also for who asks about the past."""
+        made = ms("2027-10-31T00:20:30Z")
+        assert missed(rrule("FREQ=HOURLY;BYMINUTE=0", MADRID), 0, made, keep=5, anchor_ms=made).count == 0
