@@ -177,8 +177,8 @@ def _absent(view: ReadView, meta: Meta, policy: Policy) -> str | None:
     if not gone:
         return None
     return (
-        f"{_some(gone)} could take it, but {'has' if len(gone) == 1 else 'have'} no session at the moment: a node that is "
-        "down has none, nor one that waits until the processes of an earlier run of it are gone (its log says so)."
+        f"{_some(gone)} could take it, but {'has' if len(gone) == 1 else 'have'} no session at the moment: a node that "
+        "is down has none, nor one that waits until the processes of an earlier run of it are gone (its log says so)."
     )
 
 
