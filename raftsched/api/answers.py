@@ -107,8 +107,13 @@ class DeadLetter(InstanceOut):
     """An instance, and since when it is a dead letter."""
 
     dead_since: Time
-    job_name: str | None
-    namespace: str
+
+
+class JobDeleted(msgspec.Struct):
+    """`deleted`: how many jobs were. `ending`: runs of it that were under way and are asked to end."""
+
+    deleted: int
+    ending: int
 
 
 class Paused(msgspec.Struct):

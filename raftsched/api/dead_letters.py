@@ -23,7 +23,7 @@ from raftsched.api.callers import caller, check_permitted, must_name
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS, format_time
-from raftsched.api.instances_out import instance_json
+from raftsched.api.instances_out import JobNames, instance_json
 from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.keys import Named, done_before, named, noted, part, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
@@ -79,8 +79,7 @@ class _Filter:
         if self.job is not None:
             found = referred_job(view, self.job, self.namespace)
             if found is None:
-                name = self.job[:128]
-                raise Problem("not-found", f'There is no job "{name}"; give an id, or a name with a namespace.')
+                raise Problem("not-found", f'There is no job "{self.job[:200]}"; give its id, or "namespace/name".')
             self._job_id = found.id
 
     def match(self, view: ReadView, instance: bytes) -> Job | None:
@@ -135,17 +134,18 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     with ctx.read() as view:
         wanted.aim(view)
         rows = view.scan(Table.DEAD, low, high, reverse=reverse)
-        items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, key))
+        names = JobNames(view)
+        items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, names, key))
     return reply_page(request, items, _LISTING, query.filters(), last)
 
 
-def _shown(view: ReadView, wanted: _Filter, key: bytes) -> bytes | None:
+def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> bytes | None:
     job = wanted.match(view, from_dead(key))
     row = None if job is None else get_instance(view, from_dead(key))
     if job is None or row is None:
         return None
-    head = _encode(DeadLetterOut(format_time(from_u64(key[:8])), job.name, job.namespace))
-    return head[:-1] + b"," + instance_json(row)[1:]
+    head = _encode(DeadLetterOut(format_time(from_u64(key[:8]))))
+    return head[:-1] + b"," + instance_json(row, names)[1:]
 
 
 # ---------------------------------------------------------------- requeue and discard

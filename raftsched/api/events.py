@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -19,7 +18,7 @@ from raftsched.api.durations import format_time
 from raftsched.api.operation import READS, Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace, fresh_enough
-from raftsched.api.rows import referred_job
+from raftsched.api.rows import decode_head, referred_job
 from raftsched.api.states import several
 from raftsched.api.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, problem_frame, send
 from raftsched.core.changes import (
@@ -64,17 +63,6 @@ TYPES = sorted(
 GROUPS = sorted({name.partition(".")[0] for name in TYPES})
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _Head(msgspec.Struct, array_like=True):
-    """The first fields of a job's row."""
-
-    id: int
-    namespace: str
-    name: str | None
-
-
-_head: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Head)
 
 
 class JobEventOut(msgspec.Struct):
@@ -209,7 +197,7 @@ def _wanted(ctx: ApiContext, query: Query) -> _Wanted:
             found = referred_job(view, job, namespace)
         job_id = parse_job(job) if found is None else found.id  # one that is gone may have left events
         if job_id is None or (found is None and namespace is None and caller().namespaces is not None):
-            raise Problem("not-found", f'There is no job "{job[:128]}"; give its id, or its name with "namespace".')
+            raise Problem("not-found", f'There is no job "{job[:200]}"; give its id, or "namespace/name".')
     types = _listed(query, "type", frozenset((*TYPES, *GROUPS)))
     if types is not None:
         types |= {name for name in TYPES if name.partition(".")[0] in types}
@@ -307,7 +295,7 @@ def _shown(view: ReadView, names: dict[int, str | None], ident: str, when: str, 
         return ClusterEventOut(ident, when, kind, change.subject or None)
     if change.job_id not in names:
         raw = view.get(Table.JOBS, u64(change.job_id))
-        names[change.job_id] = None if raw is None else _head.decode(raw).name
+        names[change.job_id] = None if raw is None else decode_head(raw).name
     name, job = names[change.job_id], job_text(change.job_id)
     if isinstance(change, JobChange):
         return JobEventOut(ident, when, kind, change.namespace, job, name, change.state.name, change.revision)

@@ -10,7 +10,7 @@ from raftsched.api.actions import read_nothing
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import TIME_MAX_MS
-from raftsched.api.instances_out import instance_json
+from raftsched.api.instances_out import JobNames, instance_json
 from raftsched.api.keys import done_before, named, propose_once
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import Problem
@@ -34,15 +34,14 @@ from raftsched.api.rows import (
     requested_job,
 )
 from raftsched.api.schema import InstanceOut, Nothing
-from raftsched.api.states import INSTANCE_STATES
+from raftsched.api.states import INSTANCE_STATES, instance_states
 from raftsched.core.apply.tx import decode_instance
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.ids import instance_text
-from raftsched.core.model import Instance, InstanceState, Job
+from raftsched.core.model import Instance, Job
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24
-_STATES = tuple(state.name for state in InstanceState)
 _FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
 
 
@@ -51,8 +50,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     key = instance_key_of(request)
     with ctx.read() as view:
-        row = requested_instance(view, key)
-    return reply(instance_json(row))
+        shown = instance_json(requested_instance(view, key), JobNames(view))
+    return reply(shown)
 
 
 @operation(
@@ -79,7 +78,7 @@ async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     role="viewer",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
-    """?job takes an id, or with ?namespace a name."""
+    """?job takes an id, "namespace/name", or with ?namespace a name."""
     query = Query(request, "job", "namespace", *_FILTERS)
     check_namespace(query.text("namespace"))
     await fresh_enough(ctx, query)
@@ -89,7 +88,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
             return _list(view, request, query, None)
         job = referred_job(view, name, query.text("namespace"))
         if job is None:
-            raise Problem("not-found", f'There is no job "{name[:128]}"; give an id, or a name with ?namespace=.')
+            raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
         return _list(view, request, query, job)
 
 
@@ -101,18 +100,13 @@ class _Filter:
         self._namespace = query.text("namespace") if job is None else None
         self._namespaces: dict[int, str | None] = {}
         self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
-        self._states = None
-        states = query.text("state")
-        if states is not None:
-            self._states = states.split(",")
-            if any(state not in _STATES for state in self._states):
-                raise bad_parameter("state", f"must be one or more of {', '.join(_STATES)}, separated by commas")
+        self._states = instance_states(query)
 
     def __call__(self, raw: bytes) -> Instance | None:
         row = decode_instance(raw)
         if row.notice is not None and self._hides:
             return None
-        if self._states is not None and row.state.name not in self._states:
+        if self._states is not None and row.state not in self._states:
             return None
         if self._node is not None and (not row.attempts or row.attempts[-1].node != self._node):
             return None
@@ -148,7 +142,8 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
         high = u64(high_ms) if before is None else min(u64(high_ms), before)
         rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
     found, last = page(rows, query.limit(), lambda _, value: keep(value))
-    return reply_page(request, [instance_json(row) for row in found], listing, filters, last)
+    names = JobNames(view)
+    return reply_page(request, [instance_json(row, names) for row in found], listing, filters, last)
 
 
 @operation(
@@ -191,6 +186,21 @@ async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
     return _reply(ctx, key, accepted)
 
 
+@operation(
+    "Cancel an instance",
+    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
+    codes=(*WRITES, "illegal-transition"),
+    role="editor",
+    scope="checked",
+)
+async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The same as POST .../kill: what runs is asked to end, what has not started is ended at once. The instance can be
+    read until its retention is over."""
+    Query(request)
+    key = await _target(ctx, request)
+    return _reply(ctx, key, await propose_one(ctx, encode(Kill(key))))
+
+
 async def _target(ctx: ApiContext, request: web.Request) -> bytes:
     """The instance that is to be changed. Whether it is the caller's can only be told where it is known."""
     key = instance_key_of(request)
@@ -205,8 +215,7 @@ async def _target(ctx: ApiContext, request: web.Request) -> bytes:
 
 
 def _reply(ctx: ApiContext, key: bytes, accepted: Accepted) -> web.Response:
-    row = accepted.row
-    if row is None:  # done before, under the same key
-        with ctx.read() as view:
-            row = requested_instance(view, key)
-    return reply(instance_json(row), 202, {"Location": f"/v1/instances/{instance_text(key)}"})
+    with ctx.read() as view:
+        row = accepted.row or requested_instance(view, key)  # None: done before, under the same key
+        shown = instance_json(row, JobNames(view))
+    return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(key)}"})

@@ -1,4 +1,4 @@
-"""A row of the INSTANCES table -> the JSON of the API."""
+"""A row of the INSTANCES table, with the name of its job -> the JSON of the API."""
 
 from __future__ import annotations
 
@@ -6,13 +6,33 @@ import msgspec
 
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.notify_schema import EventShown
+from raftsched.api.rows import JobHead, decode_head
 from raftsched.api.schema import AttemptOut, InstanceOut, OutputOut
 from raftsched.cloudevents import event_id, event_type
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import ASKED_FOR, Attempt, Instance
 from raftsched.core.notices import decode_notice
+from raftsched.core.tables import ReadView, Table, u64
 
 _encode = msgspec.json.Encoder().encode
+
+
+_NO_JOB = JobHead(0, "", None)
+
+
+class JobNames:
+    """Looks up namespace and name of jobs, each once. A deleted job has them until its last run has ended."""
+
+    def __init__(self, view: ReadView) -> None:
+        self._view = view
+        self._found: dict[int, JobHead] = {}
+
+    def of(self, job_id: int) -> JobHead:
+        found = self._found.get(job_id)
+        if found is None:
+            raw = self._view.get(Table.JOBS, u64(job_id))
+            found = self._found[job_id] = _NO_JOB if raw is None else decode_head(raw)
+        return found
 
 
 def _raw(value: bytes | None) -> msgspec.Raw | None:
@@ -55,8 +75,9 @@ def _event(raw: bytes) -> EventShown:
     return EventShown(event_id(notice), event_type(notice.ending), about)
 
 
-def instance_json(row: Instance) -> bytes:
-    """The fields of the newest attempt stand beside those of the instance."""
+def instance_json(row: Instance, names: JobNames) -> bytes:
+    """An InstanceOut. The fields of the newest attempt stand beside those of the instance."""
+    job = names.of(row.job_id)
     name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
     attempts = [_attempt(a, name) for a in row.attempts]
     last = attempts[-1] if attempts else None
@@ -64,6 +85,8 @@ def instance_json(row: Instance) -> bytes:
         InstanceOut(
             id=name,
             job_id=job_text(row.job_id),
+            job_name=job.name,
+            namespace=job.namespace or None,
             state=row.state.name,
             scheduled_at=format_time(row.nominal_at_ms),
             manual=row.notice is None and row.steps[0].detail in ASKED_FOR,

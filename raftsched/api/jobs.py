@@ -10,6 +10,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.amending import amend
+from raftsched.api.answers import JobDeleted
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import (
     Content,
@@ -26,7 +27,7 @@ from raftsched.api.notify_schema import NotifyIn
 from raftsched.api.openapi_types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.problems import FieldError, Problem, pointer
-from raftsched.api.replies import job_of, propose_one, reply_job
+from raftsched.api.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.requests import (
     PATCH_TYPES,
     READ,
@@ -253,18 +254,19 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 @operation(
     "Delete a job",
-    {204: None},
+    {200: JobDeleted},
     headers=("If-Match", "If-None-Match"),
     codes=(*WRITES, "exists", "stale-revision", "illegal-transition"),
     role="editor",
     scope="checked",
 )
 async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Its name is free at once. What runs of it is asked to end, and can be read until it has."""
     Query(request)
     job = await target_job(ctx, request)
     not_create_only(request)
-    await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
-    return web.Response(status=204)
+    done = await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
+    return reply_value(JobDeleted(deleted=1, ending=job_of(done).active))
 
 
 async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:

@@ -22,7 +22,16 @@ from raftsched.api.handlers_in import need_of
 from raftsched.api.notify_in import normal, notify_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 from raftsched.api.retry_in import retry_of
-from raftsched.api.schema import OWNER_MAX, READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.schema import (
+    DESCRIPTION_MAX,
+    OWNER_MAX,
+    READ_ONLY,
+    JobIn,
+    MisfireIn,
+    PlacementIn,
+    RetentionIn,
+    RetryIn,
+)
 from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.cluster import Settings
@@ -251,6 +260,10 @@ def content_of(
         _labels(given.labels, "/labels", errors)
     if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
         errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
+    if given.description is not None and len(given.description) > DESCRIPTION_MAX:
+        errors.append(
+            FieldError("/description", f"has {len(given.description):,} characters; {DESCRIPTION_MAX:,} is the limit")
+        )
     if given.params:
         encode_params(given.params, settings, errors)
     suspended = given.suspended
@@ -375,8 +388,6 @@ def _misfire(given: MisfireIn, errors: list[FieldError]) -> Misfire:
 
 
 def _placement(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
-    if given.on == "all":
-        errors.append(FieldError("/placement/on", 'is not supported yet; give "one" or leave it out'))
     _labels(given.labels, "/placement/labels", errors)
     return tuple(sorted(given.labels.items()))
 

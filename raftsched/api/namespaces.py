@@ -18,7 +18,6 @@ from raftsched.api.jobs_in import content_of, parse_namespace
 from raftsched.api.merging import merge, merge_retry
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.operators_schema import (
-    DESCRIPTION_MAX,
     NAMESPACE_READ_ONLY,
     DefaultsIn,
     NamespaceIn,
@@ -40,7 +39,7 @@ from raftsched.api.requests import (
     read_body,
 )
 from raftsched.api.rows import following, page
-from raftsched.api.schema import OWNER_MAX, HandlerIn, JobIn, TriggerIn
+from raftsched.api.schema import DESCRIPTION_MAX, OWNER_MAX, HandlerIn, JobIn, TriggerIn
 from raftsched.api.webhooks_seen import is_limited, unseen
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import encode

@@ -12,6 +12,7 @@ from raftsched.api.notify_schema import Notify
 from raftsched.api.schema import (
     Count,
     DeliveryName,
+    Description,
     Duration,
     Labels,
     Lost,
@@ -28,11 +29,8 @@ from raftsched.api.schema import (
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
 from raftsched.core.namespaces import JOBS_MAX
 
-DESCRIPTION_MAX = 1_024  # characters
-
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
 JobsMax = Annotated[int, Meta(ge=0, le=JOBS_MAX, description=f"an integer from 0 to {JOBS_MAX:,}")]
-Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
 ]

@@ -44,7 +44,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "force": (_FLAG, "true: also while jobs refer to it."),
     "from": (_TIME, "From this time on."),
     "ids": ({"type": "array", "items": {"type": "string", "pattern": INSTANCE_ID}, "minItems": 1}, "Ids of instances."),
-    "job": ({"type": "string"}, "A job's id, or its name together with `namespace`."),
+    "job": ({"type": "string"}, "A job's id, `namespace/name`, or its name together with `namespace`."),
     "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),

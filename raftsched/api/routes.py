@@ -91,6 +91,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/operations/{id}/cancel", operations.cancel),
     Route("GET", "/v1/instances", instances.list_all),
     Route("GET", "/v1/instances/{id}", instances.get),
+    Route("DELETE", "/v1/instances/{id}", instances.cancel),
     Route("GET", "/v1/instances/{id}/explain", explain.get),
     Route("GET", "/v1/instances/{id}/output", output.get),
     Route("POST", "/v1/instances/{id}/kill", instances.kill),

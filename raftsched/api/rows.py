@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
 from aiohttp import web
 
 from raftsched.api.callers import caller, permits
@@ -19,6 +20,17 @@ from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from
 T = TypeVar("T")
 
 _NO_RULE = NodeRule()
+
+
+class JobHead(msgspec.Struct, array_like=True):
+    """The first fields of a job's row: what is decoded where only its name is wanted."""
+
+    id: int
+    namespace: str
+    name: str | None
+
+
+decode_head = msgspec.msgpack.Decoder(JobHead).decode
 SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and its cursor goes on
 
 
@@ -52,7 +64,12 @@ def requested_job(view: ReadView, request: web.Request) -> Job:
 
 
 def referred_job(view: ReadView, text: str, namespace: str | None) -> Job | None:
-    """The job that a filter names, by id or, with a namespace, by name."""
+    """The job that a filter names: by id, as "namespace/name" or, with a namespace, by name. None: there is none."""
+    within, slash, name = text.partition("/")
+    if slash:
+        if namespace not in (None, within) or not within or not name or len(within) > 64 or len(name) > 128:
+            return None
+        return get_named(view, within, name)
     job_id = parse_job(text)
     job = None if job_id is None else get_job(view, job_id)
     if job is not None and namespace is not None and job.namespace != namespace:

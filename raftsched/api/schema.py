@@ -16,6 +16,7 @@ from raftsched.api.notify_schema import EventShown, Notify
 from raftsched.core.limits import CONDITION_MAX, CONDITIONS_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 
 OWNER_MAX = 128  # characters
+DESCRIPTION_MAX = 1_024  # characters
 
 Duration = Annotated[
     str,
@@ -55,6 +56,7 @@ InstanceId = Annotated[
     str, Meta(description="the id of an instance", extra_json_schema={"pattern": patterns.INSTANCE_ID})
 ]
 Text = Annotated[str, Meta(description="a string")]
+Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
 Owner = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})]
 Zone = Annotated[
     str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
@@ -260,7 +262,7 @@ class ConditionIn(_Given):
 
 class PlacementIn(_Given):
     labels: Labels = {}
-    on: Literal["one", "all"] | None = None
+    on: Literal["one"] | None = None
 
 
 class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -275,6 +277,7 @@ class _Job(msgspec.Struct, gc=False):
     trigger: TriggerIn | None = None
     handler: HandlerIn | None = None
     params: dict[str, Any] = {}
+    description: Description | None = None
     owner: Owner | None = None
     priority: Priority | None = None
     queue: Name | None = None
@@ -308,6 +311,7 @@ class JobShown(msgspec.Struct):
     trigger: Raw
     handler: Raw
     params: Raw = Raw(b"{}")
+    description: str | None = None
     owner: str | None = None
     priority: int = 5
     queue: str = "default"
@@ -403,8 +407,6 @@ class DeadLetterOut(msgspec.Struct):
     """What stands before the instance in the same object."""
 
     dead_since: str
-    job_name: str | None
-    namespace: str
 
 
 class StateIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -453,8 +455,12 @@ class AttemptOut(msgspec.Struct):
 
 
 class InstanceOut(msgspec.Struct):
+    """`job_name`: null for a job without a name; `namespace`: null when the job is gone."""
+
     id: str
     job_id: str
+    job_name: str | None
+    namespace: str | None
     state: str
     scheduled_at: str
     manual: bool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -20,6 +20,7 @@ from raftsched.api.operations_schema import DistributionOut, StatsOut
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
 from raftsched.api.rows import instances_of, requested_job
+from raftsched.api.states import INSTANCE_STATES, instance_states
 from raftsched.core.apply.tx import decode_instance
 from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
 from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
@@ -62,10 +63,18 @@ class _Tally:
             self.lateness.append(max(0, first.started_at_ms - row.nominal_at_ms - row.jitter_ms))
 
 
-@operation("Statistics of a job", {200: StatsOut}, query=("from", "to", *READ), role="viewer", scope="checked")
+@operation(
+    "Statistics of a job",
+    {200: StatsOut},
+    query=("state", "from", "to", *READ),
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+    scope="checked",
+)
 async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Of all its instances that are kept, unless `from` and `to` say otherwise."""
-    query = Query(request, "from", "to", *READ)
+    """Of all its instances that are kept, unless `state`, `from` and `to` say otherwise."""
+    query = Query(request, "state", "from", "to", *READ)
+    states = instance_states(query)
     await fresh_enough(ctx, query)
     low_ms, high_ms = _range(ctx, query, None)
     with ctx.read() as view:
@@ -74,13 +83,21 @@ async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
         return instances_of(view, job, low_ms, high_ms, before)
 
-    return await _answer(ctx, rows, low_ms, high_ms, None, None)
+    return await _answer(ctx, rows, low_ms, high_ms, states, None, None)
 
 
-@operation("Statistics of all jobs", {200: StatsOut}, query=("from", "to", "owner", "namespace", *READ), role="viewer")
+@operation(
+    "Statistics of all jobs",
+    {200: StatsOut},
+    query=("state", "from", "to", "owner", "namespace", *READ),
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+)
 async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Of the last hour, unless `from` and `to` say otherwise; of one owner's jobs, or of those of one namespace."""
-    query = Query(request, "from", "to", "owner", "namespace", *READ)
+    """Of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one owner's jobs, or of
+    those of one namespace."""
+    query = Query(request, "state", "from", "to", "owner", "namespace", *READ)
+    states = instance_states(query)
     check_namespace(query.text("namespace"))
     await fresh_enough(ctx, query)
     low_ms, high_ms = _range(ctx, query, SPAN_MS)
@@ -97,6 +114,7 @@ async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
         rows,
         low_ms,
         high_ms,
+        states,
         None if wanted.is_empty else wanted,
         await _count_jobs(ctx, wanted),
         hides=wanted.namespace is None,
@@ -121,12 +139,13 @@ async def _answer(
     rows: _Rows,
     low_ms: int,
     high_ms: int,
+    states: Set[InstanceState] | None,
     wanted: JobFilter | None,
     jobs: dict[str, int] | None,
     *,
     hides: bool = False,
 ) -> web.Response:
-    """`hides`: what the cluster runs for itself does not count."""
+    """`states`: only instances in these count; None: in any. `hides`: what the cluster runs for itself does not."""
     tally = _Tally()
     chosen: dict[int, bool] = {}  # of the jobs met so far
     seen, before, counted_from_ms = 0, None, low_ms
@@ -135,7 +154,7 @@ async def _answer(
             found = list(islice(rows(view, before), LOOK_ROWS))
             for _, raw in found:
                 row = decode_instance(raw)
-                if hides and row.notice is not None:
+                if (hides and row.notice is not None) or (states is not None and row.state not in states):
                     continue
                 if wanted is None or _is_of(view, wanted, row.job_id, chosen):
                     tally.add(row)

@@ -17,7 +17,7 @@ from raftsched.api.amending import amend
 from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
-from raftsched.api.instances_out import instance_json
+from raftsched.api.instances_out import JobNames, instance_json
 from raftsched.api.keys import conditions, named, propose_once
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
@@ -260,7 +260,8 @@ async def test(ctx: ApiContext, request: web.Request) -> web.Response:
     assert accepted.instance is not None
     with ctx.read() as view:
         row = accepted.row or requested_instance(view, accepted.instance)
-    return reply(instance_json(row), 202, {"Location": f"/v1/instances/{instance_text(accepted.instance)}"})
+        shown = instance_json(row, JobNames(view))
+    return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(accepted.instance)}"})
 
 
 # ---------------------------------------------------------------- one of them

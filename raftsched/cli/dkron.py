@@ -93,10 +93,10 @@ def _job(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> dict
     if retries > RETRIES_MAX:
         notes.say(f"it is retried {RETRIES_MAX} times, not {retries}")
     labels = text_map(given.get("metadata"), "metadata")
-    for field in ("displayname", "owner_email"):
-        if given.get(field):
-            labels.setdefault(field, str(given[field]))
+    if given.get("displayname"):
+        job["description"] = str(given["displayname"])
     if given.get("owner_email"):
+        labels.setdefault("owner_email", str(given["owner_email"]))
         notes.say("owner_email is kept as a label; nothing is mailed")
     if labels:
         job["labels"] = labels

@@ -10,6 +10,7 @@ import click
 
 from raftsched.cli.output import cell
 from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.states import INSTANCE_STATES, JOB_STATES, state_option
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -24,7 +25,7 @@ _TYPE_WIDTH = 20
 )
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
-@click.option("--state", metavar="STATE[,STATE]", help="Of what is in one of these states then.")
+@state_option((*JOB_STATES, *INSTANCE_STATES), "Of what is in one of these states then; may be repeated.")
 @click.option("--after", metavar="ID", help="After this event, or this index of the log; or: oldest.")
 @click.option(
     "-o",
@@ -55,7 +56,7 @@ def events(
         "follow": follow,
         "type": types,
         "namespace": check_namespace(namespace) if namespace else None,
-        "state": state.upper() if state else None,
+        "state": state,
         "after": after,
     }
     if job:

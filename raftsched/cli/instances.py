@@ -11,25 +11,16 @@ import click
 from raftsched.cli.output import Column, cell, print_fields, print_json, print_rows, print_table
 from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resource import identified, listing, rows, viewing_by
+from raftsched.cli.states import INSTANCE_STATES, state_option
 from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
-_STATES = [
-    "WAITING",
-    "LAUNCHED",
-    "RUNNING",
-    "RETRYING",
-    "SUCCEEDED",
-    "FAILED",
-    "TIMED_OUT",
-    "KILLED",
-    "SKIPPED",
-]
 _COLUMNS: list[Column] = [
     ("ID", lambda i: i["id"]),
+    ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
     ("STATE", lambda i: i["state"]),
     ("SCHEDULED", lambda i: i.get("scheduled_at")),
     ("NODE", lambda i: i.get("node")),
@@ -62,7 +53,7 @@ def instances() -> None:
 @instances.command("list")
 @click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
-@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="In this state.")
+@state_option(INSTANCE_STATES)
 @click.option("--node", metavar="ID", help="That ran on this node.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
@@ -75,7 +66,7 @@ def list_(
 
     \b
       raftsched instances list --job billing/nightly-report
-      raftsched instances list --state FAILED --from 2026-11-20T00:00:00Z
+      raftsched instances list --state FAILED,TIMED_OUT --from 2026-11-20T00:00:00Z
       raftsched instances list --state RUNNING -o name | xargs -r raftsched instances kill
     """
     query = {

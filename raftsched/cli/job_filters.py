@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from raftsched.cli.remote import check_namespace
+from raftsched.cli.states import JOB_STATES, state_option
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-STATES = ["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 _FIELDS = (
     "namespace",
     "state",
@@ -32,7 +32,7 @@ def filter_options(function: _F) -> _F:
     for option in reversed(
         (
             click.option("--namespace", "-N", metavar="NS", help="Of this namespace."),
-            click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="In this state."),
+            state_option(JOB_STATES),
             click.option("--owner", help="Of this owner."),
             click.option("--label", metavar="KEY=VALUE", help="With this label."),
             click.option("--queue", metavar="QUEUE", help="In this queue."),
@@ -63,7 +63,7 @@ def as_body(filters: dict[str, str]) -> dict[str, Any]:
     """The same as the body of a request has it."""
     body: dict[str, Any] = dict(filters)
     if "state" in body:
-        body["state"] = [body["state"]]
+        body["state"] = body["state"].split(",")
     if "label" in body:
         key, _, value = body.pop("label").partition("=")
         body["labels"] = {key: value}

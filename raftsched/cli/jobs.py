@@ -13,6 +13,7 @@ from raftsched.cli.operations import by_filter, many_options
 from raftsched.cli.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
 from raftsched.cli.resource import listing, print_one, rows, said_fields, viewing, viewing_by
+from raftsched.cli.states import INSTANCE_STATES, state_option
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -211,8 +212,10 @@ def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> Non
 
     def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
-        client.request("DELETE", f"/v1/jobs/{found['id']}")
-        return found, job_ref(found), f"deleted: {job_ref(found)}"
+        answer = client.request("DELETE", f"/v1/jobs/{found['id']}").json() or {}
+        ending = answer.get("ending")
+        more = f", {ending} running: asked to end" if ending else ""
+        return found, job_ref(found), f"deleted: {job_ref(found)}{more}"
 
     _told(refs, fmt, act)
 
@@ -311,6 +314,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
 @click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
+@state_option(INSTANCE_STATES, "Only of instances in one of these states; may be repeated.")
 @viewing
 def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
     """How runs went: counts, durations, lateness. Of one job, or of all, an owner's, a namespace's.
@@ -319,7 +323,7 @@ def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
       raftsched jobs stats billing/nightly-report
       raftsched jobs stats --owner ana --from 2026-11-20T00:00:00Z
     """
-    query = {"from": given["start"], "to": given["end"]}
+    query = {"from": given["start"], "to": given["end"], "state": given["state"]}
     if job is not None:
         if given["owner"] or given["namespace"]:
             raise click.UsageError("--owner and --namespace are for all jobs; leave JOB out")

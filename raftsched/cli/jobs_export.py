@@ -27,7 +27,7 @@ DEFAULTS: Mapping[str, Any] = {
 }  # fmt: skip
 _NO = object()
 _UNSAID = frozenset(["placement", "notify", "timezone"])  # null, or absent, means what the namespace says
-_FIRST = ("name", "namespace", "owner", "suspended", "trigger", "handler")
+_FIRST = ("name", "namespace", "description", "owner", "suspended", "trigger", "handler")
 
 
 def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str] = ()) -> dict[str, Any]:

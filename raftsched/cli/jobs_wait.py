@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.instances import check_id
-from raftsched.cli.job_filters import STATES
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import find_job, job_ref, remote
+from raftsched.cli.states import JOB_STATES
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -88,9 +88,10 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
     """
     from raftsched.clock import SystemClock
 
-    wanted = wanted.upper() if wanted.upper() in STATES else wanted
-    if wanted not in ("end", "idle", "deleted", *STATES):
-        raise click.UsageError(f"--for {wanted!r} is not known; say end, idle, deleted or one of {', '.join(STATES)}")
+    wanted = wanted.upper() if wanted.upper() in JOB_STATES else wanted
+    if wanted not in ("end", "idle", "deleted", *JOB_STATES):
+        known = ", ".join(("end", "idle", "deleted", *JOB_STATES))
+        raise click.UsageError(f"--for {wanted!r} is not known; use one of {known}")
     for ref in refs:
         if "@" in ref:
             check_id(ref)

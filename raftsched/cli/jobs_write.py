@@ -91,6 +91,7 @@ class _WithCommand(click.Command):
     "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
 )
 @click.option("--owner")
+@click.option("--description", metavar="TEXT", help="What it is for, in a sentence.")
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
 @click.option(
     "--notify", metavar="WEBHOOK:END,END", multiple=True, help="Whom to tell of which ends, such as ops:dead_letter."
@@ -176,12 +177,17 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     conditions = _conditions(o)
     if conditions:
         job["conditions"] = conditions
-    for key in ("timeout", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner"):
+    for key in _PLAIN:
         if o[key] is not None:
             job[key] = o[key]
     if o["suspended"]:
         job["suspended"] = True
     return job
+
+
+_PLAIN = (  # options that are fields of the job, under the same name
+    "timeout", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner", "description",
+)  # fmt: skip
 
 
 def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:

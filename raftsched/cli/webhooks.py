@@ -10,6 +10,7 @@ import click
 from raftsched.cli.output import Column, print_json, print_rows
 from raftsched.cli.remote import check_namespace, format_option, read_json, remote
 from raftsched.cli.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
+from raftsched.cli.states import INSTANCE_STATES, state_option
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -215,7 +216,7 @@ def rotate(client: Client, webhook: str, overlap: str, secret_file: Any, fmt: st
 
 @webhooks.command()
 @click.argument("webhook", metavar="WEBHOOK")
-@click.option("--state", metavar="STATE[,STATE]", help="Such as RETRYING, or FAILED.")
+@state_option(INSTANCE_STATES)
 @listing(limit=20)
 def deliveries(client: Client, webhook: str, state: str | None, fmt: str, **given: Any) -> None:
     """List what was sent to a webhook, the newest first. Each is an instance: see raftsched instances.

@@ -17,7 +17,7 @@ from raftsched.client.creates import Creates
 from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.http import segment
 from raftsched.client.instances import Instances
-from raftsched.client.models import Backfilled, Created, Instance, Job, Page, Preview, Run
+from raftsched.client.models import Backfilled, Created, Deleted, Instance, Job, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages
@@ -81,10 +81,11 @@ class Jobs:
         answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=condition(if_match))
         return answer.decoded(Job)
 
-    async def delete(self, ref: JobRef, *, if_match: int | None = None) -> None:
+    async def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
         revision."""
-        await self._transport.send("DELETE", path_of(ref), headers=condition(if_match))
+        answer = await self._transport.send("DELETE", path_of(ref), headers=condition(if_match))
+        return answer.decoded(Deleted) if answer.body else Deleted()
 
     # ------------------------------------------------------------ looking
 
@@ -111,9 +112,12 @@ class Jobs:
         """What it is now, and what it was before its newest edits; the newest first."""
         return items(Revision, await self._transport.get(Page, f"{path_of(ref)}/revisions"))
 
-    async def stats(self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None) -> Stats:
-        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`."""
-        return await self._transport.get(Stats, f"{path_of(ref)}/stats", {"from": start, "to": end})
+    async def stats(
+        self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
+    ) -> Stats:
+        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`. `state`:
+        only of those in this state, or in one of several with commas."""
+        return await self._transport.get(Stats, f"{path_of(ref)}/stats", {"from": start, "to": end, "state": state})
 
     async def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
         """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.

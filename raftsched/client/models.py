@@ -47,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trigger: dict[str, Any]
     handler: dict[str, Any]
     params: dict[str, Any] = {}
+    description: str | None = None
     owner: str | None = None
     priority: int = 5
     queue: str = "default"
@@ -92,8 +93,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """`job_name`: None for a job without a name; `namespace`: None when the job is gone."""
+
     id: str
     job_id: str
+    job_name: str | None = None
+    namespace: str | None = None
     state: str
     scheduled_at: datetime
     manual: bool
@@ -123,6 +128,13 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     def final(self) -> bool:
         """Nothing more comes of it, unless somebody asks for a rerun."""
         return self.state in FINAL
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """`ending`: runs of the job that were under way and are asked to end; None: the answer that said it was lost."""
+
+    deleted: int = 1
+    ending: int | None = None
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,8 +168,6 @@ class DeadLetter(Instance, frozen=True, kw_only=True):
     """An instance that failed for good."""
 
     dead_since: datetime
-    job_name: str | None
-    namespace: str
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):

@@ -102,7 +102,7 @@ class Notify(TypedDict, total=False):
 
 class Placement(TypedDict, total=False):
     labels: Mapping[str, str]
-    on: Literal["one", "all"]
+    on: Literal["one"]
 
 
 class Retention(TypedDict, total=False):
@@ -119,6 +119,7 @@ class JobSpec(TypedDict, total=False):
     trigger: Trigger
     handler: Handler
     params: Mapping[str, Any]
+    description: str
     priority: int
     queue: str
     timeout: Duration
@@ -173,6 +174,7 @@ class BulkFilter(TypedDict, total=False):
 
 
 class StatsFilter(TypedDict, total=False):
+    state: str  # of instances; one, or several with commas
     owner: str
     namespace: str
 

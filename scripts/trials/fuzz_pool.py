@@ -90,7 +90,8 @@ class Pool:
             if not place:
                 continue
             known = self._known[kind]
-            gone = response.status_code == 404 or (response.request.method == "DELETE" and response.status_code == 204)
+            deleted = response.request.method == "DELETE" and response.status_code in (200, 204)  # 202: it is ended
+            gone = deleted or response.status_code == 404
             if gone and address == path and place in known:
                 known.remove(place)
             elif not gone and response.status_code < 300 and place not in known:

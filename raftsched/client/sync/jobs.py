@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 
 from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
-from raftsched.client.models import Backfilled, Created, Instance, Job, Preview, Run
+from raftsched.client.models import Backfilled, Created, Deleted, Instance, Job, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
 from raftsched.client.sync.bridge import Bridge
@@ -36,10 +36,10 @@ class Jobs:
         """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
         return self._bridge.run(lambda c: c.jobs.patch(ref, changes, if_match=if_match))
 
-    def delete(self, ref: JobRef, *, if_match: int | None = None) -> None:
+    def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
         revision."""
-        self._bridge.run(lambda c: c.jobs.delete(ref, if_match=if_match))
+        return self._bridge.run(lambda c: c.jobs.delete(ref, if_match=if_match))
 
     def get(self, ref: JobRef) -> Job:
         """NotFoundError: there is none."""
@@ -62,9 +62,12 @@ class Jobs:
         """What it is now, and what it was before its newest edits; the newest first."""
         return self._bridge.run(lambda c: c.jobs.revisions(ref))
 
-    def stats(self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None) -> Stats:
-        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`."""
-        return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end))
+    def stats(
+        self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
+    ) -> Stats:
+        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`. `state`:
+        only of those in this state, or in one of several with commas."""
+        return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end, state=state))
 
     def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
         """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.

@@ -99,8 +99,8 @@ def test_what_is_edited_has_a_tag_and_edits_can_be_made_conditional(path: str) -
         one = said(ways[method])
         assert "If-Match" in one.headers, f"{method} takes no If-Match"
         assert "stale-revision" in one.codes, method
-        for status, answer in one.answers.items():
-            assert "ETag" in answer.headers or status == 204, f"{method} answers {status} without an ETag"
+        for status, answer in one.answers.items() if method != "DELETE" else ():
+            assert "ETag" in answer.headers, f"{method} answers {status} without an ETag"
         if 201 in one.answers:
             assert "If-None-Match" in one.headers, f"{method} cannot be made to create only"
 

@@ -64,7 +64,8 @@ def test_a_whole_dkron_job() -> None:
                     "limits": {"memory": "524288KiB"}},
         "timeout": "1h30m", "overlap": "forbid", "owner": "Platform", "suspended": True,
         "retry": {"delays": ["1s", "1s"], "on": ["failed"]},
-        "labels": {"office": "Barcelona", "displayname": "Nightly", "owner_email": "p@example.com"},
+        "description": "Nightly",
+            "labels": {"office": "Barcelona", "owner_email": "p@example.com"},
         "placement": {"labels": {"role": "db"}},
     }  # fmt: skip
     assert [note.split()[0] for note in notes] == ["retries", "owner_email", "tags", "processors"]

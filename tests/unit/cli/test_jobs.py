@@ -95,6 +95,13 @@ def test_delete() -> None:
         assert run("--server", stub.url, "jobs", "delete", "tick").output == "deleted: tick\n"
 
 
+@pytest.mark.parametrize(("ending", "words"), [(0, ""), (2, ", 2 running: asked to end")])
+def test_delete_says_how_many_runs_are_ended(ending: int, words: str) -> None:
+    answer = {"deleted": 1, "ending": ending}
+    with serve(routes({f"GET {BY_NAME}": JOB, f"DELETE /v1/jobs/{ID}": answer})) as stub:
+        assert run("--server", stub.url, "jobs", "delete", "tick").output == f"deleted: tick{words}\n"
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "expire", "delete"])
 def test_what_was_done_for_programs(verb: str) -> None:
     """Each job as it is then, or, once deleted, as it was."""
