@@ -68,13 +68,16 @@ class RunMetrics(Collector):
         disk: Callable[[], tuple[int, int]],
         due_soon: Callable[[], int],
         late: Callable[[], tuple[list[tuple[float, int]], float]],
+        starts: Callable[[], tuple[int, bool]] = lambda: (0, False),
     ) -> None:
         """`disk`: bytes of the store, bytes free; `due_soon`: entries in the leader's window; `late`: the
-        heartbeats sent by their lateness (seconds, how many up to that), and its sum in seconds."""
+        heartbeats sent by their lateness (seconds, how many up to that), and its sum in seconds; `starts`: runs that
+        could not be started here, and whether nothing can be now."""
         self._counts: Counter[type] = Counter()
         self._disk = disk
         self._due_soon = due_soon
         self._late = late
+        self._starts = starts
         self._fired = Lateness()
         self._started = Lateness()
 
@@ -101,6 +104,11 @@ class RunMetrics(Collector):
         yield GaugeMetricFamily("raftsched_store_bytes", "Disk taken by the store.", size)
         yield GaugeMetricFamily("raftsched_disk_free_bytes", "Disk space left.", free)
         yield GaugeMetricFamily("raftsched_leader_due_soon", "Fire times in the leader's window.", self._due_soon())
+        not_begun, cannot = self._starts()
+        words = "Attempts that this node could not start, and handed back."
+        yield CounterMetricFamily("raftsched_attempts_not_begun", f"{words} Since this node started.", not_begun)
+        words = "1 while this node starts nothing: it lacks processes, memory or room, or waits for an earlier run."
+        yield GaugeMetricFamily("raftsched_node_starts_nothing", words, cannot)
         yield self._fired.metric(
             "raftsched_fire_late_seconds",
             "How long after its due time (jitter included) a run was made, by the leader's clock.",

@@ -1,7 +1,8 @@
 """The composition root: what a node consists of, and in which order it starts and stops.
 
-Start: output, store, supervisor, raft, worker, leader, HTTP. Stop: the other way round. An exception that the store or
-the raft room cannot deal with ends the process: a node that restarts is safe, one that goes on with half a turn is not.
+Start: output, store, HTTP, raft, leader, supervisor, worker. So a node votes while it waits for processes of an earlier
+run to end; it only runs nothing until then. Stop: the other way round. An exception that the store or the raft room
+cannot deal with ends the process: a node that restarts is safe, one that goes on with half a turn is not.
 """
 
 from __future__ import annotations
@@ -170,10 +171,11 @@ class Node:
             short_of_disk=self._own_disk_short,
             limits_whole_runs=cgroups is not None,
             sealer=sealer,
+            waits_for=lambda: self._runner.waits_for if self._runner is not None else "",
         )
         self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read)
         registry = CollectorRegistry()
-        metrics = RunMetrics(self._disk, self._leader.due_soon, self._raft.heartbeats_late)
+        metrics = RunMetrics(self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts)
         registry.register(metrics)
         self._raft.subscribe(metrics.on_applied)
         self._raft.subscribe(self._leader.on_applied)
@@ -185,13 +187,12 @@ class Node:
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         self._web = await self._listen(self._context(output, registry, sealer, committed))
         self.local_token.write(config.data)  # only now, for the same reason
-        await self._runner.start()
         await self._raft.start()
         self._started = True
         self._leader.start()
-        await self._worker.start()
         self._checks.start()
         self._keeper = asyncio.create_task(self._keep_output(output), name="output")
+        await self._worker.start()
         log.info("%s", limits)  # only now: a node that cannot start says one line
 
     async def _listen(self, context: ApiContext) -> ApiServer:
@@ -261,6 +262,7 @@ class Node:
             committed=committed.index,
             status=self._status,
             peers=self._peers,
+            troubles=self._troubles,
             members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),
             output=output,
             copies=CopyPort(config.data / "snapshots", self._copy),
@@ -336,6 +338,18 @@ class Node:
     def _disk(self) -> tuple[int, int]:
         assert self._store is not None
         return self._store.size_bytes(), self._store.free_bytes()
+
+    def _starts(self) -> tuple[int, bool]:
+        """Runs that could not be started here, and whether this node starts nothing now."""
+        assert self._worker is not None
+        return self._worker.pause.count, bool(self._worker.trouble)
+
+    def _troubles(self) -> dict[str, str]:
+        """Why nodes start nothing, by node id: this one, and on the leader all others."""
+        known = {} if self._leader is None else self._leader.troubles()
+        own = "" if self._worker is None else self._worker.trouble
+        known.pop(self.config.id, None)
+        return {**known, self.config.id: own} if own else known
 
     async def _wait_applied(self, index: int, timeout: float) -> bool:
         assert self._raft is not None

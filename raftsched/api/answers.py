@@ -21,14 +21,18 @@ class Alive(msgspec.Struct):
 
 
 class Ready(msgspec.Struct):
+    """`trouble`: why this node starts no runs, while it takes requests."""
+
     ready: Literal[True]
     checks: Checks
+    trouble: str | None = None
 
 
 class NotReady(msgspec.Struct):
     ready: Literal[False]
     checks: Checks
     waits_for: str
+    trouble: str | None = None
 
 
 class RunMade(msgspec.Struct):

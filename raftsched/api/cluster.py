@@ -22,7 +22,8 @@ _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 
 class NodeOut(msgspec.Struct):
     """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
-    agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done."""
+    agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
+    `trouble`: why it starts no runs now; of another node the leader knows it."""
 
     id: str
     role: str
@@ -39,6 +40,7 @@ class NodeOut(msgspec.Struct):
     version: str | None
     session_open: bool
     drained: bool = False
+    trouble: str | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -79,6 +81,8 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     known = await _leaders_view(ctx, request, next((n.http for n in out.nodes if n.id == status.leader), None))
     if known is not None:
         own = next(n for n in out.nodes if n.id == status.node_id)
+        # Its own clock is right for every node: what counts is how far it is from the leader's, which gives the time.
+        own.clock_offset_ms = next((n.clock_offset_ms for n in known.nodes if n.id == own.id), None)
         out.nodes = [own if n.id == own.id else n for n in known.nodes]
         if all(n.id != own.id for n in out.nodes):
             out.nodes.append(own)
@@ -144,13 +148,21 @@ def _node(
         applied_index=applied,
         commit_index=status.commit_index if own else None,
         lag=None if applied is None else max(0, status.commit_index - applied),
-        clock_offset_ms=0.0 if own else (peer.clock_offset_ms if peer else None),
+        clock_offset_ms=_offset(status, own, peer),
         running=_running(view, session.id) if session else 0,
         slots=rule.slots or (session.slots if session else 0),
         version=_version(ctx, session, own),
         session_open=session is not None and session.open,
         drained=rule.drained,
+        trouble=ctx.troubles().get(name),
     )
+
+
+def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None:
+    """How far its clock is from the leader's, which gives the time: only the leader measures it."""
+    if status.role != "leader":
+        return None
+    return 0.0 if own else (peer.clock_offset_ms if peer else None)
 
 
 def _running(view: ReadView, session: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -118,6 +118,7 @@ class ApiContext:
     copies: CopyPort
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]
+    troubles: Callable[[], Mapping[str, str]] = dict  # why nodes start nothing, by id: this one; on the leader all
     hosts: frozenset[str] = frozenset()  # names by which this node may be called, beside IP addresses and localhost
     version: str = ""
     propose_timeout_s: float = 10.0

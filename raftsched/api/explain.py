@@ -5,11 +5,12 @@ its way now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from aiohttp import web
 
+from raftsched.api.cluster import seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.explain_words import (
@@ -31,6 +32,8 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import FINAL, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.quantities import format_duration
+
+_OF_NODES = ("no_eligible_node", "no_free_slot", "turn")  # obstacles that may be other ones by what the leader knows
 
 
 class MisfireShown(msgspec.Struct):
@@ -126,6 +129,19 @@ class ExplainOut(msgspec.Struct):
 async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     await fresh_enough(ctx, Query(request, *READ))
     key = instance_key_of(request)
+    found = _read(ctx, key, ctx.troubles())
+    if found[3] is not None and found[3].reason in _OF_NODES and ctx.status().role != "leader":
+        nodes = (await seen(ctx, request)).nodes
+        found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
+    live = found[0].live
+    known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
+    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id))
+
+
+def _read(
+    ctx: ApiContext, key: bytes, troubles: Mapping[str, str]
+) -> tuple[Instance, Job | None, Policy | None, Obstacle | None]:
+    """As of one moment."""
     with ctx.read() as view:
         row = requested_instance(view, key)
         raw = view.get(Table.JOBS, u64(row.job_id))
@@ -133,10 +149,8 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
         policy = None if job is None else _policy(view, job, row)
         obstacle = None
         if job is not None and policy is not None:
-            obstacle = waits_for(view, meta(view), ctx.status(), job, policy, row, ctx.now_ms())
-    live = row.live
-    known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
-    return reply_value(explain(row, job, policy, obstacle, ctx.now_ms(), None if known else ctx.node_id))
+            obstacle = waits_for(view, meta(view), ctx.status(), job, policy, row, ctx.now_ms(), troubles)
+    return row, job, policy, obstacle
 
 
 def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:

@@ -53,6 +53,7 @@ _REASONS = {
     "conditions_timeout": "its conditions were not met within conditions_timeout",
     "worker_lost": "its worker was lost",
     "handed_back": "its node stopped, and handed it back",
+    "not_begun": "its node could not start it",
     "skip_next": "somebody asked that it be left out",
     "suspended": "its job was suspended before it could be fired",
     "edited": "the trigger of its job was changed before it could be fired",

@@ -28,7 +28,8 @@ async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
 )
 async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
     """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
-    `waits_for` says what for, and what its operator should do."""
+    `waits_for` says what for, and what its operator should do. A node that takes requests and starts no runs is ready;
+    `trouble` says why it starts none."""
     Query(request)
     status = ctx.status()
     checks = {
@@ -36,12 +37,13 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
         "leader": status.leader is not None,
         "caught_up": status.commit_index - status.applied_index <= LAG_MAX,
     }
-    ready = all(checks.values())
-    if ready:
-        return reply_fields({"ready": True, "checks": checks})
+    trouble = ctx.troubles().get(status.node_id)
+    if all(checks.values()):
+        return reply_fields({"ready": True, "checks": checks, "trouble": trouble})
     behind = f"{status.commit_index - status.applied_index} entries are committed and not applied here yet."
     waits_for = status.waits_for or (behind if status.formed else "Nothing of the cluster's log has come yet.")
-    return reply_fields({"ready": False, "checks": checks, "waits_for": waits_for}, 503, {"Retry-After": "1"})
+    out = {"ready": False, "checks": checks, "waits_for": waits_for, "trouble": trouble}
+    return reply_fields(out, 503, {"Retry-After": "1"})
 
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="open")

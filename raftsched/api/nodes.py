@@ -224,4 +224,5 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         limits_whole_runs=session is not None and session.limits_whole_runs,
         session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
         revision=rule.revision,
+        trouble=node.trouble,
     )

@@ -171,7 +171,8 @@ class SessionOut(msgspec.Struct):
 class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
-    of a run together, not for each. `revision`: of what is said here about it; 0: nothing is."""
+    of a run together, not for each. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts
+    no runs now: it cannot start processes, or waits for those of an earlier run to end."""
 
     id: str
     role: str
@@ -190,6 +191,7 @@ class NodeDetail(msgspec.Struct):
     limits_whole_runs: bool
     session: SessionOut | None
     revision: int = 0
+    trouble: str | None = None
 
 
 def setting_name(field: str) -> str:

@@ -6,7 +6,7 @@ cluster, another run of its job, its conditions, its queue, a node that can take
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,6 +25,7 @@ from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 
+NO_TROUBLES: Mapping[str, str] = {}
 _SHOWN = 5  # names that one text lists
 
 _queue = msgspec.msgpack.Decoder(Queue)
@@ -40,11 +41,12 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A member with an open session, as the rules about it have it."""
+    """A member that has or had a session, as the rules about it have it."""
 
     offer: Offer
     voter: bool
     running: int
+    open: bool  # the session
 
     @property
     def name(self) -> str:
@@ -52,9 +54,17 @@ class _Node:
 
 
 def waits_for(
-    view: ReadView, meta: Meta, status: ClusterStatus, job: Job, policy: Policy, row: Instance, now_ms: int
+    view: ReadView,
+    meta: Meta,
+    status: ClusterStatus,
+    job: Job,
+    policy: Policy,
+    row: Instance,
+    now_ms: int,
+    troubles: Mapping[str, str] = NO_TROUBLES,
 ) -> Obstacle | None:
-    """None: it waits for nothing, it runs or is at its end. `policy` is that of the row's revision."""
+    """None: it waits for nothing, it runs or is at its end. `policy` is that of the row's revision. `troubles`: why
+    nodes start nothing, by id."""
     if row.state in FINAL or row.state is InstanceState.RUNNING:
         return None
     if row.state is InstanceState.LAUNCHED:
@@ -70,7 +80,7 @@ def waits_for(
         return _conditions(row, now_ms)
     if meta.paused:
         return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
-    return _queue_of(view, policy, now_ms) or _place(view, meta, status, policy, row) or _turn(view, row)
+    return _queue_of(view, policy, now_ms) or _place(view, meta, status, policy, row, troubles) or _turn(view, row)
 
 
 def _when(at_ms: int, now_ms: int) -> str:
@@ -147,8 +157,11 @@ def _queue_of(view: ReadView, policy: Policy, now_ms: int) -> Obstacle | None:
 # ---------------------------------------------------------------- a node
 
 
-def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, row: Instance) -> Obstacle | None:
-    nodes = list(_nodes(view, meta))
+def _place(
+    view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, row: Instance, troubles: Mapping[str, str]
+) -> Obstacle | None:
+    every = list(_nodes(view, meta))
+    nodes = [n for n in every if n.open]
     able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy)]
     if row.only_on:
         able = [n for n in able if n.name == row.only_on]
@@ -159,7 +172,12 @@ def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, ro
                 "looked for again.",
             )
     if not able:
-        return Obstacle("no_eligible_node", _absent(view, meta, policy) or _lacking(nodes, policy))
+        return Obstacle("no_eligible_node", _absent(every, policy, troubles) or _lacking(nodes, policy))
+    well = [n for n in able if n.name not in troubles]
+    if not well:
+        why = _some([f"{n.name} ({troubles[n.name]})" for n in able])
+        return Obstacle("no_node_starts", f"Every node that can take it starts nothing at the moment: {why}.")
+    able = well
     followers = [n for n in able if n.name != status.leader] or able
     if all(n.running >= n.offer.slots for n in followers):
         busy = _some([f"{n.name} ({n.running} of {n.offer.slots} slots)" for n in followers])
@@ -167,13 +185,10 @@ def _place(view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, ro
     return None
 
 
-def _absent(view: ReadView, meta: Meta, policy: Policy) -> str | None:
+def _absent(nodes: list[_Node], policy: Policy, troubles: Mapping[str, str]) -> str | None:
     """Members that could take it by what they offered last, and have no session now. None: there are none."""
-    gone = []
-    for member in meta.members:
-        session = newest_session(view, member.node)
-        if session is not None and not session.open and offer(session, node_rule(view, member.node)).can(policy):
-            gone.append(member.node)
+    away = [n.name for n in nodes if not n.open and n.offer.can(policy)]
+    gone = [f"{name} ({troubles[name]})" if name in troubles else name for name in away]
     if not gone:
         return None
     return (
@@ -185,13 +200,14 @@ def _absent(view: ReadView, meta: Meta, policy: Policy) -> str | None:
 def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
     for member in meta.members:
         session = newest_session(view, member.node)
-        if session is None or not session.open:
+        if session is None:
             continue
         prefix = u64(session.id)
         yield _Node(
             offer=offer(session, node_rule(view, member.node)),
             voter=member.voter,
             running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
+            open=session.open,
         )
 
 

@@ -161,8 +161,11 @@ def _clocks(cluster: Mapping[str, Any], settings: Mapping[str, Any]) -> Found:
 
     limit = parse_duration(settings["clock_limit"])
     offsets = {n["id"]: n["clock_offset_ms"] for n in cluster["nodes"] if n.get("clock_offset_ms") is not None}
-    node, worst = max(offsets.items(), key=lambda one: abs(one[1]), default=("", 0.0))
-    says = f"{node} is off by {worst:.0f} ms" if node else "no other clock was measured"
+    if not offsets:
+        do = "ask again when there is a leader that answers: it measures the clocks of the others"
+        return Found("clocks", "warn", "they were not measured", do)
+    node, worst = max(offsets.items(), key=lambda one: abs(one[1]))
+    says = f"{node} is off by {worst:.0f} ms"
     do = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
     if abs(worst) > limit:
         return Found("clocks", "fail", f"{says}, more than clock_limit ({limit} ms)", do)
@@ -198,6 +201,11 @@ def _paused(cluster: Mapping[str, Any]) -> Found:
 def _nodes(cluster: Mapping[str, Any]) -> Found:
     drained = [n["id"] for n in cluster["nodes"] if n.get("drained")]
     shut = [n["id"] for n in cluster["nodes"] if n.get("alive") and n.get("voter") and not n.get("session_open")]
+    troubled = [f"{n['id']}: {n['trouble']}" for n in cluster["nodes"] if n.get("trouble")]
+    if troubled:
+        do = "give it more (ulimit -u, -n; TasksMax; memory; disk), or end what it waits for"
+        yield_ = "starts no runs: "
+        return Found("workers", "warn", yield_ + "; ".join(troubled), do)
     if shut:
         do = "its log says why; after a restart of the machine it waits until the old session's time is over"
         return Found("workers", "warn", f"no session, so no runs: {', '.join(shut)}", do)

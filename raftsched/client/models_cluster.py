@@ -24,6 +24,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None = None
     session_open: bool = False
     drained: bool = False
+    trouble: str | None = None  # why it starts no runs now
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     limits_whole_runs: bool
     session: Session | None
     revision: int = 0  # of what is said about it here; 0: nothing is
+    trouble: str | None = None  # why it starts no runs now
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

@@ -232,6 +232,7 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31, gc=False):
     error: str | None = None
     result: bytes | None = None
     output: OutputRef | None = None
+    begun: bool = True  # False, with KILLED: its node could not start it, and nothing of it ever ran
 
 
 class LoseAttempt(msgspec.Struct, array_like=True, frozen=True, tag=34):

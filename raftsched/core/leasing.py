@@ -9,11 +9,13 @@ import msgspec
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     """Worker to leader, every half second."""
 
-    session: int
+    session: int  # 0: it has none; then this only says how its node is
     holds: bool  # whether its lease had not run out when this was sent
     sent_ms: int  # the worker's boot clock: what is granted counts from here
     wall_ms: int
     short_of_disk: bool = False  # its disk is nearly full: it takes no more writes from clients
+    pause_ms: int = 0  # for so long it is to be given nothing: it could not start what it was given
+    trouble: str = ""  # why it starts nothing, for people
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):

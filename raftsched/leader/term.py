@@ -40,6 +40,7 @@ from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.inquiries import Inquiries
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
 from raftsched.leader.operations import Operations
+from raftsched.leader.vitals import Vitals
 from raftsched.leader.window import Window
 from raftsched.store import StoreView
 
@@ -135,7 +136,7 @@ class Term:
         self._guard = ClockGuard(wall, self._since_ms, meta.settings.clock_limit_ms, self._raft.clock_ahead_ms())
         self.leases = Leases(sessions, self._since_ms)
         self._follower_seen_ms = self._since_ms
-        self._short: dict[str, bool] = {}  # node -> its disk is nearly full
+        self.vitals = Vitals()
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
         self._next_origins_ms = self._since_ms + ORIGINS_EVERY_MS
@@ -149,14 +150,12 @@ class Term:
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
         if beat.holds and node in self._voters and node != self._raft.node_id:
             self._follower_seen_ms = now_ms
-        self._short[node] = beat.short_of_disk
+        self.vitals.heard(node, beat, now_ms)
 
     @property
     def short_of_disk(self) -> bool:
-        """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
-        that no majority would be left."""
-        short = [node for node, is_short in self._short.items() if is_short and node in self._voters]
-        return self._raft.node_id in short or 2 * len(short) >= len(self._voters)
+        """Whether the cluster takes no more writes from clients."""
+        return self.vitals.short_of_disk(self._voters, self._raft.node_id)
 
     @property
     def is_current(self) -> bool:
@@ -303,10 +302,14 @@ class Term:
 
     def _assignable(self, session: int) -> bool:
         """Not those of a member that catches up: what it is given it would start late, and its disk and network have
-        enough to do. Nor those of a node that was removed: its runs would be lost with its lease."""
+        enough to do. Nor those of a node that was removed: its runs would be lost with its lease; or that can start
+        nothing, as it says."""
         if session == self.dispatcher.own_session and not self._may_run_here():
             return False
-        return self.leases.node(session) in self._voters and self.leases.assignable(session, self._boot_now)
+        node = self.leases.node(session)
+        if node not in self._voters or self.vitals.pauses(node, self._boot_now):
+            return False
+        return self.leases.assignable(session, self._boot_now)
 
     def _may_run_here(self) -> bool:
         """The leader's own node is taken into account when a follower is there to be preferred, or when none has been

@@ -21,6 +21,7 @@ from raftsched.worker import cgroup, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.limits import blamed
 from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group, reap_orphans
+from raftsched.worker.shortage import cannot_start, is_shortage
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 from raftsched.worker.wire import receive
 
@@ -31,7 +32,12 @@ _CHUNK = 64 * 1024
 
 
 class CannotStart(Exception):
-    """The reason, for the user, why nothing could be started."""
+    """The reason, for the user, why nothing could be started. `begun`: None for the run's own fault; else it is its
+    node's, and says whether anything of the run may have been at work."""
+
+    def __init__(self, why: str, begun: bool | None = None) -> None:
+        super().__init__(why)
+        self.begun = begun
 
 
 @dataclass(slots=True)
@@ -62,7 +68,7 @@ class Tree:
         self._session = session
         self._life_fd = around.life_fd
         self._kill_at: int | None = None
-        self._timer = BootTimer()
+        self._timer: BootTimer
         self._poll = select.poll()
         self._streams: dict[int, int] = {}
 
@@ -75,10 +81,11 @@ class Tree:
             raise CannotStart("the lease was about to end")
         try:
             self._start(spawn)
-        except OSError as exc:  # no process, no descriptor, no memory
-            raise CannotStart(f"this node cannot start a process: {exc.strerror}") from None
+        except OSError as exc:
+            raise CannotStart(cannot_start(exc), self.pid > 0 if is_shortage(exc) else None) from None
 
     def _start(self, spawn: Callable[[int, int], int]) -> None:
+        self._timer = BootTimer()
         for fd in (self._timer.fd, self.control.fileno()):
             self._poll.register(fd, select.POLLIN)
         self._poll.register(self._life_fd, 0)  # hang-up only
@@ -268,6 +275,12 @@ def keep_attempt(
         cgroup.leave(group)
         if tree.lost:
             done(wire.LOST, None, str(exc), None)
+            return
+        if exc.begun is not None:
+            if exc.begun:
+                done(wire.KILLED, None, str(exc))
+            else:
+                send(wire.not_begun(token, str(exc), clock.wall_ms()))
             return
         tree.capture.write(STDERR, f"raftsched: {exc}\n".encode(), clock.boot_ms())
         done(wire.FAILED, None, wire.shorten(str(exc)))

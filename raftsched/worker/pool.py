@@ -21,6 +21,7 @@ from raftsched.worker.executors.python import PythonService
 from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, asked_error, describe_exit
 from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
+from raftsched.worker.shortage import cannot_start
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
 GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
@@ -193,9 +194,8 @@ class Pool:
             self._queue.popleft()
             try:
                 service = self._host.start_service("python", launch.session, self._python)
-            except OSError as exc:  # no process, no descriptor, no memory
-                error = f"this node cannot start a process: {exc.strerror}"
-                self._emit(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error))
+            except OSError as exc:
+                self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
             else:
                 self._services.append(service)
                 self._grown_at = now
@@ -270,6 +270,8 @@ class Pool:
                 self._emit_with(done, run, run.asked, error, output)
             elif gone.lost:
                 self._emit_with(done, run, wire.LOST, LEASE_ENDED, output)
+            elif gone.not_begun:
+                self._emit(wire.not_begun(token, gone.not_begun, now_ms))
             else:
                 tail = gone.output.tail
                 limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None

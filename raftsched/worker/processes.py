@@ -17,6 +17,7 @@ _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
 _ITIMERSPEC = struct.Struct("@qqqq")  # interval s, ns; value s, ns
 
+_STATES = {b"R": "running", b"S": "sleeping", b"D": "in uninterruptible sleep", b"T": "stopped", b"t": "traced"}
 _WALK_EVERY = 16  # rounds of killing
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -105,6 +106,20 @@ def start_time(pid: int) -> str | None:
     """When a process started, in the kernel's ticks since boot: tells a reused pid apart."""
     fields = _stat(pid)
     return None if fields is None else fields[19].decode()
+
+
+def describe(pid: int) -> str | None:
+    """Its pid, name and state, for people; None: it is gone, or nothing but an entry that nobody has waited for."""
+    fields = _stat(pid)
+    if fields is None or fields[0] in (b"Z", b"X"):
+        return None
+    state = _STATES.get(fields[0], fields[0].decode())
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            name = file.read(64).strip().decode("utf-8", "replace")
+    except OSError:
+        return None
+    return f"{pid} ({name}, {state})"
 
 
 def rename(text: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
 import socket
@@ -27,11 +26,11 @@ from raftsched.errors import StartupError
 from raftsched.worker import cgroup, processes, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
+from raftsched.worker.runlock import RunLock
 
 GRACE_MS = 5_000  # from TERM to KILL
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.sentinel"
-NOTE_BYTES = 64
 STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
 FENCE_PATIENCE_S = 10.0  # the same; it is long enough for any tree, so this supervisor was stopped by somebody
 # What jobs see of the node's own environment (the supervisor already gets nothing else).
@@ -65,6 +64,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     result: bytes | None = None
     output: OutputRef | None = None
+    begun: bool = True  # False: the node could not start it; the outcome is KILLED then
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -89,7 +89,7 @@ class Runner:
         `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
         cgroup.take returned."""
         self._directory = directory
-        self._lock_path = directory / "supervisor.lock"
+        self._lock = RunLock(directory / "supervisor.lock", clock)
         self._output = output
         self._clock = clock
         self._python_processes = python_processes
@@ -126,7 +126,7 @@ class Runner:
         if self.alive:
             return
         self._loop = asyncio.get_running_loop()
-        lock = await self._take_lock(patience_s)
+        lock = await self._lock.take(patience_s)
         try:
             ours = self._begin(lock)
         except OSError as exc:
@@ -167,34 +167,6 @@ class Runner:
         self._life = life
         return ours
 
-    async def _take_lock(self, patience_s: float | None) -> int:
-        try:
-            fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        except OSError as exc:
-            raise StartupError(f"{self._lock_path} cannot be opened: {exc.strerror}.") from None
-        give_up_at = None if patience_s is None else self._clock.monotonic() + patience_s
-        try:
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    pass
-                else:
-                    os.pwrite(fd, _note(""), 0)  # now, so that noting the pid later takes no more space
-                    return fd
-                _end_named(os.pread(fd, NOTE_BYTES, 0))
-                if give_up_at is not None and self._clock.monotonic() >= give_up_at:
-                    raise StartupError(
-                        f"Processes of an earlier run of this node do not end; they hold {self._directory}"
-                        "/supervisor.lock (lsof shows them)."
-                    )
-                await asyncio.sleep(0.01)
-        except BaseException as exc:
-            os.close(fd)
-            if isinstance(exc, OSError):
-                raise StartupError(f"{self._lock_path} cannot be written: {exc.strerror}.") from None
-            raise
-
     def _spawn(self, node_fd: int, life_fd: int, lock_fd: int) -> subprocess.Popen[bytes]:
         root = str(Path(raftsched.__file__).parent.parent)
         env = base_environment(os.environ)
@@ -227,7 +199,7 @@ class Runner:
             await asyncio.shield(self._writing)
         if self._spawned:
             # The supervisor may have been killed: only the lock tells that its keepers are done as well.
-            os.close(await self._take_lock(None))
+            os.close(await self._lock.take(None))
             self._reap()
         self._disk.shutdown()
         if self._slot_fd >= 0:
@@ -238,6 +210,11 @@ class Runner:
     @property
     def alive(self) -> bool:
         return self._socket is not None
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps `start` or `fence` waiting; empty: nothing."""
+        return self._lock.waits_for
 
     @property
     def pid(self) -> int | None:
@@ -353,7 +330,7 @@ class Runner:
                 try:
                     self._note_pid(message.pid)
                 except OSError as exc:
-                    self._ready.set_exception(StartupError(f"{self._lock_path} cannot be written: {exc.strerror}."))
+                    self._ready.set_exception(StartupError(f"{self._lock.path} cannot be written: {exc.strerror}."))
                     self._died()
                     return
                 self._ready.set_result(None)
@@ -399,6 +376,7 @@ class Runner:
                 error=wire.shorten(error) if error else None,
                 result=done.result,
                 output=ref,
+                begun=done.begun,
             ),
         )
 
@@ -446,39 +424,5 @@ class Runner:
         """Where a successor finds supervisor and sentinel: their pids and start times, in the lock file."""
         assert self._process is not None
         self._supervisor = (pid, os.pidfd_open(pid))
-        fd = os.open(self._lock_path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            sentinel = self._process.pid
-            note = f"{pid} {processes.start_time(pid)} {sentinel} {processes.start_time(sentinel)}"
-            os.pwrite(fd, _note(note), 0)
-        finally:
-            os.close(fd)
-
-
-def _note(text: str) -> bytes:
-    """What the lock file holds, of one length always."""
-    return text.ljust(NOTE_BYTES - 1).encode("ascii") + b"\n"
-
-
-def _end_named(note: bytes) -> None:
-    """SIGKILL for the supervisor that the lock file names. Its sentinel is to end what is left, so that one is woken
-    up, should it have been stopped."""
-    words = note.decode("ascii", "replace").split()
-    for at, number in ((0, signal.SIGKILL), (2, signal.SIGCONT)):
-        if len(words) >= at + 2:
-            _signal(words[at], words[at + 1], number)
-
-
-def _signal(pid: str, started: str, number: signal.Signals) -> None:
-    """For this process, if it still is the one that was started then."""
-    try:
-        fd = os.pidfd_open(int(pid))
-    except (ValueError, OSError):
-        return
-    try:
-        if processes.start_time(int(pid)) == started:
-            signal.pidfd_send_signal(fd, number)
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
+        sentinel = self._process.pid
+        self._lock.note(f"{pid} {processes.start_time(pid)} {sentinel} {processes.start_time(sentinel)}")

@@ -135,8 +135,8 @@ def keep_service(
 
     try:
         tree.start(spawn)
-    except CannotStart:
-        send(wire.Gone(1, tree.lost, collected()))
+    except CannotStart as exc:
+        send(wire.Gone(1, tree.lost, collected(), not_begun=str(exc)))
         return
     finally:
         work.close()

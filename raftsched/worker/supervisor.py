@@ -27,6 +27,7 @@ from raftsched.worker.lease import LeaseSlot, Watch
 from raftsched.worker.pool import Pool, Serve, Service
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
 from raftsched.worker.service import keep_service
+from raftsched.worker.shortage import cannot_start
 from raftsched.worker.wire import receive
 
 LATE_MS = 150  # after the keepers began to kill
@@ -174,9 +175,8 @@ class Supervisor:
             pid, control = self._fork(
                 lambda end: keep_attempt(self._around, end, launch, spawn, task.limits, group, task.hidden)
             )
-        except OSError as exc:  # no process, no descriptor, no memory
-            error = f"this node cannot start a process: {exc.strerror}"
-            self.emit(wire.encode(wire.Done(launch.token, wire.FAILED, None, self._clock.wall_ms(), None, error)))
+        except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
+            self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
             return
         keeper = _AttemptKeeper(pid, control, launch.token)
         self._attempts[launch.token] = keeper

@@ -116,6 +116,7 @@ class Done(msgspec.Struct, array_like=True, frozen=True, tag=12):
     frames: bytes = b""
     spooled: bool = False
     truncated: int = 0
+    begun: bool = True  # False: the node could not start it, and nothing of it ever ran; the outcome is KILLED then
 
 
 class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
@@ -146,6 +147,7 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
     output: Collected
     used_cpu_s: float = 0.0
     killed_for_memory: bool = False
+    not_begun: str = ""  # why the node could not even start it
 
 
 # One byte in front of what a service answers about a run: 0, or several of
@@ -204,6 +206,11 @@ class Splitter:
             yield bytes(held[at + 4 : at + 4 + size])
             at += 4 + size
         del held[:at]
+
+
+def not_begun(token: int, why: str, now_ms: int) -> Done:
+    """The node could not start it: it is handed back, to be run elsewhere or later."""
+    return Done(token, KILLED, None, now_ms, None, shorten(why), begun=False)
 
 
 def shorten(text: str) -> str:

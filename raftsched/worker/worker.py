@@ -18,11 +18,10 @@ import msgspec
 from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
-from raftsched.core.cluster import Session
 from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, Over, decode_grant
 from raftsched.core.leasing import encode as encode_message
-from raftsched.core.model import Instance, Job, Outcome
+from raftsched.core.model import Outcome
 from raftsched.core.secrets import find_secret
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
@@ -31,9 +30,11 @@ from raftsched.worker.deliveries import delivery_of
 from raftsched.worker.hiding import hide_in_json, hide_in_text
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports
+from raftsched.worker.rows import decode_instance, job_of, newest_session
 from raftsched.worker.runner import RunEnd
+from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import BadJob, spec_of
-from raftsched.worker.tenure import Tenure
+from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 
 HANDLERS = ("exec", "shell", "python", "http")
 TICK_S = 0.1
@@ -47,10 +48,6 @@ SHORT_FRESH_MS = 3_000  # how long the leader's word about the disks holds
 __all__ = ["Applied", "Raft", "Runs", "Worker"]
 
 log = logging.getLogger(__name__)
-
-_decode_job = msgspec.msgpack.Decoder(Job).decode
-_decode_instance = msgspec.msgpack.Decoder(Instance).decode
-_decode_session = msgspec.msgpack.Decoder(Session).decode
 
 
 class Worker:
@@ -73,10 +70,11 @@ class Worker:
         short_of_disk: Callable[[], bool] = lambda: False,
         limits_whole_runs: bool = False,
         sealer: Sealer | None = None,
+        waits_for: Callable[[], str] = str,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
-        heartbeats then."""
+        heartbeats then. `waits_for`: what keeps the runner from being started, in words."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -93,6 +91,8 @@ class Worker:
         self._short_of_disk = short_of_disk
         self._limits_whole_runs = limits_whole_runs
         self._sealer = sealer
+        self.pause = Pause(waits_for)
+        self._tell_at = 0  # without a session: when the leader is told why
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._tenure = Tenure()
@@ -111,18 +111,18 @@ class Worker:
     # ------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Starts the runner, which waits until nothing of an earlier run of this node is left; the rest goes on by
-        itself. Raises StartupError."""
+        """Starts the runner, which waits until nothing of an earlier run of this node is left: until then no session is
+        opened. The rest goes on by itself. Raises StartupError."""
         self._loop = asyncio.get_running_loop()
         self._nudge = asyncio.Event()
         self._runner.on_started = self._on_started
         self._runner.on_ended = self._on_ended
         self._runner.on_died = self._on_died
-        await self._runner.start()
         self._raft.on_message("grant", self._on_grant)
         self._raft.subscribe(self._on_applied)
-        self._opener = self._loop.create_task(self._keep_session())
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
+        await self._runner.start()
+        self._opener = self._loop.create_task(self._keep_session())
 
     async def stop(self) -> None:
         """Ends everything that runs here; returns when nothing is left. What ended by itself is reported, the rest is
@@ -162,6 +162,11 @@ class Worker:
         return self._tenure.holds(self._clock.boot_ms())
 
     @property
+    def trouble(self) -> str:
+        """Why this node starts nothing, or did not a moment ago; empty: it starts what it is given."""
+        return self.pause.trouble(self._clock.boot_ms())
+
+    @property
     def running(self) -> int:
         """Attempts started here whose end is not in the replicated state yet."""
         return len(self._started)
@@ -183,19 +188,27 @@ class Worker:
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
             self._send_out(again)
+        if self._tenure.lapsed and now >= self._tell_at:
+            self._tell_at = now + HEARTBEAT_MS
+            if self.trouble:
+                self._say(0, False, now)
         if self._tenure.lapsed and now >= self._retry_at:
             self._nudge.set()
 
+    def _say(self, session: int, holds: bool, now: int) -> None:
+        leader, trouble = self._raft.leader_id, self.trouble
+        if leader is not None:
+            wall, short, pause = self._clock.wall_ms(), self._short_of_disk(), self.pause.left_ms(now)
+            beat = Heartbeat(session, holds, now, wall, short, pause, trouble)
+            self._raft.send(leader, "heartbeat", encode_message(beat))
+
     def _heartbeat(self) -> None:
         self._runner.ping()
-        leader = self._raft.leader_id
-        if leader is None or not self._runner.moves(UNRESPONSIVE_MS) or not self._store_moves():
+        if self._raft.leader_id is None or not self._runner.moves(UNRESPONSIVE_MS) or not self._store_moves():
             return
         now = self._clock.boot_ms()  # as late as possible: the lease counts from here
         self._tenure.heartbeat(now)
-        holds = self._tenure.holds(now)
-        beat = Heartbeat(self._tenure.session, holds, now, self._clock.wall_ms(), self._short_of_disk())
-        self._raft.send(leader, "heartbeat", encode_message(beat))
+        self._say(self._tenure.session, self._tenure.holds(now), now)
 
     def _on_grant(self, peer: str, payload: bytes) -> None:
         try:
@@ -249,7 +262,7 @@ class Worker:
         self._nonce = None
         await self._runner.fence()
         with self._read() as view:
-            newest, row = self._newest(view)
+            newest, row = newest_session(view, self._node_id)
         if row is not None and row.open and row.boot_id != self._boot_id:
             return  # another boot of this node holds it: only the leader can tell when it is over
         self._nonce = self._rng.randbytes(16)
@@ -270,17 +283,10 @@ class Worker:
         await self._raft.propose(commands)
         self._look_at_session()
 
-    def _newest(self, view: ReadView) -> tuple[int, Session | None]:
-        raw = view.get(Table.NODES, self._node_id.encode())
-        if raw is None:
-            return 0, None
-        row = view.get(Table.SESSIONS, raw)
-        return from_u64(raw), _decode_session(row) if row is not None else None
-
     def _look_at_session(self) -> None:
         """Adopts the session that was opened with our nonce; lapses when ours is not the open one any more."""
         with self._read() as view:
-            newest, row = self._newest(view)
+            newest, row = newest_session(view, self._node_id)
             if self._tenure.lapsed:
                 if row is None or not row.open or self._nonce is None or row.nonce != self._nonce:
                     self._nudge.set()
@@ -356,7 +362,7 @@ class Worker:
         self._todo = {t: key for t, key in given.items() if t not in self._started}
         for token in self._started:
             row = view.get(Table.INSTANCES, given[token])
-            if row is not None and _decode_instance(row).kill_asked:
+            if row is not None and decode_instance(row).kill_asked:
                 self._runner.kill(token, "killed on request")
 
     def _forget(self, token: int) -> None:
@@ -377,7 +383,7 @@ class Worker:
     def _start(self, view: ReadView, token: int, key: bytes) -> None:
         session = self._tenure.session
         raw = view.get(Table.INSTANCES, key)
-        instance = _decode_instance(raw) if raw is not None else None
+        instance = decode_instance(raw) if raw is not None else None
         attempt = instance.live if instance is not None else None
         if instance is None or attempt is None or attempt.token != token or attempt.session != session:
             return  # it ended meanwhile
@@ -385,7 +391,7 @@ class Worker:
         if instance.kill_asked:
             self._report_unstarted(token, Outcome.KILLED, "killed before it was started")
             return
-        job = self._job(view, instance)
+        job = job_of(view, instance)
         if job is None:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
@@ -401,18 +407,10 @@ class Worker:
             self._hidden[token] = spec.task.hidden
         self._runner.launch(spec)
 
-    def _job(self, view: ReadView, instance: Instance) -> Job | None:
-        """The revision that the instance was made from."""
-        raw = view.get(Table.JOBS, u64(instance.job_id))
-        job = _decode_job(raw) if raw is not None else None
-        if job is not None and job.revision == instance.job_revision:
-            return job
-        kept = view.get(Table.REVISIONS, u64(instance.job_id) + u64(instance.job_revision))
-        return _decode_job(kept) if kept is not None else None
-
     # ------------------------------------------------------------ reports
 
     def _on_started(self, token: int, started_at_ms: int) -> None:
+        self.pause.began(self._clock.boot_ms())
         session = self._started.get(token)
         if session is not None:
             self._send_out([encode(Started(session, token, started_at_ms))])
@@ -427,6 +425,7 @@ class Worker:
             if session == self.session:
                 self._lapse("a run was stopped for the sake of the lease")
             return
+        self._note_start(end)
         hidden = self._hidden.get(token, ())
         self._report(
             Ended(
@@ -439,8 +438,18 @@ class Worker:
                 hide_in_text(end.error, hidden),
                 hide_in_json(end.result, hidden),
                 end.output,
+                end.begun,
             )
         )
+
+    def _note_start(self, end: RunEnd) -> None:
+        """The leader hears that this node can start nothing before it hears what is handed back."""
+        now = self._clock.boot_ms()
+        if end.begun:
+            self.pause.began(now)
+        elif self.pause.failed(end.error or "", now):
+            log.warning("%s takes no runs for %d ms: %s", self._node_id, self.pause.left_ms(now), end.error)
+            self._heartbeat()
 
     def _report_unstarted(self, token: int, outcome: Outcome, error: str) -> None:
         self._report(Ended(self._tenure.session, token, outcome, None, self._clock.wall_ms(), error=error))

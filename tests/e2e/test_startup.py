@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import http.client as http_client
+import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -161,7 +164,7 @@ def test_data_directory_of_another_cluster(tmp_path: Path, moved: str) -> None:
         assert node.get(f"/v1/jobs/{made['id']}?consistency=leader")["id"] == made["id"]
 
 
-def test_sigterm_ends_a_node_that_waits_for_what_an_earlier_run_left(tmp_path: Path) -> None:
+def test_a_node_that_waits_for_what_an_earlier_run_left_takes_part_and_says_so(tmp_path: Path) -> None:
     http, raft = free_ports(2)
     lock = tmp_path / "supervisor.lock"
     with lock.open("w") as held:
@@ -172,19 +175,45 @@ def test_sigterm_ends_a_node_that_waits_for_what_an_earlier_run_left(tmp_path: P
             text=True,
         )
         with node:
-            while True:  # it listens before it waits for the lock
-                try:
-                    connection = http_client.HTTPConnection("127.0.0.1", http, timeout=10)
-                    body = b'{"trigger": {"manual": true}, "handler": {"exec": ["true"]}}'
-                    connection.request("POST", "/v1/jobs", body, {"Content-Type": "application/json"})
-                    status = connection.getresponse().status
-                    connection.close()
-                    break
-                except ConnectionRefusedError:
-                    assert node.poll() is None, node.stderr and node.stderr.read()
-            assert status == 503, "not ready yet is no internal error"
+            made = b'{"trigger": {"manual": true}, "handler": {"exec": ["true"]}}'
+            ask(node, http, "POST", "/v1/jobs", made, until=lambda status, _: status == 201)
+            word = f"{os.getpid()} ("
+            ask(
+                node,
+                http,
+                "GET",
+                "/readyz",
+                until=lambda status, body: status == 200 and word in (body["trouble"] or ""),
+            )
+            ask(node, http, "GET", "/v1/nodes", until=lambda _, body: word in str(body["items"][0]["trouble"]))
             node.terminate()
             assert node.wait(30) == 0
+            assert node.stderr is not None
+            assert str(lock) in node.stderr.read()
+
+
+def ask(
+    node: subprocess.Popen[str],
+    port: int,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    *,
+    until: Callable[[int, Any], bool],
+) -> None:
+    """Again and again, while the node lives."""
+    while True:
+        assert node.poll() is None, node.stderr and node.stderr.read()
+        connection = http_client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            if until(answer.status, json.loads(answer.read())):
+                return
+        except ConnectionRefusedError:
+            pass
+        finally:
+            connection.close()
 
 
 def test_directories_that_are_in_the_way(tmp_path: Path) -> None:

@@ -280,7 +280,15 @@ class Author:
         outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
         result = r.choice([None, None, b'{"status":200}', b'{"status":410}'])
         return c.Ended(
-            session, token, outcome, r.choice([None, self.now]), self.now, r.choice([None, 0, -9]), "e", result
+            session,
+            token,
+            outcome,
+            r.choice([None, self.now]),
+            self.now,
+            r.choice([None, 0, -9]),
+            "e",
+            result,
+            begun=r.random() < 0.8,
         )
 
     def _live(self) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
 STALE = Rejected("stale")
+NOT_BEGUN = "not_begun"
 _RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
 _NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
 _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
@@ -143,7 +144,10 @@ def ended(tx: Tx, c: Ended) -> Answer:
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
-    _close(tx, instance, attempt, c.outcome)
+    if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
+        _close(tx, instance, attempt, c.outcome)
+    else:
+        _close(tx, instance, attempt, c.outcome, begun=False)
     return Accepted()
 
 
@@ -182,7 +186,9 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
     _close(tx, instance, attempt, Outcome.KILLED, ran=ran)
 
 
-def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True) -> None:
+def _close(
+    tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
+) -> None:
     attempt.outcome = outcome
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     tx.actions.append(AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue))
@@ -193,8 +199,9 @@ def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ra
         return
     if attempt.started_at_ms is not None:
         job.last_start_at_ms = attempt.started_at_ms
-    job.last_end_at_ms = attempt.ended_at_ms
-    job.last_node = attempt.node
+    if begun:
+        job.last_end_at_ms = attempt.ended_at_ms
+        job.last_node = attempt.node
     instance.error = attempt.error
     if outcome is _SUCCEEDED:
         instance.reason = None
@@ -205,6 +212,11 @@ def _close(tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ra
     elif outcome is Outcome.LOST:
         tx.step(instance, StepKind.LOST, token=attempt.token)
         _lost(tx, job, instance)
+    elif not begun:  # its node has no more of something: no fault of the run's, however often it happens
+        tx.step(instance, StepKind.ENDED, NOT_BEGUN, attempt.token)
+        instance.state = instance_after(instance.state, "requeue")
+        instance.reason = NOT_BEGUN
+        tx.set_ready(job, instance)
     elif outcome is Outcome.KILLED:
         # Nobody had asked: its worker ended it for reasons of its own, and it is still owed.
         tx.step(instance, StepKind.ENDED, "handed_back", attempt.token)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from raftsched.worker.keeper import CannotStart
 from raftsched.worker.limits import OOM_SCORE, confine
 from raftsched.worker.processes import oom_score, set_oom_score
+from raftsched.worker.shortage import is_shortage
 from raftsched.worker.wire import Exec, Limits
 
+_LIMITED = (errno.ENOMEM, errno.EMFILE)  # what limits.memory and limits.open_files let an exec fail with
 _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
@@ -48,6 +50,8 @@ def spawner(task: Exec, group: str | None = None) -> Callable[[int, int], int]:
                 setsigdef=_ALL_SIGNALS,
             )
         except OSError as exc:
+            if is_shortage(exc):
+                raise
             raise CannotStart(_why(task.argv[0], program, exc)) from None
         except ValueError as exc:  # a NUL byte somewhere
             raise CannotStart(f"cannot start {task.argv[0]!r}: {exc}") from None
@@ -66,7 +70,8 @@ def _start_confined(
     limits: Limits,
     group: str | None,
 ) -> int:
-    """Like the posix_spawn above, with limits set before the first instruction of the program. Raises OSError."""
+    """Like the posix_spawn above, with limits set before the first instruction of the program. Raises OSError, and
+    CannotStart for what its limits may be the reason of."""
     told, tells = os.pipe()  # closed by a successful exec
     try:
         pid = os.fork()
@@ -94,7 +99,10 @@ def _start_confined(
             os.close(tells)
     if failed:
         os.waitpid(pid, 0)
-        raise OSError(int(failed), os.strerror(int(failed)))
+        error = OSError(int(failed), os.strerror(int(failed)))
+        if error.errno in _LIMITED:
+            raise CannotStart(_why(argv[0], program, error))
+        raise error
     return pid
 
 

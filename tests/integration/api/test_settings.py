@@ -70,7 +70,7 @@ def test_a_patch_keeps_what_was_changed_meanwhile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "pointer", "says"),
     [
-        ({"session_ttl": "999ms"}, "/session_ttl", "from 1s to 10m"),
+        ({"session_ttl": "1999ms"}, "/session_ttl", "from 2s to 10m"),
         ({"session_ttl": 5}, "/session_ttl", "a duration"),
         ({"session_ttl": "soon"}, "/session_ttl", "is not a duration"),
         ({"catch_up_max": 0}, "/catch_up_max", "from 1 to 10,000"),

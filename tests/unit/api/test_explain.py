@@ -38,10 +38,12 @@ def status(leader: str | None = "n1") -> ClusterStatus:
     return ClusterStatus("n3", leader, 4, "follower", 9, 9, True)
 
 
-def obstacle(world: World, key: bytes, leader: str | None = "n1") -> Obstacle | None:
+def obstacle(
+    world: World, key: bytes, leader: str | None = "n1", troubles: dict[str, str] | None = None
+) -> Obstacle | None:
     row = world.instance(key)
     job = world.job(row.job_id)
-    return waits_for(world.view, world.meta, status(leader), job, job.policy, row, world.now)
+    return waits_for(world.view, world.meta, status(leader), job, job.policy, row, world.now, troubles or {})
 
 
 def told(world: World, key: bytes) -> ExplainOut:
@@ -466,6 +468,27 @@ class TestWhatItWaitsForNow:
         world.session("n2")
         key = a_run(world, handler_need="http")
         assert blocked(world, key) == ("no_eligible_node", 'No node has the handler "http".')
+
+    def test_every_node_that_could_take_it_starts_nothing(self) -> None:
+        world = World()
+        world.session("n2")
+        job = world.create(every(HOUR_MS), handler_need="exec")
+        world.fire(job)
+        key = world.waiting(job.id)[0].key
+        found = obstacle(world, key, troubles={"n2": "no process", "n3": "no process"})
+        assert found is not None
+        assert (found.reason, "n2 (no process)" in found.text, "n3" in found.text) == ("no_node_starts", True, False)
+
+    def test_who_could_take_it_has_no_session(self) -> None:
+        world = World()
+        world.ok(c.EndSession(world.session("n2"), 1))
+        job = world.create(every(HOUR_MS), handler_need="exec")
+        world.fire(job)
+        key = world.waiting(job.id)[0].key
+        assert blocked(world, key)[1].startswith("n2 could take it, but has no session")
+        found = obstacle(world, key, troubles={"n2": "it waits for 7 (cat)"})
+        assert found is not None
+        assert found.text.startswith("n2 (it waits for 7 (cat)) could take it, but has no session")
 
     def test_labels_that_no_node_carries_together(self) -> None:
         world = World()

@@ -120,6 +120,42 @@ class TestReports:
         assert [a.number for a in world.instance(key).attempts] == [7, 8, 9]
 
 
+class TestNotBegun:
+    @pytest.mark.parametrize("delivery", list(Delivery))
+    def test_it_waits_again_however_often_it_happens(self, delivery: Delivery) -> None:
+        world = World()
+        session = world.session()
+        key = ready(world, delivery=delivery)
+        at_ms = world.instance(key).ready_at_ms
+        for _ in range(3 * HANDED_BACK_MAX):
+            token = world.assign(key, session)
+            world.ok(c.Ended(session, token, Outcome.KILLED, None, world.now, error="no process", begun=False))
+            assert AttemptEnded("n2", session, token, key) in world.actions
+            row = world.instance(key)
+            assert (row.state, row.reason, row.error) == (I.WAITING, "not_begun", "no process")
+            assert (row.lost, row.handed_back, row.tried, row.ready_at_ms) == (0, 0, 0, at_ms)
+        assert world.job(row.job_id).last_end_at_ms is None
+        world.run_once(key, session, Outcome.SUCCEEDED)
+        assert world.instance(key).state is I.SUCCEEDED
+
+    def test_one_that_was_asked_to_end_is_killed(self) -> None:
+        world = World()
+        session = world.session()
+        key = ready(world)
+        token = world.assign(key, session)
+        world.ok(c.Kill(key))
+        world.ok(c.Ended(session, token, Outcome.KILLED, None, world.now, begun=False))
+        assert world.instance(key).state is I.KILLED
+
+    def test_what_did_start_is_not_taken_for_it(self) -> None:
+        world = World()
+        session = world.session()
+        key = ready(world, delivery=Delivery.AT_MOST_ONCE)
+        token = world.assign(key, session)
+        world.ok(c.Ended(session, token, Outcome.KILLED, world.now, world.now, begun=False))
+        assert world.instance(key).state is I.FAILED
+
+
 class TestRetry:
     def test_each_level_has_its_delay_then_it_is_a_dead_letter(self) -> None:
         world = World()

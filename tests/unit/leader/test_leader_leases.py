@@ -7,6 +7,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, EndSession, Prune, SetJobState
+from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
@@ -26,6 +27,51 @@ class TestLeases:
             assert house.sent == [("n2", (session, 77, TTL - 300))]
             house.leader.on_heartbeat("n3", msgspec.msgpack.encode((session, True, 77, 0)))
             assert len(house.sent) == 1
+
+        play(scene)
+
+    def test_a_node_that_can_start_nothing_is_given_nothing_for_a_while(self) -> None:
+        async def scene(house: House) -> None:
+            session = house.session()
+            job = house.create(at(T0))
+            house.lead()
+            why = "this node cannot start a process"
+            beat = Heartbeat(session, True, 77, house.clock.wall, pause_ms=1_000, trouble=why)
+            house.leader.on_heartbeat("n2", msgspec.msgpack.encode(beat))
+            assert house.sent, "it keeps its lease"
+            assert house.leader.troubles() == {"n2": why}
+            await house.until_idle()
+            assert house.world.instances(job)[0].state is I.WAITING
+            assert house.commands(Assign) == []
+            house.clock.forward(1_000)
+            house.beat(session)
+            await house.until_idle()
+            assert house.world.instances(job)[0].live is not None
+            assert house.leader.troubles() == {}
+
+        play(scene)
+
+    def test_while_the_followers_can_start_nothing_the_leader_s_own_node_does(self) -> None:
+        async def scene(house: House) -> None:
+            follower, own = house.session("n2"), house.session("n1")
+            job = house.create(at(T0))
+            house.lead()
+            beat = Heartbeat(follower, True, 77, house.clock.wall, pause_ms=1_000, trouble="no process")
+            house.leader.on_heartbeat("n2", msgspec.msgpack.encode(beat))
+            house.beat(own, "n1")
+            await house.until_idle()
+            live = house.world.instances(job)[0].live
+            assert live is not None
+            assert live.node == "n1"
+
+        play(scene)
+
+    def test_who_has_no_session_may_say_why(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            beat = Heartbeat(0, False, 77, house.clock.wall, trouble="it waits")
+            house.leader.on_heartbeat("n2", msgspec.msgpack.encode(beat))
+            assert (house.sent, house.leader.troubles()) == ([], {"n2": "it waits"})
 
         play(scene)
 

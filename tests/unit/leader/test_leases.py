@@ -9,7 +9,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core.cluster import Session
+from raftsched.core.limits import SETTINGS
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
+from raftsched.raft.options import RaftOptions
+from raftsched.worker.lease import KILL_BEFORE_MS
+from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
+from raftsched.worker.worker import TICK_S
 
 TTL = 5_000
 MARGIN = TTL // 4
@@ -107,6 +112,44 @@ class TestAssignable:
         assert must_step_down(TTL - KILL_AHEAD_MS, TTL)
 
 
+TTLS = SETTINGS["session_ttl_ms"]
+RATES = st.sampled_from([0.9, 1.0, 1.1])
+LOOK_MS = 100  # between two looks at the clock of a worker
+
+
+@pytest.mark.parametrize("ttl", [TTLS[0], TTLS[0] + 1, 3_000, TTL, 60_000, TTLS[1]])
+def test_one_heartbeat_without_an_answer_costs_no_run(ttl: int) -> None:
+    """The slowest clockwork there may be, and a round of the leader's own heartbeats that is 250 ms old."""
+    assert TICK_S * 1000 == LOOK_MS
+    held, tenure = Leases([session(ttl=ttl)], B), Tenure()
+    tenure.adopt(1, ttl, B)
+    starts = answered = 0
+    for beat in range(200):
+        now = B + beat * (HEARTBEAT_MS + LOOK_MS - 1)
+        assert tenure.heartbeat_due(now)
+        assert not tenure.over(now)
+        tenure.heartbeat(now)
+        grant = held.heartbeat(1, "n2", tenure.holds(now), now - 250, now)
+        now += 50  # until the answer is here
+        if beat:
+            assert tenure.until_ms is not None
+            assert now < tenure.until_ms - KILL_BEFORE_MS, "its keepers would have killed"
+        if beat % 2 == 0:
+            answered += 1
+            assert tenure.grant(1, now - 50, grant, now)
+            starts += tenure.may_start(now)
+        assert held.over(now) == []
+        assert not beat or held.assignable(1, now)
+    assert starts == answered
+
+
+def test_a_leader_s_own_limits_leave_room_for_its_heartbeats() -> None:
+    options = RaftOptions()
+    age = options.heartbeat_ms + options.tick_ms
+    assert may_assign(2 * age, TTLS[0])
+    assert not must_step_down(options.election_min_ms, TTLS[0])
+
+
 class Worker:
     """Counts from when it sent; a lapsed one ignores grants. Its clock runs at `rate`."""
 
@@ -130,13 +173,19 @@ class Worker:
 
 
 @settings(max_examples=150)
-@given(st.integers(0, 2**32), st.sampled_from([0.9, 1.0, 1.1]), st.sampled_from([0.9, 1.0, 1.1]))
-def test_no_lease_outlasts_the_leader_s_word(seed: int, leader_rate: float, worker_rate: float) -> None:
-    """Random delays, losses and pauses, clocks off by 10 %: once a session is declared over its lease is too."""
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([0.9, 1.0, 1.1]),
+    st.sampled_from([0.9, 1.0, 1.1]),
+    st.sampled_from([TTLS[0], TTL]) | st.integers(*TTLS),
+)
+def test_no_lease_outlasts_the_leader_s_word(seed: int, leader_rate: float, worker_rate: float, ttl: int) -> None:
+    """Random delays, losses and pauses, clocks off by 10 %, any TTL that may be set: once a session is declared over,
+    its lease is too."""
     note(f"seed {seed}")
     rng = random.Random(seed)
     worker = Worker(worker_rate)
-    held = Leases([session()], int(B * leader_rate))
+    held = Leases([session(ttl=ttl)], int(B * leader_rate))
     now = B
     quorum = int(B * leader_rate)
     heartbeats: list[tuple[int, bool, float]] = []  # (arrives at, holds, sent by the worker's clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.commands import Assign
+from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import Overlap
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import House, play
@@ -77,16 +78,22 @@ def test_only_voters_count_when_disks_are_short() -> None:
         house.lead()
         term = house.leader.current
         assert term is not None
+        vitals = term.vitals
+
+        def says(node: str, short: bool) -> None:
+            vitals.heard(node, Heartbeat(1, True, 0, 0, short), 0)
+
         for node in ("n4", "n5"):
-            term._short[node] = True
+            says(node, True)
         assert not term.short_of_disk
-        term._short["n2"] = True
+        says("n2", True)
         assert not term.short_of_disk
-        term._short["n3"] = True
+        says("n3", True)
         assert term.short_of_disk
         change(house, "n1 n2 n4 n5")
         assert term.short_of_disk
-        term._short["n5"] = term._short["n4"] = False
+        says("n5", False)
+        says("n4", False)
         assert not term.short_of_disk, "n3 is out"
 
     play(scene)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 
@@ -95,3 +97,26 @@ def test_where_many_wait_for_few_more_are_started(house: House) -> None:
         house.forward(1)
         house.answer(house.services[0])
     assert len(house.services) > 1
+
+
+def test_a_run_that_gets_no_process_is_handed_back_as_not_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(kind: str, session: int, serve: Serve) -> Service:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(house, "start_service", full)
+    house.launch(2)
+    house.forward(GROW_AFTER_MS + GROW_EVERY_MS)
+    ends = [wire.decode_up(raw) for raw in house.emitted]
+    assert [(e.token, e.outcome, e.begun, e.started_at_ms) for e in ends] == [
+        (1, wire.KILLED, False, None),
+        (2, wire.KILLED, False, None),
+    ]
+    assert ends[0].error == "this node cannot start a process: Resource temporarily unavailable"
+
+
+def test_a_process_that_could_not_be_started_began_nothing(house: House) -> None:
+    house.launch(1)
+    why = "this node cannot start a process: Too many open files"
+    house.pool.gone(house.services[0], wire.Gone(1, False, wire.Collected(b"", False, 0, ""), not_begun=why))
+    (end,) = [wire.decode_up(raw) for raw in house.emitted]
+    assert (end.outcome, end.begun, end.error) == (wire.KILLED, False, why)

@@ -1,0 +1,44 @@
+"""What nodes say in their heartbeats of how they are: room on their disks, whether they can start what they are given.
+
+A cache of one leadership, like all of it. Times are boot-clock milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from raftsched.core.leasing import Heartbeat
+
+FRESH_MS = 5_000  # how long what a node said of itself is passed on to people
+
+
+class Vitals:
+    def __init__(self) -> None:
+        self._short: dict[str, bool] = {}  # node -> its disk is nearly full
+        self._pauses: dict[str, int] = {}  # node -> until when it is given nothing
+        self._troubles: dict[str, tuple[str, int]] = {}  # node -> why it starts nothing, and when it said so
+
+    def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
+        self._short[node] = beat.short_of_disk
+        if beat.pause_ms > 0:
+            self._pauses[node] = now_ms + beat.pause_ms
+        else:
+            self._pauses.pop(node, None)
+        if beat.trouble:
+            self._troubles[node] = beat.trouble, now_ms
+        else:
+            self._troubles.pop(node, None)
+
+    def pauses(self, node: str | None, now_ms: int) -> bool:
+        """It could not start what it was given, and is to be given nothing for a while."""
+        return node is not None and self._pauses.get(node, now_ms) > now_ms
+
+    def troubles(self, now_ms: int) -> dict[str, str]:
+        """Node -> why it starts nothing, in its words."""
+        return {node: why for node, (why, at_ms) in self._troubles.items() if now_ms - at_ms < FRESH_MS}
+
+    def short_of_disk(self, voters: Set[str], leader: str) -> bool:
+        """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
+        that no majority would be left."""
+        short = [node for node, is_short in self._short.items() if is_short and node in voters]
+        return leader in short or 2 * len(short) >= len(voters)

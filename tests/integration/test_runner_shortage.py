@@ -1,0 +1,53 @@
+"""A machine that has no more processes or descriptors: what could not be started is handed back, and nothing fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.model import Outcome
+from raftsched.worker.wire import Exec, Http, Limits, Python, Task
+from tests.integration.runner_bed import Bed
+
+FUNCTIONS = Path(__file__).parent / "runner_functions"
+
+
+@contextmanager
+def no_more_files(pid: int) -> Iterator[None]:
+    """This process cannot open anything else."""
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), most))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Exec(("true",), {}),
+        Exec(("true",), {}, limits=Limits(cpu_s=5)),
+        Python("jobs:echo", b"{}", {}),
+        Http("GET", "http://127.0.0.1:1/", {}, b"", ()),
+    ],
+    ids=["exec", "limited", "python", "http"],
+)
+def test_what_finds_no_descriptor_is_not_begun(tmp_path: Path, task: Task) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path, pythonpath=[FUNCTIONS]) as bed:
+            assert bed.runner.pid is not None
+            with no_more_files(bed.runner.pid):
+                end = await bed.run(task)
+            assert (end.outcome, end.begun, end.started_at_ms) == (Outcome.KILLED, False, None)
+            assert end.error == "this node cannot start a process: Too many open files"
+            again = await bed.run(Exec(("true",), {}))
+            assert (again.outcome, again.begun) == (Outcome.SUCCEEDED, True)
+
+    asyncio.run(body())
