@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -21,30 +22,35 @@ from raftsched.core.actions import (
     SessionChanged,
 )
 from raftsched.core.entry import EntryResult
+from raftsched.core.model import Outcome
 
-_LATE = frozenset({InstanceFired, InstanceStarted})
+_LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded})
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
 
-class Lateness:
-    """A histogram of milliseconds after the due time."""
+_TOOK_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0)
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_LATE_S) + 1)
+
+class Durations:
+    """A histogram of milliseconds over bounds in seconds."""
+
+    def __init__(self, bounds_s: tuple[float, ...]) -> None:
+        self._bounds_s = bounds_s
+        self._counts = [0] * (len(bounds_s) + 1)
         self._total_ms = 0
 
-    def add(self, late_ms: int) -> None:
-        late_ms = max(0, late_ms)  # a worker's clock may be behind
-        self._counts[bisect_left(_LATE_S, late_ms / 1000)] += 1
-        self._total_ms += late_ms
+    def add(self, ms: int) -> None:
+        ms = max(0, ms)  # a worker's clock may be behind
+        self._counts[bisect_left(self._bounds_s, ms / 1000)] += 1
+        self._total_ms += ms
+
+    def buckets(self) -> tuple[list[tuple[str, float]], float]:
+        """(upper bound, how many up to it) each, and the sum in seconds"""
+        bounds = (*map(str, self._bounds_s), "+Inf")
+        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True)), self._total_ms / 1000
 
     def metric(self, name: str, words: str) -> Metric:
-        total = 0
-        buckets = []
-        for bound, count in zip((*map(str, _LATE_S), "+Inf"), self._counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        return HistogramMetricFamily(name, words, buckets, self._total_ms / 1000)
+        return HistogramMetricFamily(name, words, *self.buckets())
 
 
 class RunMetrics(Collector):
@@ -58,7 +64,6 @@ class RunMetrics(Collector):
         ),
         (InstanceReady, "raftsched_instances_ready", "Instances that became ready for a worker."),
         (AttemptAssigned, "raftsched_attempts_assigned", "Attempts assigned to a worker."),
-        (AttemptEnded, "raftsched_attempts_ended", "Attempts that ended, whatever their outcome."),
         (ConditionsWanted, "raftsched_condition_looks", "Times that nodes were to look at the conditions of a run."),
         (SessionChanged, "raftsched_session_changes", "Worker sessions opened and ended."),
     )
@@ -78,20 +83,33 @@ class RunMetrics(Collector):
         self._due_soon = due_soon
         self._late = late
         self._starts = starts
-        self._fired = Lateness()
-        self._started = Lateness()
+        self._fired = Durations(_LATE_S)
+        self._started = Durations(_LATE_S)
+        self._ended: Counter[tuple[str, Outcome | None]] = Counter()  # by handler
+        self._took: dict[str, Durations] = {}  # by handler
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
         for result in results:
             kinds = Counter(map(type, result.actions))
             self._counts.update(kinds)
-            if _LATE.isdisjoint(kinds):
+            if _LOOKED_INTO.isdisjoint(kinds):
                 continue
             for action in result.actions:
                 if type(action) is InstanceFired:
                     self._fired.add(action.late_ms)
                 elif type(action) is InstanceStarted:
                     self._started.add(action.late_ms)
+                elif type(action) is AttemptEnded:
+                    self._count_end(action)
+
+    def _count_end(self, action: AttemptEnded) -> None:
+        handler = action.need.partition(":")[0]  # "call:NAME": as many names as there are jobs would be too many series
+        self._ended[handler, action.outcome] += 1
+        if action.took_ms is not None:
+            took = self._took.get(handler)
+            if took is None:
+                took = self._took[handler] = Durations(_TOOK_S)
+            took.add(action.took_ms)
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is collected at registration."""
@@ -100,6 +118,7 @@ class RunMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         for kind, name, words in self._NAMES:
             yield CounterMetricFamily(name, f"{words} Since this node started.", self._counts[kind])
+        yield from self._runs()
         size, free = self._disk()
         yield GaugeMetricFamily("raftsched_store_bytes", "Disk taken by the store.", size)
         yield GaugeMetricFamily("raftsched_disk_free_bytes", "Disk space left.", free)
@@ -124,3 +143,16 @@ class RunMetrics(Collector):
             [("+Inf" if bound == inf else str(bound), float(count)) for bound, count in counts],
             total_s,
         )
+
+    def _runs(self) -> Iterator[Metric]:
+        """Attempts by how they ended and by kind of handler; "" is the handler of jobs that are gone."""
+        words = "Attempts that ended, by outcome and handler. Since this node started."
+        ended = CounterMetricFamily("raftsched_attempts_ended", words, labels=["handler", "outcome"])
+        for (handler, outcome), count in self._ended.items():
+            ended.add_metric([handler, "" if outcome is None else outcome.name.lower()], count)
+        yield ended
+        words = "How long attempts ran that were said to have started, by the worker's clock."
+        took = HistogramMetricFamily("raftsched_attempt_seconds", words, labels=["handler"])
+        for handler, durations in self._took.items():
+            took.add_metric([handler], *durations.buckets())
+        yield took

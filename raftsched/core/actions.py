@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.cluster import Member, Settings
+from raftsched.core.model import Outcome
 
 
 class JobDue(msgspec.Struct, frozen=True, gc=False):
@@ -58,6 +59,9 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     token: int
     instance: bytes
     queue: str = ""  # the one with limits in which it counted as running
+    outcome: Outcome | None = None
+    need: str = ""  # Policy.handler_need of its job; "": the job is gone
+    took_ms: int | None = None  # from its start to its end; None: it was not said to have started
 
 
 class KillAsked(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.actions import Action
+from raftsched.core.actions import Action, AttemptEnded
 from raftsched.core.apply import Applier, apply_entry
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_meta, decode_session
 from raftsched.core.cluster import Member, Meta, Session, Settings
@@ -243,6 +243,12 @@ class World:
 
     def waiting(self, job_id: int) -> list[Instance]:
         return [r for r in self.instances(job_id) if r.state is InstanceState.WAITING]
+
+
+def ended(world: World) -> list[tuple[str, int, int, bytes, str]]:
+    """(node, session, token, instance, queue) of the attempts that the newest entry ended"""
+    actions = [a for a in world.actions if isinstance(a, AttemptEnded)]
+    return [(a.node, a.session, a.token, a.instance, a.queue) for a in actions]
 
 
 def every(period_ms: int, **fields: Any) -> Trigger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from raftsched.core import commands as c
@@ -30,6 +31,10 @@ class Shown:
         found = [line for line in generate_latest(registry).decode().splitlines() if line.startswith(name + " ")]
         assert len(found) == 1, name
         return float(found[0].split()[-1])
+
+    def ended(self, handler: str, outcome: Outcome) -> float:
+        name = outcome.name.lower()
+        return self.value(f'raftsched_attempts_ended_total{{handler="{handler}",outcome="{name}"}}')
 
     def bucket(self, kind: str, bound: str) -> float:
         return self.value(f'raftsched_{kind}_late_seconds_bucket{{le="{bound}"}}')
@@ -89,3 +94,38 @@ def test_jitter_is_no_lateness_and_a_manual_run_has_none() -> None:
     world.run_once(manual, session)
     shown.count()
     assert shown.value("raftsched_fire_late_seconds_count") == shown.value("raftsched_start_late_seconds_count") == 1
+
+
+def test_ends_are_counted_by_outcome_and_handler() -> None:
+    shown = Shown()
+    world = shown.world
+    handlers = ("exec", "call:invoice")
+    session = world.ok(c.OpenSession("n2", 0, "boot", b"nonce", 100, handlers=handlers)).number
+    assert session is not None
+    for need, outcome in (("exec", Outcome.SUCCEEDED), ("exec", Outcome.FAILED), ("call:invoice", Outcome.TIMED_OUT)):
+        for _ in range(2):
+            key = world.fire(world.create(at(T0), handler_need=need)).last_instance
+            assert key is not None
+            token = world.assign(key, session)
+            world.forward(300)
+            world.ok(c.Ended(session, token, outcome, world.now - 300, world.now))
+            shown.count()
+    for handler, outcome in (("exec", Outcome.SUCCEEDED), ("exec", Outcome.FAILED), ("call", Outcome.TIMED_OUT)):
+        assert shown.ended(handler, outcome) == 2
+    assert shown.value('raftsched_attempt_seconds_bucket{handler="exec",le="0.25"}') == 0
+    assert shown.value('raftsched_attempt_seconds_bucket{handler="exec",le="0.5"}') == 4
+    assert shown.value('raftsched_attempt_seconds_sum{handler="call"}') == 0.6
+
+
+def test_what_was_not_said_to_have_started_has_no_duration() -> None:
+    shown = Shown()
+    world = shown.world
+    key = world.fire(world.create(at(T0), handler_need="exec")).last_instance
+    assert key is not None
+    session = world.session()
+    world.assign(key, session)
+    world.ok(c.CloseSession(session, ()))
+    shown.count()
+    assert shown.ended("exec", Outcome.KILLED) == 1
+    with pytest.raises(AssertionError):
+        shown.value('raftsched_attempt_seconds_count{handler="exec"}')

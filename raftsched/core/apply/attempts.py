@@ -191,10 +191,15 @@ def _close(
 ) -> None:
     attempt.outcome = outcome
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
-    tx.actions.append(AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue))
+    job = tx.job(instance.job_id)
+    began, ended = attempt.started_at_ms, attempt.ended_at_ms
+    took = None if began is None or ended is None else ended - began
+    need = "" if job is None else job.policy.handler_need
+    tx.actions.append(
+        AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue, outcome, need, took)
+    )
     if attempt.queue:
         leave(tx, attempt.queue)
-    job = tx.job(instance.job_id)
     if job is None:
         return
     if attempt.started_at_ms is not None:

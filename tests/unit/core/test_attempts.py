@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceReady, KillAsked
+from raftsched.core.actions import AttemptAssigned, InstanceReady, KillAsked
 from raftsched.core.limits import HANDED_BACK_MAX
 from raftsched.core.model import Delivery, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table, u64
-from tests.support.memory_view import T0, World, at, every
+from tests.support.memory_view import T0, World, at, ended, every
 
 
 def ready(world: World, **fields: object) -> bytes:
@@ -33,7 +33,7 @@ class TestReports:
         assert live is not None
         assert live.started_at_ms == world.now + 5
         world.ok(c.Ended(session, token, Outcome.SUCCEEDED, None, world.now + 9, 0, None, b"{}"))
-        assert AttemptEnded("n2", session, token, key) in world.actions
+        assert ended(world) == [("n2", session, token, key, "")]
         row = world.instance(key)
         attempt = row.attempts[0]
         assert (attempt.started_at_ms, attempt.ended_at_ms, attempt.exit_code) == (
@@ -130,7 +130,7 @@ class TestNotBegun:
         for _ in range(3 * HANDED_BACK_MAX):
             token = world.assign(key, session)
             world.ok(c.Ended(session, token, Outcome.KILLED, None, world.now, error="no process", begun=False))
-            assert AttemptEnded("n2", session, token, key) in world.actions
+            assert ended(world) == [("n2", session, token, key, "")]
             row = world.instance(key)
             assert (row.state, row.reason, row.error) == (I.WAITING, "not_begun", "no process")
             assert (row.lost, row.handed_back, row.tried, row.ready_at_ms) == (0, 0, 0, at_ms)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceReady, QueueChanged
+from raftsched.core.actions import AttemptAssigned, InstanceReady, QueueChanged
 from raftsched.core.admission import opens_at_ms, shut, take
 from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome, Overlap, Retry, StepKind
 from raftsched.core.queues import Queue
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, Table, from_lane, from_ready
-from tests.support.memory_view import T0, World, every, policy
+from tests.support.memory_view import T0, World, ended, every, policy
 
 SECOND = 1_000
 
@@ -70,7 +70,7 @@ class TestMaxRunning:
             world.ok(c.EndSession(session, 1))
         else:
             world.end(key, outcome)
-        assert AttemptEnded("n2", session, token, key, "q") in world.actions
+        assert ended(world) == [("n2", session, token, key, "q")]
         assert queue(world).running == 0
 
     def test_what_ran_before_the_queue_had_limits_counts(self) -> None:
