@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.output import Column, cell, print_fields, print_json, print_rows, print_table
+from raftsched.cli.progress import Progress, progress_option
 from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resource import identified, listing, rows, viewing_by
 from raftsched.cli.states import INSTANCE_STATES, state_option
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
+_GOING = INSTANCE_STATES[:4]
 _COLUMNS: list[Column] = [
     ("ID", lambda i: i["id"]),
     ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
@@ -163,22 +165,77 @@ def output(
 
 
 @instances.command()
-@click.argument("instances", metavar="ID...", nargs=-1, required=True)
+@click.argument("instances", metavar="[ID]...", nargs=-1)
+@click.option("--job", metavar="JOB", help="All of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="All of the jobs of this namespace.")
+@click.option(
+    "--state", type=click.Choice(_GOING, case_sensitive=False), multiple=True, help="Only those in this state."
+)
+@click.option("--from", "start", metavar="TIME", help="Only those scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Only those scheduled before (RFC 3339).")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
 @remote
-def kill(client: Client, instances: tuple[str, ...]) -> None:
+def kill(
+    client: Client, instances: tuple[str, ...], job: str | None, namespace: str | None, state: tuple[str, ...],
+    start: str | None, end: str | None, dry_run: bool,
+) -> None:  # fmt: skip
     """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
 
-    One that fails does not keep the others; the exit code is then that of the first failure.
+    Say which: by id, or all of a job or a namespace that are not at their end. One that fails does not keep the others;
+    the exit code is then that of the first failure.
 
     \b
       raftsched instances kill 0d3k5xw2a9f4m@1763600400000
+      raftsched instances kill --job billing/nightly-report --state WAITING --dry-run
     """
+    filters = {
+        "job": find_job(client, job)["id"] if job else None,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": list(state) or None,
+        "from": start,
+        "to": end,
+    }
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    if bool(instances) == bool(wanted) or (dry_run and instances) or (wanted and not job and not namespace):
+        raise click.UsageError(
+            "say which: ids, or --job or --namespace, which --state, --from, --to and --dry-run narrow"
+        )
+    if wanted:
+        _kill_matching(client, wanted, dry_run)
+        return
 
     def act(instance: str) -> None:
         client.post(f"{_path(instance)}/kill")
         click.echo(f"asked to end: {instance}")
 
     each(instances, act)
+
+
+def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> None:
+    """A node does a bounded part for each request and says where to go on. Ends the command with 4 when some were
+    refused."""
+    body: dict[str, Any] = {"filter": wanted, "dry_run": dry_run}
+    matched = killed = 0
+    refused: list[Any] = []
+    line = Progress("instances")
+    try:
+        while True:
+            answer = client.post("/v1/instances:kill", body)
+            matched += answer["matched"]
+            killed += answer["killed"]
+            refused += answer["refused"]
+            line.at(matched)
+            if not answer["next"]:
+                break
+            body["cursor"] = answer["next"]
+    finally:  # what was done is told, whatever came after it
+        line.end()
+        click.echo(f"would be asked to end: {matched}" if dry_run else f"asked to end: {killed}")
+        for one in refused:
+            click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)
+    if refused:
+        sys.exit(4)
 
 
 @instances.command()

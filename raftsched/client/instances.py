@@ -13,7 +13,7 @@ from raftsched.client.http import own_key, segment
 from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages
-from raftsched.client.spec import DeadFilter, InstanceFilter
+from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.transport import Transport
 
 InstanceRef = str | Instance | Run
@@ -41,6 +41,20 @@ class Instances:
     async def kill(self, ref: InstanceRef) -> Instance:
         """Asks what runs to end; ends at once what has not started."""
         return await self._transport.post(Instance, f"{path_of(ref)}/kill")
+
+    async def kill_matching(self, *, dry_run: bool = False, **filters: Unpack[KillFilter]) -> Sweep:
+        """All of a job or a namespace that are not at their end, the newest first; `state` narrows it. With `dry_run`
+        nothing is done, and `done` is 0. ValueError when neither a job nor a namespace is named."""
+        if not filters.get("job") and not filters.get("namespace"):
+            raise ValueError("name a job or a namespace")
+        total = _Total()
+        body: dict[str, Any] = {"filter": filters, "dry_run": dry_run}
+        while True:
+            step = await self._transport.post(_Step, "/v1/instances:kill", body)
+            cursor = total.add(step)
+            if cursor is None:
+                return total.sweep()
+            body["cursor"] = cursor
 
     async def rerun(self, ref: InstanceRef) -> Instance:
         """One more attempt of what is at its end."""
@@ -111,6 +125,7 @@ class _Step(msgspec.Struct):
     refused: list[Refused]
     requeued: int = 0
     discarded: int = 0
+    killed: int = 0
     next: str | None = None
 
 
@@ -161,7 +176,7 @@ class _Total:
 
     def add(self, step: _Step) -> str | None:
         self._matched += step.matched
-        self._done += step.requeued + step.discarded
+        self._done += step.requeued + step.discarded + step.killed
         self._refused += step.refused
         return step.next
 

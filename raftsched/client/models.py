@@ -177,7 +177,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of dead letters that were requeued or discarded; of a filter, over all its steps."""
+    """What became of dead letters that were requeued or discarded, or of instances that were ended; of a filter, over
+    all its steps."""
 
     matched: int
     done: int

@@ -252,6 +252,19 @@ InstanceFilter = TypedDict(
 )
 
 
+KillFilter = TypedDict(
+    "KillFilter",
+    {
+        "job": str,  # an id, or with `namespace` a name
+        "namespace": str,
+        "state": Sequence[Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]],
+        "from": Moment,
+        "to": Moment,
+    },
+    total=False,
+)
+
+
 class EventFilter(TypedDict, total=False):
     type: str  # such as "instance.failed" or "job", several with commas
     namespace: str

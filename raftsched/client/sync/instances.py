@@ -8,7 +8,7 @@ from typing import Unpack
 from raftsched.client.instances import InstanceRef, Stream
 from raftsched.client.models import DeadLetter, Instance, Sweep
 from raftsched.client.models_cluster import Explanation
-from raftsched.client.spec import DeadFilter, InstanceFilter
+from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -27,6 +27,11 @@ class Instances:
     def kill(self, ref: InstanceRef) -> Instance:
         """Asks what runs to end; ends at once what has not started."""
         return self._bridge.run(lambda c: c.instances.kill(ref))
+
+    def kill_matching(self, *, dry_run: bool = False, **filters: Unpack[KillFilter]) -> Sweep:
+        """All of a job or a namespace that are not at their end, the newest first; `state` narrows it. With `dry_run`
+        nothing is done, and `done` is 0. ValueError when neither a job nor a namespace is named."""
+        return self._bridge.run(lambda c: c.instances.kill_matching(dry_run=dry_run, **filters))
 
     def rerun(self, ref: InstanceRef) -> Instance:
         """One more attempt of what is at its end."""

@@ -217,6 +217,36 @@ def test_where_no_node_answers_the_rest_is_not_tried_and_said() -> None:
     assert result.stderr.splitlines()[-1] == "raftsched: not tried: b c"
 
 
+def test_killing_all_that_match() -> None:
+    def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "GET":
+            return 200, JOB
+        more = "cursor" not in request.json
+        refused = [] if more else [{"id": INSTANCE, "code": "illegal-transition", "detail": "It is SUCCEEDED."}]
+        said = {
+            "matched": 2,
+            "killed": 2 - len(refused),
+            "refused": refused,
+            "sample": [],
+            "next": "c" if more else None,
+        }
+        return 200, said
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "instances", "kill", "--job", "tick", "--state", "waiting", "--from", "T")
+        dry = run("--server", stub.url, "instances", "kill", "-N", "default", "--dry-run")
+        for wrong in ([], [INSTANCE, "--job", "tick"], ["--state", "WAITING"], [INSTANCE, "--dry-run"]):
+            assert run("--server", stub.url, "instances", "kill", *wrong).exit_code == 2, wrong
+    assert (result.exit_code, result.stdout) == (4, "asked to end: 3\n")
+    assert "It is SUCCEEDED." in result.stderr
+    assert dry.stdout == "would be asked to end: 4\n"
+    wanted = {"job": ID, "state": ["WAITING"], "from": "T"}
+    bodies = [r.json for r in stub.requests if r.method == "POST"]
+    assert bodies[0] == {"filter": wanted, "dry_run": False}
+    assert bodies[1] == {"filter": wanted, "dry_run": False, "cursor": "c"}
+    assert bodies[2] == {"filter": {"namespace": "default"}, "dry_run": True}
+
+
 def test_killing_several() -> None:
     other = f"{ID}@5"
     with serve(routes({f"POST /v1/instances/{other}/kill": (202, {})})) as stub:
