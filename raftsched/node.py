@@ -262,6 +262,7 @@ class Node:
             committed=committed.index,
             status=self._status,
             peers=self._peers,
+            heartbeat_ages=self._heartbeat_ages,
             troubles=self._troubles,
             members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),
             output=output,
@@ -343,6 +344,9 @@ class Node:
         """Runs that could not be started here, and whether this node starts nothing now."""
         assert self._worker is not None
         return self._worker.pause.count, bool(self._worker.trouble)
+
+    def _heartbeat_ages(self) -> dict[str, int]:
+        return {} if self._leader is None else self._leader.heartbeat_ages()
 
     def _troubles(self) -> dict[str, str]:
         """Why nodes start nothing, by node id: this one, and on the leader all others."""

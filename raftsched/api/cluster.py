@@ -8,11 +8,13 @@ from aiohttp import web
 
 from raftsched.api.access import peer_header
 from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
+from raftsched.api.durations import format_time
 from raftsched.api.operation import operation
 from raftsched.api.output_source import CLIENT, HOP
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough
 from raftsched.api.rows import newest_session, node_rule
+from raftsched.api.schema import Time
 from raftsched.core.cluster import Session
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import MemberStatus
@@ -23,7 +25,8 @@ _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 class NodeOut(msgspec.Struct):
     """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
     agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
-    `trouble`: why it starts no runs now; of another node the leader knows it."""
+    `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
+    the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet."""
 
     id: str
     role: str
@@ -41,6 +44,7 @@ class NodeOut(msgspec.Struct):
     session_open: bool
     drained: bool = False
     trouble: str | None = None
+    last_heartbeat_at: Time | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -82,7 +86,9 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     if known is not None:
         own = next(n for n in out.nodes if n.id == status.node_id)
         # Its own clock is right for every node: what counts is how far it is from the leader's, which gives the time.
-        own.clock_offset_ms = next((n.clock_offset_ms for n in known.nodes if n.id == own.id), None)
+        led = next((n for n in known.nodes if n.id == own.id), None)
+        own.clock_offset_ms = None if led is None else led.clock_offset_ms
+        own.last_heartbeat_at = None if led is None else led.last_heartbeat_at
         out.nodes = [own if n.id == own.id else n for n in known.nodes]
         if all(n.id != own.id for n in out.nodes):
             out.nodes.append(own)
@@ -97,6 +103,10 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         cluster = meta(view)
         names = sorted(members.keys() | {status.node_id})
         nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
+    ages, now_ms = ctx.heartbeat_ages(), ctx.now_ms()
+    for node in nodes:
+        if node.id in ages:
+            node.last_heartbeat_at = format_time(now_ms - ages[node.id])
     return ClusterOut(
         node=status.node_id,
         leader=status.leader,

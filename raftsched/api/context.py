@@ -118,6 +118,7 @@ class ApiContext:
     copies: CopyPort
     rng: random.Random
     wait_applied: Callable[[int, float], Awaitable[bool]]
+    heartbeat_ages: Callable[[], Mapping[str, int]] = dict  # ms since the newest, by node; on the leader
     troubles: Callable[[], Mapping[str, str]] = dict  # why nodes start nothing, by id: this one; on the leader all
     hosts: frozenset[str] = frozenset()  # names by which this node may be called, beside IP addresses and localhost
     version: str = ""

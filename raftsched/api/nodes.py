@@ -225,4 +225,5 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
         revision=rule.revision,
         trouble=node.trouble,
+        last_heartbeat_at=node.last_heartbeat_at,
     )

@@ -24,6 +24,7 @@ from raftsched.api.schema import (
     Priority,
     RetentionIn,
     RetryIn,
+    Time,
     Zone,
 )
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
@@ -172,7 +173,8 @@ class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
     of a run together, not for each. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts
-    no runs now: it cannot start processes, or waits for those of an earlier run to end."""
+    no runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
+    leader got the newest word of its worker; null where no leader answers."""
 
     id: str
     role: str
@@ -192,6 +194,7 @@ class NodeDetail(msgspec.Struct):
     session: SessionOut | None
     revision: int = 0
     trouble: str | None = None
+    last_heartbeat_at: Time | None = None
 
 
 def setting_name(field: str) -> str:

@@ -33,6 +33,7 @@ _COLUMNS: list[Column] = [
     ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
     ("LABELS", lambda n: labels_text(n["labels"])),
     ("HANDLERS", lambda n: ",".join(n["handlers"])),
+    ("HEARTBEAT", lambda n: n.get("last_heartbeat_at")),
     ("VERSION", lambda n: n.get("version")),
 ]
 

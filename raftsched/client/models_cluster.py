@@ -25,6 +25,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     session_open: bool = False
     drained: bool = False
     trouble: str | None = None  # why it starts no runs now
+    last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     session: Session | None
     revision: int = 0  # of what is said about it here; 0: nothing is
     trouble: str | None = None  # why it starts no runs now
+    last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

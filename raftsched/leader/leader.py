@@ -67,6 +67,10 @@ class Leader:
             return {}
         return {k: (n.running, n.slots) for k, n in self._term.dispatcher.loads().items()}
 
+    def heartbeat_ages(self) -> dict[str, int]:
+        """How long ago each node's newest heartbeat came, in ms, by node id; empty on followers."""
+        return {} if self._term is None else self._term.vitals.ages(self._clock.boot_ms())
+
     def troubles(self) -> dict[str, str]:
         """Why nodes start nothing, as they say themselves, by node id; empty on followers."""
         return {} if self._term is None else self._term.vitals.troubles(self._clock.boot_ms())

@@ -17,8 +17,10 @@ class Vitals:
         self._short: dict[str, bool] = {}  # node -> its disk is nearly full
         self._pauses: dict[str, int] = {}  # node -> until when it is given nothing
         self._troubles: dict[str, tuple[str, int]] = {}  # node -> why it starts nothing, and when it said so
+        self._heard: dict[str, int] = {}  # node -> when its newest heartbeat came
 
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
+        self._heard[node] = now_ms
         self._short[node] = beat.short_of_disk
         if beat.pause_ms > 0:
             self._pauses[node] = now_ms + beat.pause_ms
@@ -28,6 +30,10 @@ class Vitals:
             self._troubles[node] = beat.trouble, now_ms
         else:
             self._troubles.pop(node, None)
+
+    def ages(self, now_ms: int) -> dict[str, int]:
+        """Node -> how long ago its newest heartbeat came, in ms; without those that sent this leadership none."""
+        return {node: max(0, now_ms - at_ms) for node, at_ms in self._heard.items()}
 
     def pauses(self, node: str | None, now_ms: int) -> bool:
         """It could not start what it was given, and is to be given nothing for a while."""

@@ -75,6 +75,7 @@ class LocalCluster:
         self.knocking: list[Knock] = []
         self.changes: list[tuple[str, str, bytes | None]] = []
         self.waits_for: str | None = None
+        self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
         self.apply(Form(b"\1" * 16, members))
         self.apply(OpenLeadership(1, self.nodes[0]))
 
@@ -211,6 +212,7 @@ class LocalCluster:
             copies=CopyPort(self.directory / node / "snapshots", self.store.copy),
             rng=self.rng,
             wait_applied=self.wait_applied,
+            heartbeat_ages=lambda: self.heartbeat_ages,
             hosts=frozenset({"node.example"}),
             version="0",
         )

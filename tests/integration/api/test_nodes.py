@@ -42,13 +42,26 @@ def test_how_a_node_is(tmp_path: Path) -> None:
              "raft": "127.0.0.1:9001", "version": "1", "drained": False, "running": 0, "slots": 8, "own_slots": 8,
              "labels": {"disk": "ssd", "zone": "a"}, "own_labels": {"disk": "ssd", "zone": "a"},
              "handlers": ["exec", "http"], "limits_whole_runs": False,
-             "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0},
+             "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0, "trouble": None,
+             "last_heartbeat_at": None},
         )  # fmt: skip
         _, third = await call("GET", "/v1/nodes/n3")
         assert (third["session"], third["slots"], third["own_slots"], third["labels"]) == (None, 0, None, {})
         status, page = await call("GET", "/v1/nodes")
         assert (status, [n["id"] for n in page["items"]], page["next"]) == (200, ["n1", "n2", "n3"], None)
         assert page["items"][1:] == [node, third]
+
+    three(tmp_path, test)
+
+
+def test_the_leader_says_when_it_heard_of_a_node(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.heartbeat_ages = {"n1": 40, "n2": 1_500}
+        _, page = await call("GET", "/v1/nodes")
+        heard = ["2029-12-31T23:59:59.960Z", "2029-12-31T23:59:58.500Z", None]
+        assert [n["last_heartbeat_at"] for n in page["items"]] == heard
+        _, cluster = await call("GET", "/v1/cluster")
+        assert [n["last_heartbeat_at"] for n in cluster["nodes"]] == heard
 
     three(tmp_path, test)
 

@@ -20,7 +20,8 @@ FREE = {**QUEUE, "name": "mails", "max_running": None, "rate": None, "running": 
 NODE = {"id": "n2", "role": "follower", "voter": True, "alive": True, "http": "10.0.0.2:7401", "raft": "10.0.0.2:7501",
         "version": "0.1.0", "drained": False, "running": 1, "slots": 4, "own_slots": 8, "labels": {"zone": "b"},
         "own_labels": {}, "handlers": ["exec", "http"],
-        "session": {"id": 7, "open": True, "opened_at": "2026-11-20T11:00:00Z"}}  # fmt: skip
+        "session": {"id": 7, "open": True, "opened_at": "2026-11-20T11:00:00Z"},
+        "last_heartbeat_at": "2026-11-20T12:00:00Z"}  # fmt: skip
 SETTINGS = {"session_ttl": "5s", "timeout_ceiling": "1d", "backfill_max": 1_000}
 GONE = problem(404, "not-found", 'The queue "mails" has no limits; PUT to it to give it some.')
 
@@ -129,8 +130,18 @@ class TestNodes:
         with serve(lambda r: (200, {"items": [first, NODE], "next": None})) as stub:
             lines = run(stub, "nodes", "list").output.splitlines()
             assert run(stub, "nodes", "list", "-o", "name").output == "n1\nn2\n"
-        assert lines[1].split() == ["n1", "leader", "yes", "yes", "1/4", "-", "-", "0.1.0"]
-        assert lines[2].split() == ["n2", "follower", "yes", "no", "1/4", "zone=b", "exec,http", "0.1.0"]
+        assert lines[1].split() == ["n1", "leader", "yes", "yes", "1/4", "-", "-", "2026-11-20T12:00:00Z", "0.1.0"]
+        assert lines[2].split() == [
+            "n2",
+            "follower",
+            "yes",
+            "no",
+            "1/4",
+            "zone=b",
+            "exec,http",
+            "2026-11-20T12:00:00Z",
+            "0.1.0",
+        ]
         with serve(lambda r: (200, NODE)) as stub:
             fields = run(stub, "nodes", "get", "n2").output
             assert json.loads(run(stub, "nodes", "get", "n2", "-o", "json").output) == NODE

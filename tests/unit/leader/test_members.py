@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched.core.commands import Assign
 from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import Overlap
+from raftsched.leader.vitals import Vitals
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import House, play
 
@@ -97,3 +98,12 @@ def test_only_voters_count_when_disks_are_short() -> None:
         assert not term.short_of_disk, "n3 is out"
 
     play(scene)
+
+
+def test_how_long_ago_each_node_was_heard() -> None:
+    vitals = Vitals()
+    assert vitals.ages(0) == {}
+    vitals.heard("n2", Heartbeat(1, True, 0, 0), 1_000)
+    vitals.heard("n3", Heartbeat(2, False, 0, 0), 1_200)
+    vitals.heard("n2", Heartbeat(1, True, 0, 0), 1_500)
+    assert vitals.ages(1_600) == {"n2": 100, "n3": 400}
