@@ -168,16 +168,14 @@ def output(
 @click.argument("instances", metavar="[ID]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="All of this job: name, namespace/name or id.")
 @click.option("--namespace", "-N", metavar="NS", help="All of the jobs of this namespace.")
-@click.option(
-    "--state", type=click.Choice(_GOING, case_sensitive=False), multiple=True, help="Only those in this state."
-)
+@state_option(_GOING, "Only those in one of these states; may be repeated.")
 @click.option("--from", "start", metavar="TIME", help="Only those scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Only those scheduled before (RFC 3339).")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @progress_option
 @remote
 def kill(
-    client: Client, instances: tuple[str, ...], job: str | None, namespace: str | None, state: tuple[str, ...],
+    client: Client, instances: tuple[str, ...], job: str | None, namespace: str | None, state: str | None,
     start: str | None, end: str | None, dry_run: bool,
 ) -> None:  # fmt: skip
     """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
@@ -192,7 +190,7 @@ def kill(
     filters = {
         "job": find_job(client, job)["id"] if job else None,
         "namespace": check_namespace(namespace) if namespace else None,
-        "state": list(state) or None,
+        "state": state.split(",") if state else None,
         "from": start,
         "to": end,
     }
