@@ -76,6 +76,7 @@ class Engine:
         self._pre_votes: set[str] = set()
         self._pre_round = 0
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
+        self._tries = 0  # to elect another, since the leader's connection ended, and one more; 0: it did not
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
         self._lead = Leadership(self._core, membership, host, journal, clock, options, guards)
         if membership.is_majority([self.node_id]):
@@ -160,7 +161,8 @@ class Engine:
                 self._lead.beat(now)
         elif now >= self._core.deadline:
             self._core.leader = None  # not heard of for so long; a follower that is cut off must not pass for one
-            self._postpone_election(now)
+            self._postpone_next_try(now)
+            self._tries += self._tries > 0
             if not self._may_campaign():
                 return
             if self._guards.pre_vote:
@@ -184,12 +186,15 @@ class Engine:
         self._lead.connection_changed(peer)
         if self.is_leader:
             self._host.send(peer, Ping(self.term, self._clock.boot_ms(), self._host.log_ms()))
+        elif self._tries and self.leader_id is None:  # with this one there may be a majority
+            self._expect_election(0, self._options.election_lost_min_ms)
 
     def disconnected(self, peer: str) -> None:
         self._core.set_connected(peer, False)
         self._lead.connection_changed(peer)
         if peer == self.leader_id:
-            self._expect_election()
+            self._tries = 1
+            self._expect_election(self._options.election_lost_min_ms, self._options.election_lost_max_ms)
 
     def append(self, data: bytes) -> int:
         """The leader's next entry; returns its index."""
@@ -261,6 +266,7 @@ class Engine:
             raise RuntimeError(f"two leaders in term {term}: {self.node_id} and {peer}")
         now = self._clock.monotonic()
         self._heard_at = now
+        self._tries = 0
         self._postpone_election(now)
         self._core.role = FOLLOWER
         self._core.leader = peer
@@ -296,13 +302,22 @@ class Engine:
     def _postpone_election(self, now: float) -> None:
         self._core.deadline = now + self._core.election_timeout()
 
-    def _expect_election(self) -> None:
+    def _postpone_next_try(self, now: float) -> None:
+        """One that comes to nothing, because two stood at once or who was asked is not there yet, is soon followed by
+        another one as long as the leader's connection has ended: each pause is twice as long, up to the usual one."""
+        timeout = self._core.election_timeout()
+        if self._tries:
+            options = self._options
+            soon = self._rng.uniform(options.election_lost_min_ms, options.election_lost_max_ms) / 1000
+            timeout = min(timeout, soon * 2 ** min(self._tries - 1, 10))
+        self._core.deadline = now + timeout
+
+    def _expect_election(self, least_ms: int, most_ms: int) -> None:
         """The leader's connection ended, most likely with its process: what was heard of it holds no pre-vote back any
         more, and the election is due soon. A connection that was merely reset is back before that, and with it the
         leader's word; those who still hear the leader refuse their pre-votes."""
         self._heard_at = float("-inf")
-        options = self._options
-        pause = self._rng.uniform(options.election_lost_min_ms, options.election_lost_max_ms) / 1000
+        pause = self._rng.uniform(least_ms, most_ms) / 1000
         self._core.deadline = min(self._core.deadline, self._clock.monotonic() + pause)
 
     # ------------------------------------------------------------ elections
@@ -324,7 +339,7 @@ class Engine:
         """A new term, with a vote for oneself that is durable before anybody hears of it."""
         if not self._may_campaign() and self._guards.wiped_disk_refused:
             return
-        self._postpone_election(self._clock.monotonic())
+        self._postpone_next_try(self._clock.monotonic())
         self._core.leader = None
         self._core.role = CANDIDATE
         self._core.set_term(self.term + 1, self.node_id)
@@ -367,6 +382,18 @@ class Engine:
             self._host.may_vote() and not led and m.term > self.term and not self._is_behind(m.last_term, m.last_index)
         )
         self._host.send(peer, PreVoteAnswer(self.term, m.round, granted))
+        if granted:
+            self._give_way(peer, m)
+
+    def _give_way(self, peer: str, m: PreVoteRequest) -> None:
+        """`peer` is about to campaign: two who do so at once may both fail. Of those who ask at the same time the one
+        with the longer log goes on, and of equal ones the one with the higher id."""
+        own = (self._journal.last_term, self._journal.last_index)
+        if self._pre_votes and ((m.last_term, m.last_index), peer) < (own, self.node_id):
+            return
+        self._pre_votes = set()
+        pause = self._options.election_lost_min_ms / 1000
+        self._core.deadline = max(self._core.deadline, self._clock.monotonic() + pause)
 
     def _on_pre_vote_answer(self, peer: str, m: PreVoteAnswer) -> None:
         asking = m.round == self._pre_round and bool(self._pre_votes) and not self.is_leader
@@ -392,6 +419,7 @@ class Engine:
             return
         if self.voted_for is None:
             self._core.set_term(m.term, peer)
+        self._pre_votes = set()
         self._postpone_election(self._clock.monotonic())
         answer = VoteAnswer(m.term, True)
         self._host.hold(lambda: self._send_late(peer, answer))

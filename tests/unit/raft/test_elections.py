@@ -275,3 +275,94 @@ def test_a_single_node_elects_itself(tmp_path: Path) -> None:
     b.pass_time(1.0)
     assert b.replica.leading
     assert b.propose(1)[0]
+
+
+def pre_vote_rounds(solo: Solo) -> list[int]:
+    return [frame.round for frame in solo.take(codec.PreVoteRequest, "c")]
+
+
+def lost_leader(tmp_path: Path) -> Solo:
+    """b, that followed a until the connection ended; c is there."""
+    b = Solo(tmp_path, options=RaftOptions())
+    b.feed("a", codec.Ping(3, 1))
+    b.replica.disconnected("a", 1)
+    return b
+
+
+def stands(b: Solo) -> int:
+    """Until it asks for pre-votes; the round."""
+    for _ in range(100):
+        if rounds := pre_vote_rounds(b):
+            return rounds[-1]
+        b.pass_time(0.02)
+    raise AssertionError("it never stood")
+
+
+def test_an_election_that_failed_is_soon_followed_by_another(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    b.feed("c", codec.PreVoteAnswer(3, stands(b), True))
+    assert b.engine.term == 4
+    b.feed("c", codec.VoteAnswer(4, False))  # it votes for itself
+    began = b.clock.now
+    stands(b)
+    assert b.clock.now - began <= 2 * RaftOptions().election_lost_max_ms / 1000 + 0.04
+
+
+def test_each_try_waits_longer_up_to_the_usual_time(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    options, pauses = RaftOptions(), []
+    for _ in range(8):
+        began = b.clock.now
+        stands(b)
+        pauses.append(b.clock.now - began)
+    assert pauses[1] < options.election_min_ms / 1000
+    assert min(pauses[4:]) >= options.election_min_ms / 1000
+    assert max(pauses) <= options.election_max_ms / 1000 + 0.04
+
+
+def test_of_two_that_ask_at_once_one_gives_way(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    number = stands(b)
+    b.feed("c", codec.PreVoteRequest(4, 0, 0, 1))
+    assert [f.granted for f in b.take(codec.PreVoteAnswer)] == [True]
+    b.feed("c", codec.PreVoteAnswer(3, number, True))
+    assert b.engine.term == 3, "c goes on"
+    c = Solo(tmp_path / "c", node="c", options=RaftOptions())
+    c.feed("a", codec.Ping(3, 1))
+    c.replica.disconnected("a", 1)
+    for _ in range(100):
+        if rounds := [frame.round for frame in c.take(codec.PreVoteRequest, "b")]:
+            break
+        c.pass_time(0.02)
+    c.feed("b", codec.PreVoteRequest(4, 0, 0, 1))
+    c.feed("b", codec.PreVoteAnswer(3, rounds[-1], True))
+    assert c.engine.term == 4
+
+
+def test_who_granted_a_pre_vote_leaves_time_for_the_election(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    options = RaftOptions()
+    b.pass_time(options.election_lost_min_ms / 1000 - 0.02)
+    b.feed("c", codec.PreVoteRequest(4, 0, 0, 1))
+    b.pass_time(options.election_lost_min_ms / 1000 - 0.02)
+    assert not pre_vote_rounds(b)
+    stands(b)
+
+
+def test_who_voted_does_not_stand_with_what_it_had_asked_for_before(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    number = stands(b)
+    b.feed("c", codec.VoteRequest(4, 0, 0))
+    b.feed("c", codec.PreVoteAnswer(3, number, True))
+    assert (b.engine.term, b.engine.voted_for) == (4, "c")
+
+
+def test_a_member_that_comes_while_there_is_no_leader_brings_the_next_try_forward(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    b.replica.disconnected("c", 1)
+    for _ in range(200):  # in vain, until the pauses are long
+        b.pass_time(0.05)
+    b.take(codec.PreVoteRequest)
+    b.replica.connected(hello("c"), 2)
+    b.pass_time(RaftOptions().election_lost_min_ms / 1000 + 0.04)
+    assert pre_vote_rounds(b)
