@@ -18,6 +18,8 @@ from raftsched.leader.term import TICK_MS, RaftFacade, Term
 from raftsched.leader.window import COUNT_MAX, WINDOW_MS
 from raftsched.store import StoreView
 
+STALLED_MS = 20 * TICK_MS  # so long the loop never sleeps
+
 log = logging.getLogger("raftsched.leader")
 
 
@@ -41,12 +43,16 @@ class Leader:
         self._term: Term | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
+        self._ticked_ms = 0  # when the loop came by, boot clock
+        self._stopped = False
         self._poke = asyncio.Event()
 
     def start(self) -> None:
+        self._ticked_ms = self._clock.boot_ms()
         self._timer = asyncio.get_running_loop().create_task(self._run(), name="leader")
 
     async def stop(self) -> None:
+        self._stopped = True
         self._term = None
         tasks = [t for t in (self._timer, *self._tasks) if t is not None]
         for task in tasks:
@@ -108,6 +114,7 @@ class Leader:
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
         """A worker's heartbeat: core.leasing.Heartbeat. Answers with what is granted."""
+        self._look_after_the_loop()
         term = self._term
         if term is None or not term.is_current or peer not in term.members:
             return
@@ -148,13 +155,32 @@ class Leader:
     async def _run(self) -> None:
         while True:
             try:
+                self._ticked_ms = self._clock.boot_ms()
+                if self._term is None:
+                    self.on_role()  # it may lead still, if giving leadership away failed as well
                 await self._wait(TICK_MS if self._term is None else self._term.tick())
             except Exception:  # whatever it is, without ticks it must not lead
-                log.exception("the leader's tick failed; leadership is given away")
-                self._term = None
-                self._raft.step_down()
-                with suppress(MemoryError):
+                self._give_away("the leader's tick failed; leadership is given away")
+                with suppress(Exception):
                     await asyncio.sleep(TICK_MS / 1000)  # others have their turn, and may give memory back
+
+    def _give_away(self, why: str) -> None:
+        """Want of memory may strike here, too; who leads and cannot give it away tries again."""
+        self._term = None
+        with suppress(Exception):
+            log.exception(why)
+        with suppress(Exception):
+            self._raft.step_down()
+
+    def _look_after_the_loop(self) -> None:
+        """For want of memory it may have lost its timer, or its life. Heartbeats come by another way."""
+        if self._timer is None or self._stopped:
+            return
+        if self._timer.done():
+            self._give_away("the leader's loop has ended; leadership is given away")
+            self.start()
+        elif self._clock.boot_ms() - self._ticked_ms > STALLED_MS:
+            self._poke.set()
 
     async def _wait(self, delay_ms: float) -> None:
         with suppress(TimeoutError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -16,7 +16,9 @@ from raftsched.core.model import HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, UnknownOutcome
+from raftsched.leader import leader as leader_module
 from raftsched.leader import term as module
+from raftsched.leader.term import Term
 from tests.support.memory_view import T0, after, at, cron, policy
 from tests.unit.leader.house import BOOT, TTL, House, play
 
@@ -99,6 +101,83 @@ class TestLeadership:
 
         with caplog.at_level(logging.CRITICAL):
             play(scene)
+
+    @pytest.mark.parametrize("strikes", ["log", "step_down", "sleep", "tick"])
+    def test_want_of_memory_while_leadership_is_given_away(self, strikes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It fails at each step once, and leadership is given away all the same."""
+
+        def once(whole: Any) -> Any:
+            struck = []
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not struck:
+                    struck.append(True)
+                    raise MemoryError
+                return whole(*args, **kwargs)
+
+            return call
+
+        async def scene(house: House) -> None:
+            if strikes == "log":
+                monkeypatch.setattr(leader_module.log, "exception", once(lambda *_: None))
+            elif strikes == "step_down":
+                monkeypatch.setattr(house, "step_down", once(house.step_down))
+            elif strikes == "sleep":
+                monkeypatch.setattr(leader_module.asyncio, "sleep", once(asyncio.sleep))
+            house.leader.start()
+            house.lead()
+            assert house.leader.current is not None
+
+            def fail() -> float:
+                raise MemoryError
+
+            monkeypatch.setattr(Term, "tick", lambda _: fail())
+            while house.stepped_down == 0:
+                await real_sleep(0)
+            assert house.leader._timer is not None
+            assert not house.leader._timer.done()
+
+        real_sleep = asyncio.sleep
+        monkeypatch.setattr(leader_module, "TICK_MS", 0)
+        play(scene)
+
+    def test_a_loop_that_lost_its_timer_is_woken_by_heartbeats(self) -> None:
+        async def scene(house: House) -> None:
+            house.leader.start()
+            house.lead()
+            session = house.session()
+            await asyncio.sleep(0)
+            waiting = asyncio.Event()
+
+            async def for_ever(delay_ms: float) -> None:
+                waiting.set()
+                await house.leader._poke.wait()
+                house.leader._poke.clear()
+
+            house.leader._wait = for_ever  # type: ignore[method-assign]
+            house.leader.poke()
+            await waiting.wait()
+            waiting.clear()
+            await asyncio.sleep(0)
+            house.clock.forward(leader_module.STALLED_MS + 1)
+            house.beat(session)
+            await waiting.wait()
+
+        play(scene)
+
+    def test_a_loop_that_has_ended_begins_again(self) -> None:
+        async def scene(house: House) -> None:
+            house.leader.start()
+            house.lead()
+            session = house.session()
+            assert house.leader._timer is not None
+            house.leader._timer.cancel()
+            await asyncio.gather(house.leader._timer, return_exceptions=True)
+            house.beat(session)
+            assert house.stepped_down == 1
+            assert not house.leader._timer.done()
+
+        play(scene)
 
     def test_the_loop_wakes_for_what_was_just_made(self) -> None:
         async def scene(house: House) -> None:
