@@ -24,9 +24,12 @@ _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node include
 SLOTS_MAX = 10_000
 LOG_ENTRIES = (1_000, 50_000, 10_000_000)  # least, default, most
 LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
+PYTHON_RUNS = (1, 10_000, 1_000_000_000)
+PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
-    "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes",
+    "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
+    "python_memory_max",
 )  # fmt: skip
 
 
@@ -76,6 +79,9 @@ class NodeConfig:
     # how much of the log is kept for members that were away; who lacks more gets a snapshot of everything
     log_keep_entries: int = LOG_ENTRIES[1]
     log_keep_bytes: int = LOG_BYTES[1]
+    # a process for python handlers is replaced after so many runs, and when it has so many bytes in memory after one
+    python_runs_max: int = PYTHON_RUNS[1]
+    python_memory_max: int = PYTHON_MEMORY[1]
 
 
 def default_slots() -> int:
@@ -131,8 +137,10 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         pythonpath=_paths(settings.get("pythonpath", ())),
         handlers=_modules(settings.get("handlers", ())),
         join=join,
-        log_keep_entries=_log_entries(settings.get("log_keep_entries", LOG_ENTRIES[1])),
-        log_keep_bytes=_log_bytes(settings.get("log_keep_bytes", LOG_BYTES[1])),
+        log_keep_entries=_number("log_keep_entries", LOG_ENTRIES, settings),
+        log_keep_bytes=_bytes("log_keep_bytes", LOG_BYTES, settings),
+        python_runs_max=_number("python_runs_max", PYTHON_RUNS, settings),
+        python_memory_max=_bytes("python_memory_max", PYTHON_MEMORY, settings),
     )
 
 
@@ -307,21 +315,25 @@ def _slots(value: Any) -> int:
     return int(text)
 
 
-def _log_entries(value: Any) -> int:
-    least, _, most = LOG_ENTRIES
+def _number(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any]) -> int:
+    """`bounds`: least, default, most."""
+    least, usual, most = bounds
+    value = settings.get(name, usual)
     text = str(value)
     if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 12):
-        raise ConfigError(f"log_keep_entries must be a whole number from {least} to {most}, not {value!r}")
+        raise ConfigError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
     if not least <= int(text) <= most:
-        raise ConfigError(f"log_keep_entries must be from {least} to {most}, not {text}")
+        raise ConfigError(f"{name} must be from {least} to {most}, not {text}")
     return int(text)
 
 
-def _log_bytes(value: Any) -> int:
-    least, _, most = LOG_BYTES
-    size = parse_size("log_keep_bytes", value)
+def _bytes(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any]) -> int:
+    """`bounds`: least, default, most."""
+    least, usual, most = bounds
+    value = settings.get(name, usual)
+    size = parse_size(name, value)
     if not least <= size <= most:
-        raise ConfigError(f"log_keep_bytes must be from {least >> 20}MiB to {most >> 30}GiB, not {value}")
+        raise ConfigError(f"{name} must be from {least >> 20}MiB to {most >> 30}GiB, not {value}")
     return size
 
 

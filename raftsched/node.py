@@ -131,6 +131,8 @@ class Node:
             python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
             pythonpath=config.pythonpath,
             cgroups=cgroups,
+            python_runs_max=config.python_runs_max,
+            python_memory_max=config.python_memory_max,
         )
         self._raft = Raft(
             self._store,

@@ -66,6 +66,8 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
             errors.append(FieldError(f"{at}/call", f"is no handler by name; {wrong}"))
     if given.env or given.cwd is not None or given.limits is not None:
         _surroundings(given, kind, errors, at)
+    if given.fresh and given.python is None and given.call is None:
+        errors.append(FieldError(f"{at}/fresh", f"has no meaning with {kind}; it is for python and call, leave it out"))
     return kind if given.call is None else f"call:{given.call}"
 
 

@@ -254,7 +254,10 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TriggerIn": _trigger_in,
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
-        dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),
+        {
+            **dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),
+            "fresh": ("python", "call"),
+        },
     ),
     "ConditionIn": _one_of(
         ("path", "http", "job_succeeded"),

@@ -204,6 +204,7 @@ class HandlerIn(_Given):
         None
     )
     limits: LimitsIn | None = None
+    fresh: Annotated[bool, Meta(description="true or false")] = False
 
 
 class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -71,6 +71,7 @@ class _WithCommand(click.Command):
 @click.option(
     "--limit", metavar="NAME=VALUE", multiple=True, help="memory=512MiB, cpu=60s or open_files=1024; may be repeated."
 )
+@click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
 @click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
 @click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
@@ -156,7 +157,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     limits: dict[str, Any] = pairs("limit", o["limit"])
     if limits.get("open_files", "").isdecimal():
         limits["open_files"] = int(limits["open_files"])
-    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"]), ("limits", limits)):
+    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"]), ("limits", limits), ("fresh", o["fresh"])):
         if value:
             handler[key] = value
     job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}

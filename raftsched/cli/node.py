@@ -29,6 +29,8 @@ from raftsched.errors import Exit, StartupError
 @click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be let in.")
 @click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
 @click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
+@click.option("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]")
+@click.option("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

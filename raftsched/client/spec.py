@@ -63,6 +63,7 @@ class Handler(TypedDict, total=False):
     env: Mapping[str, str | SecretRef]
     cwd: str
     limits: Limits
+    fresh: bool
 
 
 class Exponential(TypedDict, total=False):

@@ -126,9 +126,10 @@ class Inside:
     async def _run(self, run: _Run, name: str, task: wire.Python) -> None:
         outcome, error, result = Outcome.SUCCEEDED, None, None
         try:
-            if task.cwd is not None or task.limits is not None:
+            if task.cwd is not None or task.limits is not None or task.fresh:
                 raise ValueError(
-                    f'the handler "{name}" runs in the program itself: a run of it has no cwd and no limits'
+                    f'the handler "{name}" runs in the program itself: a run of it has no cwd, no limits, and no fresh'
+                    " process"
                 )
             params = json.loads(task.params) if task.params else {}
             result, error = encode_result(await self._functions[name](**params))

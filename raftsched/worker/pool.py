@@ -2,8 +2,8 @@
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
-as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. The http
-service takes all requests.
+as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
+that wants a process of its own gets one at once. The http service takes all requests.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ class Pool:
             self._emit(wire.Done(launch.token, wire.FAILED, None, now_ms, None, error))
         elif launch.kind == "http":
             self._give(self._http_service(launch.session), launch)
+        elif launch.fresh:
+            self._start(launch)
         elif self._idle and not self._queue:
             self._give(self._idle.pop(), launch)
         else:
@@ -192,17 +194,22 @@ class Pool:
             self._due_at = min(self._due_at, now + GROW_AFTER_MS)
         elif count < self._most and (count == 0 or self._grow_at(since) <= now):
             self._queue.popleft()
-            try:
-                service = self._host.start_service("python", launch.session, self._python)
-            except OSError as exc:
-                self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
-            else:
-                self._services.append(service)
+            if self._start(launch):
                 self._grown_at = now
-                self._give(service, launch)
             self._due_at = 0 if self._queue else self._due_at
         elif count < self._most:
             self._due_at = min(self._due_at, self._grow_at(since))
+
+    def _start(self, launch: wire.Launch) -> bool:
+        """In a new python service."""
+        try:
+            service = self._host.start_service("python", launch.session, self._python)
+        except OSError as exc:
+            self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
+            return False
+        self._services.append(service)
+        self._give(service, launch)
+        return True
 
     def _grow_at(self, since: int) -> int:
         return max(since + GROW_AFTER_MS, self._grown_at + GROW_EVERY_MS)

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _CLOCK_BOOTTIME = 7
 _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
@@ -32,6 +33,11 @@ def _prctl(option: int, value: int) -> None:
 def become_subreaper() -> None:
     """Orphans below this process become its children instead of init's (prctl(2))."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def is_subreaper() -> bool:
+    value = ctypes.c_int()
+    return _libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(value), 0, 0, 0) == 0 and value.value != 0
 
 
 def die_with_parent() -> None:

@@ -84,10 +84,12 @@ class Runner:
         python_processes: int = 8,
         pythonpath: Sequence[Path] = (),
         cgroups: str | None = None,
+        python_runs_max: int = wire.RUNS_MAX,
+        python_memory_max: int = wire.MEMORY_MAX,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
-        cgroup.take returned."""
+        cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced."""
         self._directory = directory
         self._lock = RunLock(directory / "supervisor.lock", clock)
         self._output = output
@@ -95,6 +97,7 @@ class Runner:
         self._python_processes = python_processes
         self._pythonpath = pythonpath
         self._cgroups = cgroups
+        self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
         self.on_died: Callable[[], None] = lambda: None
@@ -177,6 +180,8 @@ class Runner:
         argv += ["--live-directory", str(self._output.live_directory.absolute())]
         argv += ["--output-max", str(self._output.max_attempt_bytes)]
         argv += ["--python-processes", str(self._python_processes)]
+        argv += ["--python-runs-max", str(self._python_limits[0])]
+        argv += ["--python-memory-max", str(self._python_limits[1])]
         if self._cgroups is not None:
             argv += ["--cgroups", self._cgroups]
         for path in self._pythonpath:
@@ -240,7 +245,8 @@ class Runner:
         """Its end comes by `on_ended`, unless the supervisor dies (`on_died`)."""
         kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
         task = wire.encode(spec.task)
-        self._send(wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task))
+        fresh = isinstance(spec.task, wire.Python) and spec.task.fresh
+        self._send(wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task, fresh))
 
     def kill(self, token: int, reason: str = "", grace_ms: int = GRACE_MS) -> None:
         """TERM, and KILL after the grace period; nothing happens when it has ended."""

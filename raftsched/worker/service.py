@@ -27,6 +27,7 @@ OP_RUN, OP_KILL, OP_TIMEOUT = 1, 2, 3
 
 
 HIDDEN_MAX = 64 * 1024  # bytes; the values of one run take half of it at most
+ANSWER_MAX = 64 * 1024  # bytes; a result and an error take a sixth of it
 
 _encode_hidden = msgspec.msgpack.Encoder().encode
 _hidden_decoder = msgspec.msgpack.Decoder(tuple[str, ...])
@@ -42,6 +43,7 @@ class Shared:
     def __init__(self) -> None:
         self._words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
         self._hidden = mmap.mmap(-1, HIDDEN_MAX)
+        self._answer = mmap.mmap(-1, ANSWER_MAX)
 
     @property
     def reads(self) -> int:
@@ -72,6 +74,16 @@ class Shared:
     def hidden(self) -> tuple[str, ...]:
         """What the keeper must not show of what the attempt prints."""
         return _decode_hidden(self._hidden[: self._words[3]])
+
+    @property
+    def answer(self) -> bytes:
+        """The last one, of a service that could not send it any more; empty: there is none."""
+        return self._answer[: self._words[4]]
+
+    @answer.setter
+    def answer(self, packet: bytes) -> None:
+        self._answer[: len(packet)] = packet
+        self._words[4] = len(packet)
 
     def hide(self, values: tuple[str, ...]) -> None:
         """Before the attempt prints anything."""
@@ -144,7 +156,7 @@ def keep_service(
     tree.kill_first = kill_first
     tree.watch(lambda now: None, lambda: shared.token, before_read, collect)
     killed_for_memory = cgroup.leave(cgroup.of_run(around.cgroups, shared.token))
-    send(wire.Gone(tree.exit_code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory))
+    send(wire.Gone(tree.exit_code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, answer=shared.answer))
 
 
 def _become_service(

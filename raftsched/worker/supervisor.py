@@ -50,8 +50,8 @@ class Supervisor:
         node: socket.socket,
         around: Surroundings,
         sentinel_fd: int,
-        pythonpath: list[str],
         python_processes: int,
+        python: PythonService,
     ) -> None:
         """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has."""
         self._node = node
@@ -69,9 +69,7 @@ class Supervisor:
         self._out: list[bytes] = []
         self._unsent = b""
         self._stopping = False
-        self._pool = Pool(
-            self, self._clock, PythonService(pythonpath, around.cgroups), self._http_service, python_processes
-        )
+        self._pool = Pool(self, self._clock, python, self._http_service, python_processes)
 
     def run(self) -> None:
         """Until the node is gone or asked for the end."""
@@ -292,6 +290,8 @@ class Supervisor:
             else:
                 while service.work.fileno() >= 0 and (answer := receive(service.work)):
                     self._pool.answered(service, answer)  # its last words may not have been read yet
+                if message.answer:
+                    self._pool.answered(service, message.answer)
                 service.over = True
                 self._pool.gone(service, message)
             return
@@ -331,6 +331,8 @@ def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="raftsched.worker.supervisor")
     for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes", "output-max"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("python-runs-max", "python-memory-max"):
+        parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--live-directory", required=True)
     parser.add_argument("--package-root", required=True)
     parser.add_argument("--cgroups")
@@ -347,7 +349,8 @@ def main(argv: list[str]) -> None:
     node = socket.socket(fileno=args.node_fd)
     for fd in (args.node_fd, args.life_fd, args.lock_fd, args.sentinel_fd):
         os.set_inheritable(fd, False)
-    supervisor = Supervisor(node, around, args.sentinel_fd, args.pythonpath, args.python_processes)
+    python = PythonService(args.pythonpath, args.cgroups, args.python_runs_max, args.python_memory_max)
+    supervisor = Supervisor(node, around, args.sentinel_fd, args.python_processes, python)
     gc.disable()
     gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
     supervisor.run()

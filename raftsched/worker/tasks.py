@@ -51,6 +51,7 @@ class _Handler(msgspec.Struct):
     env: dict[str, str | _Secret] = {}
     cwd: str | None = None
     limits: _Limits | None = None
+    fresh: bool = False
 
 
 class _Body(msgspec.Struct):
@@ -173,7 +174,7 @@ def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[
             raise BadJob(f'this node has no handler "{handler.call}" any more; start it with the module that has it')
     own = {name: values.of(value) for name, value in handler.env.items()}
     if function is not None:
-        return Python(function, params, {**own, **env}, handler.cwd, limits, values.hidden)
+        return Python(function, params, {**own, **env}, handler.cwd, limits, values.hidden, handler.fresh)
     if handler.http is not None:
         return _http(handler.http, params, env, values)
     command = {**own, **env, "RAFTSCHED_PARAMS": params.decode()}

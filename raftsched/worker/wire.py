@@ -20,6 +20,8 @@ SUCCEEDED, FAILED, TIMED_OUT, KILLED, LOST = 1, 2, 3, 4, 5
 PACKET_MAX = 160 * 1024  # under the default socket buffer
 INLINE_MAX = 32 * 1024  # output up to this travels in the message; more goes through a spool file
 ERROR_MAX = 1024  # bytes of UTF-8
+RUNS_MAX = 10_000  # of one python process; it starts anew then
+MEMORY_MAX = 512 << 20  # bytes that a python process may have in memory after a run
 
 # ---------------------------------------------------------------- what to run
 
@@ -47,6 +49,7 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     cwd: str | None = None
     limits: Limits | None = None
     hidden: tuple[str, ...] = ()
+    fresh: bool = False  # a process of its own
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
@@ -71,6 +74,7 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
     timeout_ms: int
     grace_ms: int  # from TERM to KILL
     task: bytes  # an encoded Task
+    fresh: bool = False  # of python: a process of its own
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -148,6 +152,7 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
     used_cpu_s: float = 0.0
     killed_for_memory: bool = False
     not_begun: str = ""  # why the node could not even start it
+    answer: bytes = b""  # that it could not send itself
 
 
 # One byte in front of what a service answers about a run: 0, or several of

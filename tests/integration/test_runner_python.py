@@ -212,7 +212,7 @@ def test_what_a_function_does_to_its_environment_ends_with_it(tmp_path: Path, mo
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("what", ["handler", "ignored", "alarm", "umask", "limit"])
+@pytest.mark.parametrize("what", ["handler", "ignored", "alarm", "limit"])
 def test_a_function_that_changes_its_process_has_it_to_itself(tmp_path: Path, what: str) -> None:
     async def body() -> None:
         async with bed(tmp_path) as b:

@@ -115,8 +115,6 @@ def changes_process(what):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     elif what == "alarm":
         signal.setitimer(signal.ITIMER_REAL, 1000)
-    elif what == "umask":
-        os.umask(0o137)
     elif what == "limit":
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     return os.getpid()

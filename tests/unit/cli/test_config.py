@@ -10,6 +10,7 @@ import pytest
 
 from raftsched.config import Address, ConfigError, build, load, parse_address, parse_labels, parse_peers
 from raftsched.raft import RaftOptions
+from raftsched.worker import wire
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
 BASE = {"id": "n1", "data": "/var/lib/n1"}
@@ -127,6 +128,8 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"log_keep_bytes": True}, "such as 64MiB"),
         ({"log_keep_bytes": "1023KiB"}, "from 1MiB to 64GiB"),
         ({"log_keep_bytes": "1TB"}, "from 1MiB to 64GiB"),
+        ({"python_runs_max": "0"}, "from 1 to 1000000000"),
+        ({"python_memory_max": "31MiB"}, "from 32MiB to"),
     ],
 )
 def test_errors_say_what_would_be_right(settings: dict[str, Any], message: str) -> None:
@@ -145,6 +148,13 @@ def test_how_much_of_the_log_is_kept(text: str | int, size: int) -> None:
     assert (config.log_keep_bytes, config.log_keep_entries) == (size, 2_000)
     usual, options = build(BASE), RaftOptions()
     assert (usual.log_keep_bytes, usual.log_keep_entries) == (options.keep_bytes, options.keep_entries)
+
+
+def test_when_python_processes_are_replaced() -> None:
+    config = build({**BASE, "python_runs_max": "1", "python_memory_max": "2GiB"})
+    assert (config.python_runs_max, config.python_memory_max) == (1, 2 << 30)
+    usual = build(BASE)
+    assert (usual.python_runs_max, usual.python_memory_max) == (wire.RUNS_MAX, wire.MEMORY_MAX)
 
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ def test_run_prints_the_instance() -> None:
         (["--in", "5m", "--limit", "memory=512MiB", "--limit", "cpu=60s", "--limit", "open_files=64", "--", "a"],
          {"trigger": {"in": "5m"},
           "handler": {"exec": ["a"], "limits": {"memory": "512MiB", "cpu": "60s", "open_files": 64}}}),
+        (["--in", "5m", "--python", "m:f", "--fresh"],
+         {"trigger": {"in": "5m"}, "handler": {"python": "m:f", "fresh": True}}),
         (["a", "-N", "b", "--manual", "--python", "m:f", "--params", '{"x": 1}', "--env", "A=b=c", "--cwd", "/x",
           "--timeout", "1h", "--overlap", "allow", "--priority", "0", "--owner", "ana", "--label", "t=f",
           "--suspended", "--queue", "reports", "--max-concurrency", "3"],

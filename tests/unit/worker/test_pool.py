@@ -44,10 +44,10 @@ class House:
     def emit(self, message: bytes) -> None:
         self.emitted.append(message)
 
-    def launch(self, count: int) -> None:
+    def launch(self, count: int, fresh: bool = False) -> None:
         for _ in range(count):
             self.tokens += 1
-            self.pool.launch(wire.Launch(self.tokens, 1, "python", 60_000, 1_000, b"task"))
+            self.pool.launch(wire.Launch(self.tokens, 1, "python", 60_000, 1_000, b"task", fresh))
         self.pool.tick(self.now)
 
     def answer(self, service: Service) -> None:
@@ -120,3 +120,23 @@ def test_a_process_that_could_not_be_started_began_nothing(house: House) -> None
     house.pool.gone(house.services[0], wire.Gone(1, False, wire.Collected(b"", False, 0, ""), not_begun=why))
     (end,) = [wire.decode_up(raw) for raw in house.emitted]
     assert (end.outcome, end.begun, end.error) == (wire.KILLED, False, why)
+
+
+def test_who_wants_a_process_of_his_own_gets_a_new_one_at_once(house: House) -> None:
+    house.launch(1)
+    house.answer(house.services[0])  # idle now
+    house.launch(3, fresh=True)
+    assert [len(service.runs) for service in house.services] == [0, 1, 1, 1]
+    house.launch(1)
+    assert [len(service.runs) for service in house.services] == [1, 1, 1, 1]
+
+
+def test_an_answer_that_had_to_wait_for_the_end_of_its_process_counts(house: House) -> None:
+    house.launch(1)
+    (service,) = house.services
+    done = wire.encode(wire.Done(1, wire.SUCCEEDED, house.now, house.now))
+    house.pool.answered(service, bytes((wire.DIRTY,)) + done)
+    assert not house.emitted
+    house.pool.gone(service, wire.Gone(0, False, wire.Collected(b"", False, 0, "")))
+    (message,) = house.emitted
+    assert wire.decode_up(message).outcome == wire.SUCCEEDED

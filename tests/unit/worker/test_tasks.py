@@ -92,6 +92,13 @@ def test_limits_in_numbers() -> None:
     assert found.limits == Limits(None, 1, None)
 
 
+def test_a_process_of_its_own() -> None:
+    for handler, wanted in (({"python": "a:b"}, False), ({"python": "a:b", "fresh": True}, True)):
+        found = task(handler)
+        assert isinstance(found, Python)
+        assert found.fresh is wanted
+
+
 @pytest.mark.parametrize("limits", [{"memory": "much"}, {"cpu": "long"}, {"open_files": "many"}])
 def test_limits_that_cannot_be_read_fail_the_run(limits: dict[str, Any]) -> None:
     with pytest.raises(BadJob, match=r"this node cannot read the (job's handler|handler's limits)"):

@@ -1,0 +1,155 @@
+"""The functions of python runs: found once in each process, and the files that their modules came from.
+
+A process whose modules are no longer those on the disk must not run anything more. Watched are the files of all modules
+below the import path that the node was given (--pythonpath, PYTHONPATH), of those that belong to the package of a
+function, and of the functions' own modules; not the standard library, and not raftsched.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import decimal
+import importlib
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from raftsched.clock import Clock
+from raftsched.worker.executors.interpreter import Values
+
+FEW = 4  # so many files are looked at before each run
+LOOK_EVERY_S = 0.000_1  # for each file, where there are more: at most a fiftieth of the time goes into looking
+_UNSURE_MS = 10  # the clock of a file system ticks as seldom as that
+
+Signature = tuple[int, int, int]  # modification time (ns), size, inode
+_GONE: Signature = (-1, -1, -1)
+_UNSURE: Signature = (-2, -2, -2)  # written while it was imported: nobody knows which of the two was read
+
+
+class Refused(Exception):
+    """Why the function could not be called."""
+
+
+class Changed(Exception):
+    """A module's file is not the one that was imported."""
+
+
+class Function:
+    """A function with the state of the interpreter that its module made for it while it was imported."""
+
+    def __init__(self, target: Callable[..., Any], values: Values | None, context: contextvars.Context) -> None:
+        """`values`: None, unless they are others than usual."""
+        self._target = target
+        self._values = values
+        self._context = context
+        self._decimal: decimal.Context | None = None
+        if len(context):
+            self._decimal = context.copy().run(decimal.getcontext).copy()
+
+    def call(self, params: dict[str, Any]) -> Any:
+        """What it returns, a coroutine run to its end. Context variables and the decimal context are the call's own."""
+        if self._values is not None:
+            self._values.put_back()
+        return self._context.copy().run(self._call, params)
+
+    def _call(self, params: dict[str, Any]) -> Any:
+        if self._decimal is not None:
+            decimal.setcontext(self._decimal.copy())
+        value = self._target(**params)
+        if isinstance(value, types.CoroutineType):
+            import asyncio
+
+            value = asyncio.run(value)
+        return value
+
+
+class Functions:
+    """`pythonpath`: directories below which all modules are watched."""
+
+    def __init__(self, pythonpath: Sequence[str], clock: Clock) -> None:
+        self._roots = tuple(os.path.abspath(path).rstrip(os.sep) + os.sep for path in pythonpath)
+        self._clock = clock
+        self._known: dict[str, Function] = {}
+        self.usual = Values()  # between runs
+        self._packages: set[str] = set()
+        self._own: set[str] = set()  # modules of functions
+        self._files: dict[str, Signature] = {}
+        self._seen: dict[str, types.ModuleType | None] = {}
+        self._look_at = 0.0
+
+    def known(self, name: str) -> Function | None:
+        """Raises Changed."""
+        if self._files and self._changed():
+            raise Changed
+        return self._known.get(name)
+
+    def load(self, name: str) -> Function:
+        """Imports its module. Raises Refused, and whatever the module raises."""
+        module_name, colon, path = name.partition(":")
+        if not colon or not module_name or not path:
+            raise Refused(f'{name!r} names no function; write "package.module:function"')
+        importlib.invalidate_caches()
+        context = contextvars.Context()
+        module = context.run(importlib.import_module, module_name)
+        target: Any = module
+        for part in path.split("."):
+            try:
+                target = getattr(target, part)
+            except AttributeError:
+                raise Refused(f"module {module_name!r} has no {path!r}") from None
+        if not callable(target):
+            raise Refused(f"{name!r} is a {type(target).__name__}, not a function")
+        if module_name not in self._own:
+            self._own.add(module_name)
+            self._packages.add(module_name.partition(".")[0])
+            self._seen.clear()
+        values = Values()
+        found = self._known[name] = Function(target, values if values != self.usual else None, context)
+        return found
+
+    def look(self, since_ms: int) -> None:
+        """Notes the files of the modules that were imported since this time (UTC ms)."""
+        if len(sys.modules) == len(self._seen):
+            return
+        for name, module in list(sys.modules.items()):
+            if self._seen.get(name, self) is module:
+                continue
+            self._seen[name] = module
+            path = self._watched(name, module)
+            if path is not None and path not in self._files:
+                found = _signature(path)
+                written_ms = found[0] // 1_000_000
+                unsure = since_ms - _UNSURE_MS <= written_ms <= self._clock.wall_ms()
+                self._files[path] = _UNSURE if unsure else found
+
+    def _watched(self, name: str, module: object) -> str | None:
+        """The file it came from, when that is to be watched."""
+        path = getattr(getattr(module, "__loader__", None), "archive", None) or getattr(module, "__file__", None)
+        if not isinstance(path, str):
+            return None
+        package = name.partition(".")[0]
+        if name not in self._own:
+            if package == "raftsched" or package in sys.stdlib_module_names:
+                return None
+            if package not in self._packages and not path.startswith(self._roots):
+                return None
+        return path if os.path.isfile(path) else None
+
+    def _changed(self) -> bool:
+        count = len(self._files)
+        if count > FEW:
+            now = self._clock.monotonic()
+            if now < self._look_at:
+                return False
+            self._look_at = now + count * LOOK_EVERY_S
+        return any(_signature(path) != found for path, found in self._files.items())
+
+
+def _signature(path: str) -> Signature:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _GONE
+    return found.st_mtime_ns, found.st_size, found.st_ino

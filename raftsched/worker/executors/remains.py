@@ -1,0 +1,148 @@
+"""What a python run left in its process that cannot be put back, so that the process has to end with the run.
+
+The kernel is asked, not Python: threads and timers may be those of a C library. What a module starts or opens while it
+is imported belongs to the process and stays: threads of its libraries, and descriptors.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # signal.getsignal() makes an enum of what this one says
+import _thread
+import fcntl
+import gc
+import os
+import resource
+import signal
+import struct
+import termios
+import time
+
+from raftsched.worker.processes import has_children, is_subreaper
+
+_INT = struct.Struct("@i")
+_STATUS_MAX = 16 * 1024  # bytes
+_RLIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_STREAMS = (0, 1, 2)
+_OF_THE_C_LIBRARY = sum(1 << (number - 1) for number in range(32, signal.SIGRTMIN))  # it catches them for its threads
+_ENDING_S = 0.000_5  # a thread that was waited for may still be on its last steps, which nothing tells of
+_ENDING_TIMES = 10
+
+
+class Remains:
+    def __init__(self, work_fd: int) -> None:
+        self._work_fd = work_fd
+        self._work = os.fstat(work_fd).st_ino
+        self._files = [os.fstat(fd).st_ino for fd in _STREAMS]
+        self._status_fd = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)  # to open it each time costs 3 us
+        self._list_fd = os.open("/proc/self/fd", os.O_RDONLY | os.O_CLOEXEC)
+        status = self._status()
+        self._attributes = _attributes(status)
+        self._threads = _number(status, b"\nThreads:")
+        self._descriptors = self._open_descriptors()
+
+    def imported(self) -> None:
+        """A module was imported; what it started and opened stays."""
+        try:
+            self._threads = max(self._threads, _number(self._status(), b"\nThreads:"))
+            self._descriptors = max(self._descriptors, self._open_descriptors())
+        except OSError:
+            pass  # without a descriptor left; `any` says so
+
+    def any(self, memory_max: int) -> bool:
+        """Also when the process has more than `memory_max` bytes in memory."""
+        try:
+            return self._any(memory_max)
+        except (OSError, ValueError):  # no descriptor left, another root directory, ...
+            return True
+
+    def _any(self, memory_max: int) -> bool:
+        if _thread._count() or has_children() or not is_subreaper():
+            return True
+        if [os.fstat(fd).st_ino for fd in _STREAMS] != self._files:
+            return True
+        status = self._status()
+        if _attributes(status) != self._attributes or _number(status, b"\nVmRSS:") << 10 > memory_max:
+            return True
+        if status.find(b"\nSigQ:\t0/") < 0 and _posix_timers():
+            return True
+        if _number(status, b"\nThreads:") > self._threads and self._threads_stay():
+            return True
+        return self._descriptors_stay()
+
+    def _threads_stay(self) -> bool:
+        for _ in range(_ENDING_TIMES):
+            time.sleep(_ENDING_S)
+            if _number(self._status(), b"\nThreads:") <= self._threads:
+                return False
+        return True
+
+    def _descriptors_stay(self) -> bool:
+        count = self._open_descriptors()
+        if count > self._descriptors:
+            gc.collect()  # those of objects that hold each other
+            count = self._open_descriptors()
+        if count > self._descriptors:
+            return True
+        self._descriptors = count
+        return False
+
+    def _status(self) -> bytes:
+        return os.pread(self._status_fd, _STATUS_MAX, 0)
+
+    def _open_descriptors(self) -> int:
+        """How many there are. Linux 6.2 and later tell it as a size."""
+        return os.fstat(self._list_fd).st_size or len(os.listdir("/proc/self/fd"))
+
+    def can_answer(self) -> bool:
+        """False: the descriptor for answers was closed, or is something else now."""
+        try:
+            return os.fstat(self._work_fd).st_ino == self._work
+        except OSError:
+            return False
+
+
+def printed() -> bool:
+    """True when output waits in a pipe. What is not there any more was counted by the keeper."""
+    try:
+        return any(_INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] for fd in (1, 2))
+    except OSError:
+        return True
+
+
+def _attributes(status: bytes) -> tuple[object, ...]:
+    """What a function can change of its process so that the next one would run differently."""
+    return (
+        _between(status, b"\nUid:", b"\nFDSize:"),  # and group
+        _between(status, b"\nGroups:", b"\n"),
+        # Pending, blocked and ignored signals; those that are caught; capabilities, seccomp, processors.
+        _between(status, b"\nSigPnd:", b"\nSigCgt:"),
+        int(_between(status, b"\nSigCgt:", b"\n")[8:] or b"0", 16) & ~_OF_THE_C_LIBRARY,
+        _between(status, b"\nCapInh:", b"\nCpus_allowed_list:"),
+        _signal.getsignal(signal.SIGINT),  # the only one that is caught
+        _signal.set_wakeup_fd(-1),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        os.sched_getscheduler(0),
+        [_signal.getitimer(timer) for timer in _TIMERS],
+        [resource.getrlimit(number) for number in _RLIMITS],
+    )
+
+
+def _between(status: bytes, first: bytes, last: bytes) -> bytes:
+    at = status.find(first)
+    end = status.find(last, at + 1)
+    return status[at:end] if 0 <= at < end else b""
+
+
+def _posix_timers() -> bool:
+    """Those of timer_create(2). They count as queued signals of the user: there are none when that number is zero."""
+    try:
+        with open("/proc/self/timers", "rb") as timers:
+            return bool(timers.read(1))
+    except OSError:  # a kernel that does not tell
+        return False
+
+
+def _number(status: bytes, name: bytes) -> int:
+    at = status.find(name)
+    return int(status[at + len(name) : status.find(b"\n", at + 1)].removesuffix(b" kB")) if at >= 0 else 0

@@ -1,0 +1,241 @@
+"""A warm python process is to the next run what a new one would be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.core.model import Outcome
+from raftsched.worker.wire import Python
+from tests.integration.runner_bed import Bed
+from tests.integration.test_runner_python import HERE, bed, result
+
+PUT_BACK = [
+    *("directory that is gone", "zone", "zone, taken back", "zone past the environment", "environ", "stdout", "stderr"),
+    *(
+        "stdout wrapped",
+        "stdout other",
+        "stdin",
+        "path",
+        "recursion",
+        "timeout",
+        "decimal",
+        "locale",
+        "garbage",
+        "hooks",
+    ),
+    *("umask", "variable", "loop"),
+]
+ENDS_IT = [
+    *("posix timer", "watchdog", "handler in C", "mask", "descriptor", "socket", "lock", "stdin", "no subreaper"),
+    *("niceness", "processors", "no new privileges", "thread", "memory"),
+]
+
+
+def call(name: str, env: dict[str, str] | None = None, fresh: bool = False, **params: Any) -> Python:
+    return Python(f"leftovers:{name}", json.dumps(params).encode(), dict(env or {}), fresh=fresh)
+
+
+@pytest.mark.parametrize("what", PUT_BACK)
+def test_it_is_put_back(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            before = result(await b.run(call("look")))
+            pid = result(await b.run(call("changes", what=what)))
+            assert result(await b.run(call("look"))) == before
+            end = await b.run(call("prints", text="heard"))
+            assert b.text(end) == "heard\n"
+            assert result(await b.run(call("changes", what="nothing"))) == pid
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("what", ENDS_IT)
+def test_what_cannot_be_put_back_ends_the_process(tmp_path: Path, what: str) -> None:
+    if what == "processors" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("there is only one")
+
+    async def body() -> None:
+        async with bed(tmp_path, python_memory_max=48 << 20) as b:
+            first = result(await b.run(call("changes", what="nothing")))
+            leaves = call("leaves", what=what, path=str(tmp_path / "lock"))
+            assert result(await b.run(leaves)) == first, "its own outcome is its own"
+            assert not os.path.exists(f"/proc/{first}")
+            again = result(await b.run(leaves))
+            assert again != first
+            assert result(await b.run(call("changes", what="nothing"))) != again
+
+    asyncio.run(body())
+
+
+def test_what_goes_by_itself_does_not_end_the_process(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            first = result(await b.run(call("ties_a_knot")))
+            for _ in range(5):
+                assert result(await b.run(call("ties_a_knot"))) == first
+                assert result(await b.run(call("waits_for_its_threads"))) == first
+
+    asyncio.run(body())
+
+
+def test_what_a_module_starts_while_it_is_imported_stays(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            pid, digits, depth = result(await b.run(Python("starting:pid", b"{}", {})))
+            assert (digits, depth) == (5, 2_000)
+            seen = result(await b.run(call("look")))
+            assert (seen["prec"], seen["recursion"]) == (28, 1_000), "but only for its own functions"
+            assert result(await b.run(Python("starting:spoils", b"{}", {}))) == pid
+            assert result(await b.run(Python("starting:pid", b"{}", {}))) == [pid, 5, 2_000]
+
+    asyncio.run(body())
+
+
+def test_output_of_c_libraries_belongs_to_the_run_that_made_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            for text in ("one", "two\n"):
+                assert b.text(await b.run(call("prints_in_c", text=text)), "stdout") == text
+
+    asyncio.run(body())
+
+
+def test_the_zone_of_a_job_is_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            assert result(await b.run(call("zone"))) == 0
+            assert result(await b.run(call("zone", {"TZ": "Asia/Tokyo"}))) == 9
+            assert result(await b.run(call("zone", {"TZ": "Etc/GMT-3"}))) == 3
+            assert result(await b.run(call("zone"))) == 0
+
+    asyncio.run(body())
+
+
+def test_random_numbers_are_not_those_of_the_run_before(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            known = random.Random(1)
+            assert result(await b.run(call("seeds"))) == known.random()
+            assert result(await b.run(call("draws"))) != known.random()
+
+    asyncio.run(body())
+
+
+def test_runs_go_on_where_the_node_was_started_in_a_directory_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            assert result(await b.run(Python("jobs:where", b"{}", {}))) == str(there)
+            shutil.rmtree(there)
+            assert result(await b.run(Python("jobs:where", b"{}", {}))) == "/"
+            await b.run(call("leaves", what="descriptor"))
+            assert result(await b.run(Python("jobs:where", b"{}", {}))) == "/"
+
+    there = tmp_path / "release-1"
+    there.mkdir()
+    monkeypatch.chdir(there)
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "error"),
+    [
+        ("object", 1, "exit code 1\n<Silent object, str() failed>"),
+        ("surrogate", 1, "exit code 1\nbad \\udcff name"),
+        ("long", 1, "exit code 1\n" + "x" * 1_012),
+        ("huge", 255, "exit code 255"),
+        (-1, 255, "exit code 255"),
+        (True, 1, "exit code 1"),
+    ],
+)
+def test_exits_are_said_as_python_says_them(tmp_path: Path, what: Any, code: int, error: str) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("exits", what=what))
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, code, error)
+            assert "raftsched" not in b.text(end)
+            assert b.text(end, "stderr").strip() == ("x" * 100_000 if what == "long" else error.partition("\n")[2])
+            assert (await b.run(call("exits", what=256))).outcome is Outcome.SUCCEEDED
+
+    asyncio.run(body())
+
+
+def test_a_function_may_close_all_descriptors(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("closes_descriptors"))
+            assert result(end) == "done"
+            assert b.text(end) == "said before\n"
+            assert result(await b.run(call("changes", what="nothing")))
+
+    asyncio.run(body())
+
+
+def test_what_cannot_be_described_or_kept(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("odd_number"))
+            assert end.outcome is Outcome.SUCCEEDED
+            assert end.error is not None
+            assert end.error.startswith("the result was dropped")
+            end = await b.run(call("raises_what_cannot_be_shown"))
+            assert end.outcome is Outcome.FAILED
+            assert end.error is not None
+            assert end.error.endswith("Hidden: <exception str() failed>")
+
+    asyncio.run(body())
+
+
+def test_a_changed_module_that_a_function_uses_is_loaded_again(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    shutil.copytree(HERE, code)
+
+    async def body() -> None:
+        async with Bed(tmp_path, python_processes=1, pythonpath=[code]) as b:
+            value, pid = result(await b.run(call("helped")))
+            assert value == 0
+            assert result(await b.run(call("helped"))) == [0, pid]
+            (code / "helping.py").write_text("VALUE = 'new'\n")
+            value, after = result(await b.run(call("helped")))
+            assert (value, after != pid) == ("new", True)
+
+    asyncio.run(body())
+
+
+def test_a_fresh_run_has_a_process_of_its_own(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            warm = result(await b.run(call("changes", what="nothing")))
+            seen = {warm}
+            for _ in range(3):
+                end = await b.run(call("says_at_exit", fresh=True))
+                assert b.text(end) == "at exit\n"
+                assert result(end) not in seen
+                assert not os.path.exists(f"/proc/{result(end)}")
+                seen.add(result(end))
+            assert result(await b.run(call("changes", what="nothing"))) == warm
+
+    asyncio.run(body())
+
+
+def test_a_process_ends_after_so_many_runs(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path, python_runs_max=3) as b:
+            pids = [result(await b.run(call("changes", what="nothing"))) for _ in range(7)]
+            assert len(set(pids)) == 3
+            assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
+
+    asyncio.run(body())
