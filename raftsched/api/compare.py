@@ -10,7 +10,7 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.defaults import read_space
 from raftsched.api.jobs import identify
-from raftsched.api.jobs_in import parse_name, parse_namespace, read_job
+from raftsched.api.jobs_in import Content, parse_name, parse_namespace, read_job
 from raftsched.api.notify_in import refuse_unknown
 from raftsched.api.operation import JOB_BODIES, operation
 from raftsched.api.problems import FieldError, Problem
@@ -19,7 +19,7 @@ from raftsched.api.requests import READ, Query, check_type, fresh_enough, read_b
 from raftsched.api.rows import get_named
 from raftsched.api.schema import JobIn
 from raftsched.api.webhooks_seen import refuse_unseen
-from raftsched.core.model import JobState
+from raftsched.core.model import Job, JobState
 from raftsched.core.secrets import missing, references
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
@@ -55,12 +55,11 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     kept = None if job is None else job.policy.trigger
     content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
-    with ctx.read() as view:
-        refuse_unseen(view, content, job)
-        refuse_unknown(view, content.policy)
-        lost = list(missing(view, namespace, references(namespace, content.body)))
-    if lost:
-        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
+    try:
+        _check_named(ctx, content, namespace, job)
+    except Problem:
+        await ctx.catch_up_soon()  # what it names may have been made elsewhere a moment ago
+        _check_named(ctx, content, namespace, job)
     if job is None:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
     paused = job.state in _PAUSED
@@ -73,6 +72,16 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
             _given(namespace, name, suspended, content.body),
         )
     )
+
+
+def _check_named(ctx: ApiContext, content: Content, namespace: str, job: Job | None) -> None:
+    """The webhooks and secrets that it names. Raises Problem invalid-job."""
+    with ctx.read() as view:
+        refuse_unseen(view, content, job)
+        refuse_unknown(view, content.policy)
+        lost = list(missing(view, namespace, references(namespace, content.body)))
+    if lost:
+        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
 
 
 def _given(namespace: str, name: str, suspended: bool, body: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
 _GOING = INSTANCE_STATES[:4]
+
+
+def _why(instance: Mapping[str, Any]) -> str | None:
+    if instance.get("kill_asked") and instance["state"] in _GOING:
+        return "asked to end"
+    return instance.get("reason") or instance.get("error")
+
+
 _COLUMNS: list[Column] = [
     ("ID", lambda i: i["id"]),
     ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
@@ -29,7 +38,7 @@ _COLUMNS: list[Column] = [
     ("ATTEMPT", lambda i: i.get("attempt")),
     ("EXIT", lambda i: i.get("exit_code")),
     ("ENDED", lambda i: i.get("ended_at")),
-    ("WHY", lambda i: i.get("reason") or i.get("error")),
+    ("WHY", _why),
 ]
 
 

@@ -17,6 +17,7 @@ from raftsched.core.access import CreateToken, Role
 from raftsched.core.commands import CreateJob, EditJob
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job, Policy, Trigger, TriggerKind
+from raftsched.core.secrets import PutSecret
 from tests.integration.api.test_fastpath import BODY, read_answer, request
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded
@@ -127,6 +128,17 @@ def test_a_condition_on_what_was_done_elsewhere(tmp_path: Path) -> None:
         Elsewhere(call, lambda: call.cluster.apply(EditJob(job.id, policy, BODY)) and None)
         status, answer = await call("PATCH", f"/v1/jobs/{job_text(job.id)}", {"owner": "me"}, {"If-Match": '"2"'})
         assert (status, answer.get("owner")) == (200, "me"), answer
+
+    run(tmp_path, test)
+
+
+def test_a_comparison_that_names_a_secret(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        Elsewhere(call, lambda: call.cluster.apply(PutSecret("default", "key", b"1")) and None)
+        handler = {"shell": "true", "env": {"KEY": {"$secret": "key"}}}
+        path = "/v1/namespaces/default/jobs/a/compare"
+        status, answer = await call("POST", path, {"trigger": {"manual": True}, "handler": handler})
+        assert (status, answer.get("result")) == (200, "created"), answer
 
     run(tmp_path, test)
 
