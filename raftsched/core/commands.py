@@ -371,15 +371,15 @@ def asked(by: By) -> Command:
     return command
 
 
-def check(raw: bytes) -> None:
-    """Lets pass what decodes on every node alike; asked before it gets into the log. Raises one of UNDECODABLE."""
+def check(raw: bytes) -> Command:
+    """What is asked for in the end, by whomever and under whatever key, of what decodes on every node alike; to be
+    asked before it gets into the log. Raises one of UNDECODABLE."""
     if len(raw) > NESTING_MAX and len(raw) - len(raw.translate(None, _NESTS)) > NESTING_MAX:
         _check_nesting(msgspec.msgpack.decode(raw))
     command = decode(raw)
     if isinstance(command, By):
         command = asked(command)
-    if isinstance(command, Keyed):
-        check(command.command)
+    return check(command.command) if isinstance(command, Keyed) else command
 
 
 def _check_nesting(value: Any) -> None:
@@ -406,6 +406,9 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     pointer: str | None = None  # the field of the job that is meant
     jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use what was to go (apply/users.py)
+
+
+UNKNOWN = Rejected("unknown-command", "Not all nodes know this command yet; upgrade them before it is used.")
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 from zlib import crc32
 
 import msgspec
 
+from raftsched.core.limits import NOW_MAX_MS
+
 PROTOCOL = 1
+
+TERMS_AHEAD_MAX = 2**32  # no cluster elects so often: a term beyond that is a lie, and would be on the disk for good
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # terms, indices, bytes, milliseconds; the next one fits as well
+Random = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # 63 bits of it
+_Sum = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]  # CRC-32
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=NOW_MAX_MS)]
 
 _HEAD = struct.Struct(">II")
 
@@ -25,7 +34,7 @@ class Malformed(Exception):
 class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     """Who a node is; also sent again when that changes."""
 
-    protocol: int
+    protocol: Count
     node: str
     store_id: bytes
     cluster_id: bytes  # empty: not known
@@ -37,7 +46,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     to: str = ""  # whom it is meant for
     nonce: bytes = b""
     raft: str = ""  # advertised host:port for the other nodes
-    configuration: int = 0  # index of the entry that `remembered` comes from
+    configuration: Count = 0  # index of the entry that `remembered` comes from
     learners: list[str] = []  # of `remembered`, those that catch up
     addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
@@ -63,80 +72,88 @@ class KeepAlive(msgspec.Struct, array_like=True, frozen=True, tag=5):
 class Append(msgspec.Struct, array_like=True, frozen=True, tag=10):
     """Entries that follow (prev_index, prev_term): (term, data) each."""
 
-    term: int
-    prev_index: int
-    prev_term: int
-    commit: int
-    entries: list[tuple[int, bytes]]
+    term: Count
+    prev_index: Count
+    prev_term: Count
+    commit: Count
+    entries: list[tuple[Count, bytes]]
 
 
 class AppendAnswer(msgspec.Struct, array_like=True, frozen=True, tag=11):
     """success: everything below next_index matches and is durable. reset: start at next_index or lower."""
 
-    term: int
-    next_index: int
+    term: Count
+    next_index: Count
     success: bool
     reset: bool
 
 
 class VoteRequest(msgspec.Struct, array_like=True, frozen=True, tag=12):
-    term: int
-    last_index: int
-    last_term: int
+    term: Count
+    last_index: Count
+    last_term: Count
 
 
 class VoteAnswer(msgspec.Struct, array_like=True, frozen=True, tag=13):
-    term: int
+    term: Count
     granted: bool
 
 
 class PreVoteRequest(msgspec.Struct, array_like=True, frozen=True, tag=14):
     """Would you vote for me in `term`? Changes nothing at the asked node."""
 
-    term: int
-    last_index: int
-    last_term: int
-    round: int
+    term: Count
+    last_index: Count
+    last_term: Count
+    round: Count
 
 
 class PreVoteAnswer(msgspec.Struct, array_like=True, frozen=True, tag=15):
-    term: int  # the answering node's
-    round: int
+    term: Count  # the answering node's
+    round: Count
     granted: bool
 
 
 class Ping(msgspec.Struct, array_like=True, frozen=True, tag=16):
-    term: int
-    sent_at_ms: int  # boot clock of the leader
-    log_ms: int = 0  # what it would stamp on an entry now; 0: it does not know its clock yet
+    term: Count
+    sent_at_ms: Count  # boot clock of the leader
+    log_ms: _Moment = 0  # what it would stamp on an entry now; 0: it does not know its clock yet
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, tag=17):
     """Answered at once with the term in memory, so that a vote on its way to the disk is reflected."""
 
-    term: int
-    sent_at_ms: int  # as in the ping
-    wall_ms: int
+    term: Count
+    sent_at_ms: Count  # as in the ping
+    wall_ms: Count
     accepted: bool
 
 
 class TimeoutNow(msgspec.Struct, array_like=True, frozen=True, tag=18):
     """The leader hands over: campaign at once."""
 
-    term: int
+    term: Count
 
 
 class Propose(msgspec.Struct, array_like=True, frozen=True, tag=20):
     """A follower's batches for the leader of `term`: (origin, seq, encoded commands)."""
 
-    term: int
-    batches: list[tuple[int, int, list[bytes]]]
+    term: Count
+    batches: list[tuple[Random, Count, list[bytes]]]
 
 
 class ProposeRefused(msgspec.Struct, array_like=True, frozen=True, tag=21):
     """Not taken (not the leader of that term, or too much waits): send again."""
 
-    term: int
+    term: Count
+
+
+class ProposeRejected(msgspec.Struct, array_like=True, frozen=True, tag=23):
+    """The leader of `term` did not put this batch into the log: the commands at `places` are none that it takes."""
+
+    term: Count
+    seq: Count
+    places: list[Count]
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True, tag=22):
@@ -149,7 +166,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, tag=22):
 class ChangeMembers(msgspec.Struct, array_like=True, frozen=True, tag=40):
     """To the leader: add, remove or replace `node`. Asked until it is answered; doing it twice changes nothing."""
 
-    request: int
+    request: Annotated[int, msgspec.Meta(ge=0)]
     change: str
     node: str
     store_id: bytes  # empty: whichever disk asks to be let in
@@ -158,15 +175,15 @@ class ChangeMembers(msgspec.Struct, array_like=True, frozen=True, tag=40):
 class TransferLeadership(msgspec.Struct, array_like=True, frozen=True, tag=41):
     """To the leader: hand over to `to` (empty: to whoever is best, but once only: see `term`)."""
 
-    request: int
+    request: Annotated[int, msgspec.Meta(ge=0)]
     to: str
-    term: int  # whose leadership, as far as the asking node knows
+    term: Count  # whose leadership, as far as the asking node knows
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):
     """What became of a request to the leader. `code` is empty for done, "moved" for: ask the next leader."""
 
-    request: int
+    request: Annotated[int, msgspec.Meta(ge=0)]
     code: str
     detail: str
 
@@ -174,29 +191,29 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):
 class SnapshotAnswer(msgspec.Struct, array_like=True, frozen=True, tag=31):
     """To offers and chunks: the receiver has everything below `offset` (size: all of it) of exactly this snapshot."""
 
-    term: int
-    index: int
+    term: Count
+    index: Count
     sha256: bytes
-    offset: int
+    offset: Count
 
 
 class SnapshotOffer(msgspec.Struct, array_like=True, frozen=True, tag=32):
     """What the leader of `term` has: the state as of (index, snapshot_term), a file of `size` bytes."""
 
-    term: int
-    index: int
-    snapshot_term: int
-    size: int
+    term: Count
+    index: Count
+    snapshot_term: Count
+    size: Count
     sha256: bytes
 
 
 class SnapshotChunk(msgspec.Struct, array_like=True, frozen=True, tag=33):
     """A part of what was offered last; (number 30 was one that needed no offer)."""
 
-    term: int
-    index: int
-    offset: int
-    checksum: int  # CRC-32 of data
+    term: Count
+    index: Count
+    offset: Count
+    checksum: _Sum  # CRC-32 of data
     data: bytes
 
 
@@ -217,6 +234,7 @@ Frame = (
     | TimeoutNow
     | Propose
     | ProposeRefused
+    | ProposeRejected
     | Message
     | ChangeMembers
     | TransferLeadership
@@ -249,6 +267,13 @@ def decode(body: bytes | bytearray | memoryview) -> Frame:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(f"not a message of this protocol: {error}") from None
     return frame
+
+
+def check_term(frame: Frame, term: int) -> None:
+    """`term`: this node's. Raises Malformed for one that is out of reach."""
+    ahead = getattr(frame, "term", 0) - term
+    if ahead > TERMS_AHEAD_MAX:
+        raise Malformed(f"its term is {ahead} ahead")
 
 
 class Reader:

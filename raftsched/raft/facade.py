@@ -431,6 +431,7 @@ class Raft:
             if self._replica.connections.get(peer) == number:
                 self._on_message(peer, frame)
         else:
+            codec.check_term(frame, self.term)
             self._replica.receive(peer, number, frame)
 
     def _on_message(self, peer: str, message: codec.Message) -> None:

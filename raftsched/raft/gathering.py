@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from raftsched.raft.intake import Intake
 from raftsched.raft.journal import Journal
-from raftsched.raft.proposals import Batch, Intake, Proposer
+from raftsched.raft.proposals import Batch, Proposer
 
 ALONE_CALLS = 4  # in an entry, and in the one before it, that are not worth gathering for
 ALONE_BYTES = 16 * 1024

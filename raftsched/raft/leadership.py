@@ -150,6 +150,8 @@ class Leadership:
         """An answer of this term."""
         if self._membership.member(peer) is None:
             return
+        if m.next_index > self._journal.last_index + 1:
+            return  # nobody has what was never sent
         core, progress = self._core, self._of(peer)
         match = core.match_index(peer)
         if m.success:

@@ -2,7 +2,7 @@
 
 Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, whoever
 that is, and again after each change, until it was applied here or its callers' time is over: apply takes it once only.
-The leader gathers batches of all nodes and writes them as one entry per turn.
+The leader gathers batches of all nodes (intake.py) and writes them as one entry per turn.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from raftsched.core.commands import Answer, Rejected
+from raftsched.core.commands import UNKNOWN, Answer, Rejected
 from raftsched.core.entry import BatchResult, EntryResult
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from raftsched.raft.guards import Guards
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Batch = tuple[int, int, list[bytes]]  # origin, seq, encoded commands
 Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
 
-_OVERHEAD = 64  # bytes counted per call and per batch beside the commands
+OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
 
 def settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
@@ -66,6 +66,7 @@ class _Sealed:
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
     early: int = 0  # calls in it that take their answers early
+    sent: int = 0  # how often
 
 
 class Proposer:
@@ -85,7 +86,7 @@ class Proposer:
 
     def add(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
         """`early`: see `tell`. Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
-        size = sum(map(len, commands)) + _OVERHEAD
+        size = sum(map(len, commands)) + OVERHEAD
         options = self._options
         too_large = size > options.entry_max_bytes or len(commands) > options.entry_max_commands
         if too_large and self._guards.entries_below_batch:
@@ -121,6 +122,7 @@ class Proposer:
                     return chosen
                 chosen.append((self.origin, seq, sealed.commands))
                 size += sealed.size
+                sealed.sent += 1
                 self._sent = seq
             self._sent = self._seq
         while self._waiting and size < max_bytes:
@@ -133,7 +135,7 @@ class Proposer:
         options = self._options
         self._seq += 1
         self._sent = self._seq
-        sealed = _Sealed(self._seq, [], _OVERHEAD)
+        sealed = _Sealed(self._seq, [], OVERHEAD)
         waiting = self._waiting
         while waiting:
             call = waiting[0]
@@ -148,6 +150,7 @@ class Proposer:
             sealed.calls.append(call)
             sealed.deadline = max(sealed.deadline, call.deadline)
             sealed.early += call.early
+        sealed.sent = 1
         self._sealed[self._seq] = sealed
         return sealed
 
@@ -205,6 +208,28 @@ class Proposer:
                 call.reply(answers[position:end], None)
             position = end
 
+    def rejected(self, seq: int, places: Collection[int]) -> None:
+        """The leader did not take this batch: the commands at `places` are none to it. Who asked for one of those is
+        refused, and nothing of his is done; what the others asked for goes out again, in another batch."""
+        sealed = self._sealed.pop(seq, None)
+        if sealed is None:
+            return
+        if sealed.sent > 1:  # an earlier leader may have taken it
+            self._fail(sealed.calls, UnknownOutcome())
+            return
+        position = 0
+        again = []
+        for call in sealed.calls:
+            end = position + len(call.commands)
+            if any(position <= place < end for place in places):
+                self._bytes -= call.size
+                if call.reply is not None:
+                    call.reply([UNKNOWN] * len(call.commands), None)
+            else:
+                again.append(call)
+            position = end
+        self._waiting.extendleft(reversed(again))
+
     def jumped(self) -> None:
         """A snapshot went over entries that are not known here: what was sent may be among them."""
         sealed, self._sealed = self._sealed, {}
@@ -247,52 +272,3 @@ class Proposer:
             self._bytes -= call.size
             if call.reply is not None:
                 call.reply(None, error)
-
-
-class Intake:
-    """The leader's queue of batches, of all nodes, for the next entry."""
-
-    def __init__(self, options: RaftOptions) -> None:
-        self._options = options
-        self._batches: deque[tuple[Batch, int]] = deque()
-        self._bytes = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._batches)
-
-    @property
-    def batches(self) -> list[Batch]:
-        """All that wait, the oldest first."""
-        return [batch for batch, _ in self._batches]
-
-    @property
-    def room(self) -> int:
-        """Bytes it still takes."""
-        return self._options.intake_max_bytes - self._bytes
-
-    def add(self, batch: Batch) -> None:
-        size = sum(map(len, batch[2])) + _OVERHEAD
-        self._batches.append((batch, size))
-        self._bytes += size
-
-    def take(self) -> list[Batch]:
-        """The batches of one entry, at least one if there is one."""
-        options = self._options
-        chosen: list[Batch] = []
-        size = commands = 0
-        while self._batches:
-            batch, bytes_ = self._batches[0]
-            over = size + bytes_ > options.entry_max_bytes or commands + len(batch[2]) > options.entry_max_commands
-            if chosen and over:
-                break
-            self._batches.popleft()
-            self._bytes -= bytes_
-            chosen.append(batch)
-            size += bytes_
-            commands += len(batch[2])
-        return chosen
-
-    def clear(self) -> None:
-        """Leadership ended: the proposers send again to the next leader."""
-        self._batches.clear()
-        self._bytes = 0

@@ -25,12 +25,14 @@ from raftsched.raft import codec
 from raftsched.raft.engine import Engine
 from raftsched.raft.formation import Formation
 from raftsched.raft.forming import Forming
+from raftsched.raft.forwarding import Forwarding
 from raftsched.raft.gathering import Gathering
 from raftsched.raft.guards import Guards
+from raftsched.raft.intake import Intake
 from raftsched.raft.journal import Journal
 from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Intake, Proposer, Reply, contained
+from raftsched.raft.proposals import Proposer, Reply, contained
 from raftsched.raft.requests import Done, Request
 from raftsched.raft.roster import Roster
 from raftsched.raft.snapshots import Installer, Sender
@@ -41,7 +43,6 @@ from raftsched.store import Store, TurnResult
 log = logging.getLogger(__name__)
 
 SUBMIT_TTL_MS = 30_000  # how long a proposal nobody waits for is sent again
-_PROPOSE_BYTES = 2 * 1024 * 1024  # of batches in one message to the leader
 
 _ENGINE = (
     codec.Append,
@@ -160,6 +161,9 @@ class Replica:
         )
         self.changes = self.roster.changes
         self.connections: dict[str, int] = {}  # peer -> number of its newest connection
+        self.forwarding = Forwarding(
+            self.engine, self.proposer, self.intake, self.roster, links, self.connections, clock, options
+        )
         self._store = store
         self._links = links
         self._clock = clock
@@ -169,8 +173,6 @@ class Replica:
         self._on_applied: list[OnApplied] = []
         self._on_role: list[Action] = []
         self._role: tuple[int, str | None, bool] = (self.engine.term, None, False)
-        self._route: tuple[str | None, int, int] = (None, 0, 0)
-        self._retry_at: float | None = None
         self._forming = Forming(self.formation, note=self.journal.put_local, hold=self.hold, tell=self._introduce_again)
         self._forming.note(first_records)
 
@@ -253,10 +255,11 @@ class Replica:
             return
         match frame:
             case codec.Propose():
-                self._on_propose(peer, frame)
+                self.forwarding.proposed(peer, frame)
             case codec.ProposeRefused():
-                if frame.term == self.engine.term:
-                    self._retry_at = self._clock.monotonic() + self.options.heartbeat_ms / 1000
+                self.forwarding.refused(frame)
+            case codec.ProposeRejected():
+                self.forwarding.rejected_by(peer, frame)
             case codec.SnapshotOffer() | codec.SnapshotChunk():
                 self.installer.receive(peer, frame)
             case codec.ChangeMembers() | codec.TransferLeadership():
@@ -281,9 +284,7 @@ class Replica:
         self.installer.tick()
         self.proposer.expire(now)
         self.roster.tick()
-        if self._retry_at is not None and now >= self._retry_at:
-            self._retry_at = None
-            self.proposer.rerouted()
+        self.forwarding.tick(now)
 
     def propose(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
         """`deadline` in monotonic seconds. `early`: see Proposer.tell. Raises Overloaded, NoLeader when stopped,
@@ -326,7 +327,7 @@ class Replica:
 
     def _pump(self) -> None:
         self._follow_role()
-        self._forward()
+        self.forwarding.pump()
         engine = self.engine
         waits = self._answers_due()
         if engine.is_leader:
@@ -363,36 +364,6 @@ class Replica:
     def _tell_role(self) -> None:
         for on_role in self._on_role:
             self._call(on_role)
-
-    def _forward(self) -> None:
-        """This node's proposals on their way: into the own intake, or to the leader."""
-        engine, proposer = self.engine, self.proposer
-        leader = engine.leader_id
-        if leader is None:
-            return
-        route = (leader, engine.term, self.connections.get(leader, 0))
-        if route != self._route:
-            self._route = route
-            proposer.rerouted()
-            self.roster.requests.rerouted()
-        self.roster.forward(leader)
-        if not proposer.waiting or self._retry_at is not None:
-            return
-        if leader == self.node_id:
-            while proposer.waiting and self.intake.room > 0:
-                for batch in proposer.batches(self.intake.room):
-                    self.intake.add(batch)
-        elif leader in self.connections:
-            while proposer.waiting:
-                if not self._links.send(leader, codec.Propose(engine.term, proposer.batches(_PROPOSE_BYTES))):
-                    break
-
-    def _on_propose(self, peer: str, m: codec.Propose) -> None:
-        if not self.engine.is_leader or m.term != self.engine.term or self.intake.room <= 0:
-            self._links.send(peer, codec.ProposeRefused(m.term))
-            return
-        for batch in m.batches:
-            self.intake.add(batch)
 
     # ------------------------------------------------------------ after a turn
 

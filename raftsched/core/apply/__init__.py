@@ -34,14 +34,24 @@ from raftsched.core.apply import (
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
-from raftsched.core.commands import UNDECODABLE, Accepted, Answer, By, Keyed, Note, Rejected, Unknown, asked, decode
+from raftsched.core.commands import (
+    UNDECODABLE,
+    UNKNOWN,
+    Accepted,
+    Answer,
+    By,
+    Keyed,
+    Note,
+    Rejected,
+    Unknown,
+    asked,
+    decode,
+)
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.origins import claim
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import View
-
-UNKNOWN = Rejected("unknown-command", "That is no command of this version; upgrade all nodes before it is used.")
 
 
 def _unknown(tx: Tx, c: Unknown) -> Answer:

@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 from zlib import crc32
 
+import msgspec
 import pysyncobj.pickle
 import pytest
 
@@ -32,8 +33,9 @@ FRAMES: list[codec.Frame] = [
     codec.Ping(3, 1 << 45, 1 << 41),
     codec.Pong(3, 1 << 45, 1 << 42, True),
     codec.TimeoutNow(3),
-    codec.Propose(3, [((1 << 64) - 1, 1, [b"c", b""])]),
+    codec.Propose(3, [((1 << 63) - 1, 1, [b"c", b""])]),
     codec.ProposeRefused(3),
+    codec.ProposeRejected(3, 1, [0, 2]),
     codec.Message("heartbeat", b"\x00\xff"),
     codec.SnapshotOffer(3, 9, 2, 100, b"s"),
     codec.SnapshotChunk(3, 9, 0, 7, b"data"),
@@ -69,6 +71,38 @@ def framed(body: bytes) -> bytes:
 def test_anything_else_is_malformed(data: bytes) -> None:
     with pytest.raises(codec.Malformed):
         list(codec.Reader(100_000).feed(data))
+
+
+@pytest.mark.parametrize("frame", [f for f in FRAMES if f.__struct_fields__], ids=lambda f: type(f).__name__)
+def test_a_number_that_no_member_can_mean_is_malformed(frame: codec.Frame) -> None:
+    """It would end up in a row, on the disk, or in a sum that does not fit into either."""
+    numbers = [n for n in frame.__struct_fields__ if type(getattr(frame, n)) is int]
+    for name in numbers:
+        for value in (-1, -(2**63), 2**64 - 1):
+            if (name, value) != ("request", 2**64 - 1):
+                with pytest.raises(codec.Malformed):
+                    codec.decode(codec.payload(msgspec.structs.replace(frame, **{name: value})))
+    assert numbers or isinstance(frame, (codec.Proof, codec.Refused, codec.Propose, codec.Message))
+
+
+@pytest.mark.parametrize("number", [-1, 2**63, 2**64 - 1])
+def test_so_is_one_inside_of_a_list(number: int) -> None:
+    for frame in (
+        codec.Propose(3, [(number, 1, [])]),
+        codec.Propose(3, [(1, number, [])]),
+        codec.Append(3, 1, 2, 0, [(number, b"")]),
+        codec.ProposeRejected(3, 1, [number]),
+    ):
+        with pytest.raises(codec.Malformed):
+            codec.decode(codec.payload(frame))
+
+
+def test_a_term_that_is_out_of_reach_is_malformed() -> None:
+    """It would be adopted and written, and no other member could ever lead again."""
+    codec.check_term(codec.VoteRequest(7 + 2**32, 1, 1), 7)
+    codec.check_term(codec.Welcome(), 7)
+    with pytest.raises(codec.Malformed, match="its term is 4294967297 ahead"):
+        codec.check_term(codec.VoteRequest(8 + 2**32, 1, 1), 7)
 
 
 def test_random_bytes_raise_nothing_but_malformed() -> None:
