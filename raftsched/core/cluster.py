@@ -75,6 +75,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     namespaces_max: int = 1_000  # declared
     namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
     secrets_max: int = 1_000
+    load_ahead_ms: int = 10 * MINUTE_MS  # what is due within this is in the leader's memory
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):

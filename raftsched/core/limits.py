@@ -52,6 +52,7 @@ LABEL_KEY_MAX = 128  # characters
 LABEL_VALUE_MAX = 256  # characters
 KEY_SIZE = 24  # bytes of an instance key
 SORT_MAX = 1_000  # instances of one SortReady
+LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _COUNT_MAX = 1_000_000_000
@@ -88,6 +89,7 @@ SETTINGS = {  # field -> (least, most) that may be set
     "namespaces_max": (0, 10_000),
     "namespaces_strict": (0, 1),
     "secrets_max": (0, 100_000),
+    "load_ahead_ms": (1_000, LOAD_AHEAD_MAX_MS),
 }
 
 

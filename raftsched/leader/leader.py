@@ -15,7 +15,7 @@ from raftsched.core.entry import EntryResult
 from raftsched.core.leasing import Grant, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.term import TICK_MS, RaftFacade, Term
-from raftsched.leader.window import COUNT_MAX, WINDOW_MS
+from raftsched.leader.window import COUNT_MAX
 from raftsched.store import StoreView
 
 STALLED_MS = 20 * TICK_MS  # so long the loop never sleeps
@@ -32,7 +32,7 @@ class Leader:
         read: Callable[[], AbstractContextManager[StoreView]],
         clock: Clock,
         *,
-        window_ms: int = WINDOW_MS,
+        window_ms: int | None = None,
         window_count: int = COUNT_MAX,
     ) -> None:
         self._raft = raft
@@ -211,5 +211,6 @@ class Leader:
         return self._clock
 
     @property
-    def window(self) -> tuple[int, int]:
+    def window(self) -> tuple[int | None, int]:
+        """(ms ahead that are in memory, or None: as the settings have it; rows at most)"""
         return self._window_ms, self._window_count

@@ -90,7 +90,7 @@ class Host(Protocol):
     @property
     def clock(self) -> Clock: ...
     @property
-    def window(self) -> tuple[int, int]: ...
+    def window(self) -> tuple[int | None, int]: ...
     @property
     def current(self) -> Term | None: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
@@ -121,7 +121,8 @@ class Term:
                 self.dispatcher.opened(session, count_running(view, session.id))
         # Read after `since`: what is committed in between is in here, and comes once more as an action, which does no
         # harm. The other way round it would be in neither.
-        window_ms, count = leader.window
+        self._window_ms, count = leader.window  # None: as the settings have it
+        window_ms = self._window_ms or self._settings.load_ahead_ms
         self.due = Window(Table.DUE, self._read, wall, window_ms=window_ms, count_max=count)
         self.timers = Window(Table.TIMERS, self._read, wall, window_ms=window_ms, count_max=count)
         self._owed: set[int] = set()  # jobs that wait for their next time: those with ids below `_owed_from`
@@ -195,6 +196,8 @@ class Term:
                 case SettingsChanged():
                     self._settings = action.settings
                     self._guard.limit_ms = action.settings.clock_limit_ms
+                    for window in (self.due, self.timers):
+                        window.reach(self._window_ms or action.settings.load_ahead_ms)
                 case MembersChanged():
                     self._count(action.members)
                 case QueueChanged():

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.leader.wheel import Wheel
 
-WINDOW_MS = 10 * 60_000
 COUNT_MAX = 100_000
 LOAD_MAX = 10_000  # rows read at once: what else the event loop has to do gets its turn in between
 BACK_MS = 1_000  # a clock that goes back by more than this is a new one
@@ -27,12 +26,12 @@ class Window:
         read: Callable[[], AbstractContextManager[ReadView]],
         now_ms: int,
         *,
-        window_ms: int = WINDOW_MS,
+        window_ms: int,
         count_max: int = COUNT_MAX,
     ) -> None:
         self._table = table
         self._read = read
-        self._window_ms = min(window_ms, Wheel.SPAN_MS // 2)
+        self._window_ms = min(window_ms, Wheel.SPAN_MS - 1)
         self._count_max = count_max
         self._wheel: Wheel[bytes] = Wheel(now_ms)
         self._advanced_ms = now_ms
@@ -46,6 +45,10 @@ class Window:
     def _horizon_ms(self) -> int:
         """Rows due before are in the wheel."""
         return from_u64(self._horizon[:8]) if self._horizon else 0
+
+    def reach(self, window_ms: int) -> None:
+        """From now on what is due within this is read. What was read for a longer window stays."""
+        self._window_ms = min(window_ms, Wheel.SPAN_MS - 1)
 
     def load(self, now_ms: int) -> None:
         """Reads on from the horizon, as far as window and count allow, a bounded part of it."""

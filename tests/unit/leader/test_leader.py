@@ -447,3 +447,21 @@ class TestFiring:
             assert len(house.commands(Fire)) == 30
 
         play(scene, window_ms=500, window_count=3)
+
+
+def test_the_window_is_as_long_as_the_setting_says() -> None:
+    async def scene(house: House) -> None:
+        house.world.settings(load_ahead_ms=60_000)
+        for seconds in (30, 180, 720):
+            house.create(at(T0 + seconds * 1_000))
+        house.lead()
+        await house.until_idle()
+        assert house.leader.due_soon() == 1
+        house.world.settings(load_ahead_ms=600_000)
+        house.leader.on_applied([EntryResult(house.world.index, 1, [], house.world.actions)])
+        house.clock.forward(1_000)
+        house.quorum = house.clock.boot
+        await house.until_idle()
+        assert house.leader.due_soon() == 2
+
+    play(scene)

@@ -82,6 +82,10 @@ class WindowAgainstTable(RuleBasedStateMachine):
     def back(self, step: int) -> None:
         self._advance(self.now - step)
 
+    @rule(window_ms=st.sampled_from([1_000, 20_000, 600_000, 2 * Wheel.SPAN_MS]))
+    def reach(self, window_ms: int) -> None:
+        self.window.reach(window_ms)
+
     @rule()
     def reload(self) -> None:
         self.window.reload(self.now)
