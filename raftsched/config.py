@@ -24,12 +24,13 @@ _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node include
 SLOTS_MAX = 10_000
 LOG_ENTRIES = (1_000, 50_000, 10_000_000)  # least, default, most
 LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
+LEADER_WAIT_MS = (100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
 PYTHON_RUNS = (1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max",
+    "python_memory_max", "leader_wait",
 )  # fmt: skip
 
 
@@ -82,6 +83,8 @@ class NodeConfig:
     # a process for python handlers is replaced after so many runs, and when it has so many bytes in memory after one
     python_runs_max: int = PYTHON_RUNS[1]
     python_memory_max: int = PYTHON_MEMORY[1]
+    # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
+    leader_wait_ms: int = LEADER_WAIT_MS[1]
 
 
 def default_slots() -> int:
@@ -141,6 +144,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         log_keep_bytes=_bytes("log_keep_bytes", LOG_BYTES, settings),
         python_runs_max=_number("python_runs_max", PYTHON_RUNS, settings),
         python_memory_max=_bytes("python_memory_max", PYTHON_MEMORY, settings),
+        leader_wait_ms=_leader_wait(settings["leader_wait"]) if "leader_wait" in settings else LEADER_WAIT_MS[1],
     )
 
 
@@ -335,6 +339,18 @@ def _bytes(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any])
     if not least <= size <= most:
         raise ConfigError(f"{name} must be from {least >> 20}MiB to {most >> 30}GiB, not {value}")
     return size
+
+
+def _leader_wait(value: Any) -> int:
+    least, _, most = LEADER_WAIT_MS
+    try:
+        wait = quantities.parse_duration(_text("leader_wait", value))
+    except ValueError as error:
+        raise ConfigError(f"leader_wait {str(value)[:80]!r} {error}") from None
+    if not least <= wait <= most:
+        bounds = f"from {quantities.format_duration(least)} to {quantities.format_duration(most)}"
+        raise ConfigError(f"leader_wait must be {bounds}, not {value}")
+    return wait
 
 
 def _paths(value: Any) -> tuple[Path, ...]:

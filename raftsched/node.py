@@ -150,6 +150,7 @@ class Node:
                 keep_bytes=config.log_keep_bytes,
                 election_min_ms=self._elections_ms[0],
                 election_max_ms=self._elections_ms[1],
+                leader_wait_ms=config.leader_wait_ms,
             ),
             on_fatal=self._fatal,
             join=config.join,

@@ -26,6 +26,7 @@ class RaftOptions:
     entry_max_bytes: int = 512 * KIB  # one entry of the log; half of append_max_bytes at most
     entry_max_commands: int = 4_000
     waiting_max_bytes: int = 64 * MIB  # proposals of this node without an answer yet
+    leader_wait_ms: int = 0  # how long a proposal waits for a leader; 0: as long as it waits for its answer
     intake_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
 
     # replication

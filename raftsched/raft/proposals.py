@@ -54,6 +54,7 @@ class _Call:
     deadline: float  # monotonic seconds
     reply: Reply | None  # None: nobody waits, or it was answered already
     early: bool = False  # it takes its answer before the turn that applied it is on this node's disk
+    leader_by: float = 0.0  # monotonic seconds: when it gives up waiting for a leader; 0: there is one
 
 
 @dataclass(slots=True)
@@ -237,13 +238,16 @@ class Proposer:
         for batch in sealed.values():
             self._fail(batch.calls, UnknownOutcome())
 
-    def expire(self, now: float) -> None:
-        """Answers the calls whose time is over. A batch is no longer sent when all of its callers are gone."""
-        if now < self._next_deadline:
+    def expire(self, now: float, led: bool = True) -> None:
+        """Answers the calls whose time is over, and without a leader (`led`) those that have waited for one for long
+        enough and were never sent. A batch is no longer sent when all of its callers are gone."""
+        patience = 0.0 if led else self._options.leader_wait_ms / 1000
+        if now < self._next_deadline and not (patience and self._waiting):
             return
-        late = [call for call in self._waiting if call.deadline <= now]
+        late = [call for call in self._waiting if call.deadline <= now or (patience and _gives_up(call, now, patience))]
         if late:
-            self._waiting = deque(call for call in self._waiting if call.deadline > now)
+            gone = set(map(id, late))
+            self._waiting = deque(call for call in self._waiting if id(call) not in gone)
         unknown: list[_Call] = []
         for seq, sealed in list(self._sealed.items()):
             if sealed.deadline <= now:
@@ -272,3 +276,9 @@ class Proposer:
             self._bytes -= call.size
             if call.reply is not None:
                 call.reply(None, error)
+
+
+def _gives_up(call: _Call, now: float, patience: float) -> bool:
+    """Who waits for no answer has time until his deadline."""
+    call.leader_by = call.leader_by or now + patience
+    return call.reply is not None and call.leader_by <= now

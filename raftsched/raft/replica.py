@@ -282,7 +282,7 @@ class Replica:
         self.engine.tick()
         self.sender.tick()
         self.installer.tick()
-        self.proposer.expire(now)
+        self.proposer.expire(now, self.engine.leader_id is not None)
         self.roster.tick()
         self.forwarding.tick(now)
 

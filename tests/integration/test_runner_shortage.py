@@ -7,6 +7,7 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ FUNCTIONS = Path(__file__).parent / "runner_functions"
 def no_more_files(pid: int) -> Iterator[None]:
     """This process cannot open anything else."""
     _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), most))
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    lowest_free = next(fd for fd in count() if fd not in taken)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, most))
     try:
         yield
     finally:

@@ -46,7 +46,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
         "RAFTSCHED_ADVERTISE_RAFT": "10.0.0.2:7502", "RAFTSCHED_CLUSTER_KEY_FILE": str(key), "RAFTSCHED_SLOTS": "3",
         "RAFTSCHED_LABELS": "b=2,a=1", "RAFTSCHED_PYTHONPATH": str(tmp_path), "RAFTSCHED_HANDLERS": "a.b, c,a.b",
         "RAFTSCHED_JOIN": "true",
-        "RAFTSCHED_LOG_KEEP_ENTRIES": "5000", "RAFTSCHED_LOG_KEEP_BYTES": "1GiB",
+        "RAFTSCHED_LOG_KEEP_ENTRIES": "5000", "RAFTSCHED_LOG_KEEP_BYTES": "1GiB", "RAFTSCHED_LEADER_WAIT": "2500ms",
     }  # fmt: skip
     config = load({}, environ)
     assert config.advertise_http == Address("n2.example", 8080)
@@ -55,6 +55,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
     assert config.handlers == ("a.b", "c")
     assert (config.slots, config.join, config.cluster_key_file) == (3, True, key)
     assert (config.log_keep_entries, config.log_keep_bytes) == (5_000, 1 << 30)
+    assert config.leader_wait_ms == 2_500
 
 
 @pytest.mark.parametrize("value", [PEERS, PEERS.split(","), dict(p.split("=") for p in PEERS.split(","))])
@@ -123,6 +124,9 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"log_keep_entries": "999"}, "from 1000 to 10000000"),
         ({"log_keep_entries": "all"}, "whole number"),
         ({"log_keep_entries": True}, "whole number"),
+        ({"leader_wait": "99ms"}, "from 100ms to 10s"),
+        ({"leader_wait": "soon"}, "is not a duration"),
+        ({"leader_wait": True}, "leader_wait"),
         ({"log_keep_bytes": "64 megs"}, "such as 64MiB"),
         ({"log_keep_bytes": "-1MiB"}, "such as 64MiB"),
         ({"log_keep_bytes": True}, "such as 64MiB"),

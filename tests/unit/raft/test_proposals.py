@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcom
 from raftsched.raft import codec
 from raftsched.raft.options import RaftOptions
 from tests.support.raft_net import Net
-from tests.support.raft_replica import ManualWriter, Solo, numbers, unique
+from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, numbers, unique
 
 TIGHT = RaftOptions(
     election_min_ms=300,
@@ -89,6 +90,40 @@ def test_never_sent_is_no_leader_and_sent_is_unknown(tmp_path: Path) -> None:
     b.pass_time(0.3)
     assert isinstance(sent[0], UnknownOutcome)
     assert len(sent) == 1
+
+
+def test_without_a_leader_it_waits_no_longer_than_it_should(tmp_path: Path) -> None:
+    b = Solo(tmp_path, options=replace(OPTIONS, leader_wait_ms=1_000))
+    alone = b.propose(1, timeout=10.0)
+    b.replica.submit([unique(2)])  # nobody waits for that
+    b.pass_time(0.9)
+    assert alone == []
+    b.pass_time(0.2)
+    assert isinstance(alone[0], NoLeader)
+    later = b.propose(3, timeout=10.0)
+    b.pass_time(0.9)
+    assert later == []
+    b.feed("a", codec.Ping(1, 1))
+    sent = [raw for f in b.take(codec.Propose, "a") for batch in f.batches for raw in batch[2]]
+    assert sent == [unique(2), unique(3)]
+    b.pass_time(5.0)
+    assert later == [], "it was sent: only its outcome tells"
+
+
+def test_with_a_leader_it_waits_for_its_turn(tmp_path: Path) -> None:
+    options = replace(OPTIONS, leader_wait_ms=1_000, intake_max_bytes=1)
+    b = Solo(tmp_path, options=options)
+    proposer = b.replica.proposer
+    answers: list[object] = []
+    proposer.add([unique(1)], 10.0, lambda given, error: answers.append(error))
+    for now in (0.0, 2.0, 4.0):
+        proposer.expire(now, led=True)
+    assert answers == []
+    proposer.expire(4.0, led=False)
+    proposer.expire(4.9, led=False)
+    assert answers == []
+    proposer.expire(5.0, led=False)
+    assert isinstance(answers[0], NoLeader)
 
 
 def test_unanswered_batches_go_to_the_next_leader_in_order(tmp_path: Path) -> None:
