@@ -27,10 +27,11 @@ LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
 LEADER_WAIT_MS = (100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
 PYTHON_RUNS = (1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
+LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max", "leader_wait",
+    "python_memory_max", "leader_wait", "log_format",
 )  # fmt: skip
 
 
@@ -85,6 +86,7 @@ class NodeConfig:
     python_memory_max: int = PYTHON_MEMORY[1]
     # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
     leader_wait_ms: int = LEADER_WAIT_MS[1]
+    log_format: str = LOG_FORMATS[0]
 
 
 def default_slots() -> int:
@@ -145,7 +147,14 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         python_runs_max=_number("python_runs_max", PYTHON_RUNS, settings),
         python_memory_max=_bytes("python_memory_max", PYTHON_MEMORY, settings),
         leader_wait_ms=_leader_wait(settings["leader_wait"]) if "leader_wait" in settings else LEADER_WAIT_MS[1],
+        log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
     )
+
+
+def _log_format(value: Any) -> str:
+    if value not in LOG_FORMATS:
+        raise ConfigError(f"log_format must be {' or '.join(LOG_FORMATS)}, not {value!r}")
+    return str(value)
 
 
 def parse_size(name: str, value: Any) -> int:

@@ -32,6 +32,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]")
 @click.option("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]")
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
+@click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

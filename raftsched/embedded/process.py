@@ -9,6 +9,7 @@ import signal
 import sys
 
 from raftsched.config import NodeConfig
+from raftsched.embedded.logs import configure
 from raftsched.embedded.node import Node, NodeFailed
 from raftsched.errors import StartupError
 
@@ -19,7 +20,7 @@ GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look;
 
 def run(config: NodeConfig) -> int:
     """Blocks until the node ends; returns the exit code. Uses uvloop where it is installed."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure(config.log_format, config.id)
     try:
         import uvloop
     except ImportError:

@@ -110,6 +110,7 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"raft": "db1.internal:7501"}, "--cluster-key-file"),
         ({"advertise_http": "0.0.0.0:80"}, "nobody can connect"),
         ({"slots": "0"}, "from 1 to"),
+        ({"log_format": "xml"}, "text or json"),
         ({"slots": "many"}, "whole number"),
         ({"slots": True}, "whole number"),
         ({"labels": "ssd"}, "key=value"),

@@ -1,0 +1,43 @@
+"""The log of a node's own process on stderr: lines for people, or a JSON object each for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_EXTRAS = ("term", "job", "instance")  # shown when whoever logs gives them: log.info(..., extra={"instance": ...})
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: at (RFC 3339, UTC, milliseconds), level, logger, node, message; term, job and instance
+    where they are given; error with the traceback of an exception."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._node = node
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, Any] = {
+            "at": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "node": self._node,
+            "message": record.getMessage(),
+        }
+        extras: Mapping[str, Any] = record.__dict__
+        line.update({name: extras[name] for name in _EXTRAS if name in extras})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(log_format: str, node: str) -> None:
+    """Logs from INFO on go to stderr, as `log_format` says."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter(node) if log_format == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
