@@ -1,9 +1,10 @@
 """How far the leader has committed, asked of it: what a node has to have applied before it may say of something that
 was made elsewhere that it is not there.
 
-It costs a message there and one back, and no entry of the log as a barrier does. A leader answers only while a majority
-heard it within less than an election takes, so one that was deposed without knowing keeps silent; but it gives no proof
-as a barrier is one, and no promise rests on it. All that ask while a question is on its way share the next one.
+It costs a message there and one back, and no entry of the log as a barrier does. All that ask while a question is on
+its way share the next one. A leader answers only while it heard of a majority lately, so one that has been cut off keeps
+silent; but for a moment after it was deposed it may not know, so that this is no proof as a barrier is one, and no
+promise rests on it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from raftsched.clock import Clock
 QUESTION, ANSWER = "committed?", "committed"
 ANSWER_S = 1.0  # a question without an answer for so long is lost
 SILENT_S = 5.0  # a leader that did not answer (it may be of an older version) is not asked again for so long
-FRESH_MS = 900  # below RaftOptions.election_min_ms: nobody else can have been elected yet
+FRESH_MS = 900  # below RaftOptions.election_min_ms: as long as connections hold nobody else is elected so soon
 _PAIR = struct.Struct(">QQ")  # number of the question, index
 
 
