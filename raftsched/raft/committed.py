@@ -2,9 +2,9 @@
 was made elsewhere that it is not there.
 
 It costs a message there and one back, and no entry of the log as a barrier does. All that ask while a question is on
-its way share the next one. A leader answers only while it heard of a majority lately, so one that has been cut off keeps
-silent; but for a moment after it was deposed it may not know, so that this is no proof as a barrier is one, and no
-promise rests on it.
+its way share the next one. A leader answers only while it heard of a majority lately, so one that has been cut off
+keeps silent; but for a moment after it was deposed it may not know, so that this is no proof as a barrier is one, and
+no promise rests on it.
 """
 
 from __future__ import annotations
