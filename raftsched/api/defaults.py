@@ -56,7 +56,10 @@ def read_space(view: ReadView, name: str) -> Space:
 def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None) -> bool:
     """Fills in what is not given (of the fields in `only`, where that is said); False: there was nothing to fill in."""
     filled = False
+    once = given.trigger is not None and (given.trigger.at is not None or given.trigger.in_ is not None)
     for field in FILLED:
+        if once and field == "misfire":
+            continue  # it runs, however late
         if (only is None or field in only) and getattr(given, field) is None:
             value = getattr(defaults, field)
             if value is not None:

@@ -206,7 +206,7 @@ def made_by(row: Instance) -> str:
 def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
     how = made_by(row)
     trigger = trigger_words(job, policy)
-    due = row.nominal_at_ms + row.jitter_ms
+    due = row.due_at_ms
     fired = how in ("schedule", "missed")
     first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
     started = None if first is None else first.started_at_ms

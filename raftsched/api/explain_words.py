@@ -87,7 +87,9 @@ def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy 
     text = f"{what} was due at {nominal}"
     if row.jitter_ms:
         text += f", put off by {format_duration(row.jitter_ms)} of jitter"
-    late = row.created_at_ms - row.nominal_at_ms - row.jitter_ms
+    if row.overdue_ms:
+        text += f", which was past when the job was given it, {format_duration(row.overdue_ms)} later"
+    late = row.created_at_ms - row.due_at_ms
     if made_by == "missed":
         text += f", and could not fire before {_made(row)}, {format_duration(max(0, late))} later"
         if policy is None:

@@ -342,7 +342,7 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
     if given.retry is not None:
         more["retry"] = retry_of(given.retry, errors)
     if given.misfire is not None:
-        more["misfire"] = _misfire(given.misfire, errors)
+        more["misfire"] = _misfire(given.misfire, trigger, errors)
     if given.placement is not None:
         more["node_labels"] = _placement(given.placement, errors)
     if given.conditions:
@@ -382,7 +382,14 @@ def _conditions_timeout(text: str, errors: list[FieldError]) -> int:
     return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
-def _misfire(given: MisfireIn, errors: list[FieldError]) -> Misfire:
+def _misfire(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> Misfire:
+    if trigger.once and given.policy != _MISFIRE_IN.policy:
+        errors.append(
+            FieldError(
+                "/misfire/policy",
+                f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out',
+            )
+        )
     grace = duration_of(given.grace, "/misfire/grace", errors) or 0
     return Misfire(_MISFIRE[given.policy], grace)
 

@@ -60,7 +60,7 @@ class _Tally:
                 self.durations.append(max(0, attempt.ended_at_ms - attempt.started_at_ms))
         first = row.attempts[0] if row.attempts else None
         if not row.request and first is not None and first.number == 1 and first.started_at_ms is not None:
-            self.lateness.append(max(0, first.started_at_ms - row.nominal_at_ms - row.jitter_ms))
+            self.lateness.append(max(0, first.started_at_ms - row.due_at_ms))
 
 
 @operation(

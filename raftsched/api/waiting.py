@@ -102,7 +102,13 @@ def _behind(view: ReadView, job: Job, row: Instance) -> Obstacle:
         text += f": it waits for {_some(going)}"
     if earlier:
         text += f", and {_at_least(earlier)} of the job wait in front of it"
+    if row.steps and row.steps[0].detail == "missed":
+        text += f". Its time was missed; the job catches up, one run after the other, and {_owes(job.held)}"
     return Obstacle("overlap", text + ".")
+
+
+def _owes(held: int) -> str:
+    return "this run is owed" if held == 1 else f"{held} runs are owed"
 
 
 def _going(view: ReadView, job: Job, but: bytes) -> Iterator[bytes]:

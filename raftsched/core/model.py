@@ -333,10 +333,16 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     jitter_ms: int = 0  # by which its fire was put off after the nominal time
     handed_back: int = 0  # by nodes that stopped
     notice: bytes | None = None  # it delivers this to a webhook (core.notices)
+    overdue_ms: int = 0  # by which its time was past when the job was taken: a one-shot with a time `at` in the past
 
     @property
     def key(self) -> bytes:
         return pack_instance(self.nominal_at_ms, self.job_id, self.request)
+
+    @property
+    def due_at_ms(self) -> int:
+        """When it could have been fired at the earliest: what comes after that is lateness."""
+        return self.nominal_at_ms + self.jitter_ms + self.overdue_ms
 
     @property
     def live(self) -> Attempt | None:

@@ -19,7 +19,7 @@ from raftsched.core.calendars import Calendar, OweAnew, decode_calendar
 from raftsched.core.commands import Fire, ScheduleJob, SetJobState, Wake
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import instance_key, job_text
-from raftsched.core.model import EveryMode, Job, JobState, Overlap, TriggerKind
+from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, TriggerKind
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 Read = Callable[[], AbstractContextManager[ReadView]]
@@ -128,7 +128,8 @@ def times_due(job: Job, command: Fire, now_ms: int) -> int:
 
 def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
     """How many instances a fire for so many times may make: what is caught up with is made at once."""
-    if due > 1 and job.policy.overlap in (Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.REPLACE):
+    waiting = job.policy.misfire.policy is MisfirePolicy.ALL and job.policy.overlap is not Overlap.REPLACE
+    if due > 1 and not waiting and job.policy.overlap in (Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.REPLACE):
         due = min(due, (going_max(job.policy) or due) + 1)
     return min(due, catch_up_max)
 

@@ -78,6 +78,31 @@ def test_what_ended_before_its_start_was_reported_counts_once() -> None:
     assert shown.value("raftsched_start_late_seconds_count") == 1
 
 
+@pytest.mark.parametrize("jitter_ms", [0, 60_000])
+def test_a_time_that_was_past_when_it_was_given_is_late_from_then_on(jitter_ms: int) -> None:
+    shown = Shown()
+    world = shown.world
+    job = world.create(at(T0 - DAY_MS, jitter_ms=jitter_ms))
+    session = world.session()
+    world.forward(7)
+    key = world.fire(job).last_instance
+    shown.count()
+    assert key is not None
+    assert shown.value("raftsched_fire_late_seconds_sum") == 0.007
+    token = world.assign(key, session)
+    world.forward(10)
+    world.ok(c.Started(session, token, world.now))
+    shown.count()
+    assert shown.value("raftsched_start_late_seconds_sum") == 0.017
+    world.end(key)
+    world.forward(1_000)
+    world.edit(job, trigger=at(T0 - DAY_MS + 1))  # and again by an edit
+    world.forward(3)
+    world.fire(job)
+    shown.count()
+    assert shown.value("raftsched_fire_late_seconds_sum") == 0.01
+
+
 def test_jitter_is_no_lateness_and_a_manual_run_has_none() -> None:
     shown = Shown()
     world = shown.world

@@ -126,7 +126,7 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
         return
     if len(instance.steps) > 2 and any(s.kind in _NOT_DUE for s in instance.steps):
         return  # of two steps one made it, and one assigned it
-    tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.nominal_at_ms - instance.jitter_ms))
+    tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.due_at_ms))
 
 
 def ended(tx: Tx, c: Ended) -> Answer:

@@ -154,10 +154,12 @@ def _by_now(tx: Tx, job: Job, c: Fire, keep: int) -> tuple[list[int], int, int |
 
 def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
     """A one-shot always runs. Of the others, what is later than the grace was missed, and the policy says what then.
-    What is not run is recorded, a record for those that are next to each other."""
+    Under "all" those are owed, and what came due behind them until now with them: where runs may not overlap they
+    follow one another. What is not run is recorded, a record for those that are next to each other."""
     trigger = job.policy.trigger
     late = _missed(tx, job, times)
     left_out = _left_out(job, times, late)
+    owed = bool(late) and job.policy.misfire.policy is MisfirePolicy.ALL
     for reason, group in groupby(times, left_out.get):
         part = list(group)
         if reason is not None:
@@ -166,7 +168,7 @@ def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
         for nominal in part:
             if trigger.max_runs is not None and job.runs >= trigger.max_runs:
                 return
-            if not trigger.once and (crowded(tx, job) or overlapping(tx, job)):
+            if not trigger.once and (crowded(tx, job) or overlapping(tx, job, owed)):
                 # Nothing ends within one command: what is refused now is refused to all the later ones too.
                 rest = [t for t in times if t >= nominal]
                 note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
@@ -203,7 +205,7 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
     request = unused_request(tx, job, nominal_at_ms)
     why = "missed" if missed else None
     made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms)
-    tx.actions.append(InstanceFired(tx.now - nominal_at_ms - made.jitter_ms))
+    tx.actions.append(InstanceFired(tx.now - made.due_at_ms))
 
 
 def crowded(tx: Tx, job: Job) -> Rejected | None:
@@ -214,14 +216,17 @@ def crowded(tx: Tx, job: Job) -> Rejected | None:
     return Rejected("too-many", f"{job.active} runs of this job are active; {most} is the limit.")
 
 
-def overlapping(tx: Tx, job: Job) -> Rejected | None:
-    """Whether the overlap policy forbids one more active instance. One between attempts counts as active."""
+def overlapping(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
+    """Whether the overlap policy forbids one more active instance. One between attempts counts as active. `owed`: one
+    that is made up for may wait behind the others, as many as are caught up with at once."""
     policy = job.policy.overlap
     if has_room(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
         return None
     limit = 0
     if policy is not Overlap.FORBID:
         limit = 1 if policy is Overlap.QUEUE_ONE else tx.meta.settings.queue_all_max
+    if owed:
+        limit = max(limit, tx.meta.settings.catch_up_max)
     if job.held < limit:
         return None
     going = "A run is" if job.active == 1 else f"{job.active} runs are"
@@ -270,6 +275,8 @@ def add_instance(
     trigger = job.policy.trigger
     if trigger.jitter_ms and why not in ASKED_FOR:
         instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
+    if trigger.once and why not in ASKED_FOR and job.anchor_at_ms > nominal_at_ms + instance.jitter_ms:
+        instance.overdue_ms = job.anchor_at_ms - nominal_at_ms - instance.jitter_ms
     tx.step(instance, _CREATED, why)
     key = instance.key
     job.gap = None

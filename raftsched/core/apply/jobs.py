@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.apply.conditions import succeeded
+from raftsched.core.apply.conditions import circle, succeeded
 from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.keys import once, once_in_batch
@@ -43,6 +43,8 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.namespace, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
+    if refused is None and c.policy.conditions:
+        refused = circle(tx, c.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
@@ -191,6 +193,9 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     if c.if_revision is not None and c.if_revision != job.revision:
         return _stale(job)
     refused = kept(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+    conditions = c.policy.conditions
+    if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
+        refused = circle(tx, job.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)

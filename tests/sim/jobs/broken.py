@@ -288,6 +288,14 @@ def held_for_ever() -> Iterator[None]:
 
 
 @contextmanager
+def nothing_owed() -> Iterator[None]:
+    """What was missed is forbidden like what is in time."""
+    real = firing.overlapping
+    with patch.object(firing, "overlapping", lambda tx, job, owed=False: real(tx, job)):
+        yield
+
+
+@contextmanager
 def less_urgent_first() -> Iterator[None]:
     """The dispatcher takes whatever is last in a lane."""
     real = lanes.LaneWalk._from

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 from raftsched.core import commands as c
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.ids import job_text
-from raftsched.core.model import FINAL, EveryMode, Instance, Job, JobState, Trigger, TriggerKind
+from raftsched.core.model import (
+    FINAL,
+    EveryMode,
+    Instance,
+    Job,
+    JobState,
+    MisfirePolicy,
+    Overlap,
+    Trigger,
+    TriggerKind,
+)
 from raftsched.core.tables import ReadView, Table, u64
 
 if TYPE_CHECKING:
@@ -25,7 +35,9 @@ if TYPE_CHECKING:
 MISSED = "is covered by nothing"
 FIRED_TWICE = "has two scheduled runs for"
 TOO_MANY = "runs, and max_runs is"
+LEFT_OUT = "was missed, all that is missed is to run, and it is left out for an overlap"
 
+CATCH_UP_LEAST = 3  # what catch_up_max is, or more
 LATE_MS = 3_000  # what became due so short a time before the end may still be on its way
 MANUAL = 1 << 20  # requests of scheduled runs are smaller than this, those of clients greater
 
@@ -127,12 +139,17 @@ class Dues:
         for stretch in self._open.values():
             stretch.end_ms, stretch.to_the_end = stopped_ms, True
         rows: dict[int, list[Instance]] = {}
+        active: dict[int, list[tuple[int, int | None]]] = {}  # from when to when each instance was there
         for _, raw in view.scan(Table.INSTANCES):
             row = decode_instance(raw)
+            active.setdefault(row.job_id, []).append((row.created_at_ms, row.ended_at_ms))
             if row.request < MANUAL:
                 rows.setdefault(row.job_id, []).append(row)
         for job_id, found in rows.items():
             self._once_each(job_id, found)
+            raw = view.get(Table.JOBS, u64(job_id))
+            if raw is not None:
+                self._owed(decode_job(raw), found, active[job_id])
         for stretch in self.stretches:
             if stretch.job_id not in self.deleted:
                 self._covered(stretch, rows.get(stretch.job_id, []))
@@ -147,6 +164,22 @@ class Dues:
         limit = self._triggers[job_id].max_runs
         if limit is not None and len(runs) > limit:
             self._world.checks.fail(f"job {job_text(job_id)} has {len(runs)} {TOO_MANY} {limit}")
+
+    def _owed(self, job: Job, rows: list[Instance], active: list[tuple[int, int | None]]) -> None:
+        """Under the misfire policy "all" a missed time waits for the runs before it, unless as many do as are caught up
+        with at once."""
+        policy = job.policy
+        if job.revision > 1 or policy.misfire.policy is not MisfirePolicy.ALL or policy.overlap is Overlap.REPLACE:
+            return
+        for row in rows:
+            if not row.gap_count or row.steps[0].detail != "overlap":
+                continue
+            at = row.created_at_ms
+            late = at - policy.misfire.grace_ms - policy.trigger.jitter_ms
+            there = sum(began <= at and (ended is None or ended > at) for began, ended in active)
+            if row.nominal_at_ms < late and there <= CATCH_UP_LEAST:
+                what = f"{row.nominal_at_ms} of job {job_text(job.id)} {LEFT_OUT}"
+                self._world.checks.fail(f"{what}: {there} were active")
 
     def _on_record(self, stretch: Stretch, at_ms: int) -> bool:
         """Whether pausing, editing or expiring the job had to leave a record of it. Of a calendar apply knows the first

@@ -73,6 +73,7 @@ MUTATIONS: dict[str, Mutation] = {
     "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),
     "at_most_once": Mutation((AT_MOST_ONCE,), "restarts", broken.at_most_once_forgotten),
     "overlap": Mutation((truth.FORBIDDEN_OVERLAP,), "elections", broken.always_room),
+    "missed_ones_follow_one_another": Mutation((dues.LEFT_OUT,), "elections", broken.nothing_owed),
     "release_of_held": Mutation(LOST, "elections", broken.held_for_ever),
     "more_urgent_first": Mutation((LESS_URGENT,), "narrow", broken.less_urgent_first),
     # keys

@@ -11,7 +11,7 @@ from raftsched.errors import StartupError
 from tests.sim.checks import Violation
 from tests.sim.jobs.calm import JobsCalm
 from tests.sim.jobs.clients import JobClients
-from tests.sim.jobs.dues import Dues
+from tests.sim.jobs.dues import CATCH_UP_LEAST, Dues
 from tests.sim.jobs.faults import JobsNemesis
 from tests.sim.jobs.ledger import Ledger
 from tests.sim.jobs.machine import JobsMachine
@@ -82,7 +82,7 @@ class JobsWorld(World):
     def draw_settings(self, rng: random.Random) -> Settings:
         return Settings(
             session_ttl_ms=rng.choice(self.profile.ttl_ms),
-            catch_up_max=rng.choice([3, 10]),
+            catch_up_max=rng.choice([CATCH_UP_LEAST, 10]),
             queue_all_max=rng.choice([2, 8]),
             start_deadline_ms=rng.choice([8_000, 900_000]),
             attempts_kept=1_000,

@@ -109,6 +109,33 @@ class TestWhyThen:
         assert "30m later: later than its grace of 1m" in found.text
         assert f'"{kind.name.lower()}" runs' in found.text
 
+    def test_catching_up(self) -> None:
+        world = World()
+        job = world.create(every(HOUR_MS), misfire=Misfire(MisfirePolicy.ALL, MINUTE_MS))
+        world.forward(5 * HOUR_MS + 30 * MINUTE_MS)
+        world.fire(job)
+        first, second, *_, last = world.instances(job.id)
+        reason, text = blocked(world, second.key)
+        assert reason == "overlap"
+        assert f"it waits for {instance_text(first.key)}." in text
+        assert text.endswith("the job catches up, one run after the other, and 4 runs are owed.")
+        world.settings()
+        session = world.session()
+        for row in world.instances(job.id)[:3]:
+            world.run_once(row.key, session)
+        assert blocked(world, last.key)[1].endswith("and this run is owed.")
+
+    def test_a_time_that_was_past(self) -> None:
+        world = World()
+        job = world.create(at(T0 - 47 * MINUTE_MS))
+        world.forward(7)
+        world.fire(job)
+        (row,) = world.instances(job.id)
+        found = told(world, row.key)
+        assert "which was past when the job was given it, 47m later; it fired 7ms later" in found.text
+        assert found.why_then.due_at == format_time(T0)
+        assert found.why_then.fired_late_ms == 7
+
     def test_a_gap(self) -> None:
         world = World()
         job = world.create(every(HOUR_MS), misfire=Misfire(MisfirePolicy.SKIP, MINUTE_MS))

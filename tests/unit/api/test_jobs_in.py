@@ -8,7 +8,11 @@ import msgspec
 import pytest
 
 from raftsched.api.callers import Call, Caller, begin, end, signed
+from raftsched.api.defaults import Space
 from raftsched.api.jobs_in import create_command, read_job
+from raftsched.api.operators_schema import DefaultsIn
+from raftsched.api.problems import Problem
+from raftsched.api.schema import MisfireIn
 from raftsched.core.access import By, Role
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, decode
@@ -96,3 +100,31 @@ def test_more_than_one_at_a_time_where_runs_may_overlap() -> None:
     assert policy_of(overlap="allow").max_concurrency == 0
     assert policy_of(overlap="allow", max_concurrency=1).max_concurrency == 1
     assert policy_of(overlap="queue_one", max_concurrency=1).max_concurrency == 0
+
+
+class TestMisfireOfWhatIsDueOnce:
+    """It runs, however late: to ask for anything else is a mistake that is told."""
+
+    @pytest.mark.parametrize("trigger", [{"at": "2030-01-01T00:00:00Z"}, {"at": "2029-01-01T00:00:00Z"}, {"in": "5m"}])
+    @pytest.mark.parametrize("policy", ["skip", "all"])
+    def test_said_it_is_refused(self, trigger: dict[str, str], policy: str) -> None:
+        with pytest.raises(Problem) as caught:
+            policy_of(trigger=trigger, misfire={"policy": policy})
+        (error,) = caught.value.errors
+        assert error.pointer == "/misfire/policy"
+        assert error.detail == (
+            f'"{policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out'
+        )
+
+    @pytest.mark.parametrize("misfire", [None, {}, {"policy": "once"}, {"policy": "once", "grace": "1h"}])
+    def test_what_an_answer_shows_can_be_put_back(self, misfire: dict[str, str] | None) -> None:
+        policy = policy_of(trigger={"in": "5m"}, misfire=misfire)
+        assert policy.misfire.policy is MisfirePolicy.ONCE
+
+    @pytest.mark.parametrize("trigger", [{"at": "2030-01-01T00:00:00Z"}, {"in": "5m"}, {"every": "5m"}])
+    def test_a_default_of_the_namespace_is_for_the_others(self, trigger: dict[str, str]) -> None:
+        space = Space(1, DefaultsIn(misfire=MisfireIn("skip", "1m"), priority=7))
+        given = {"trigger": trigger, "handler": {"exec": ["true"]}}
+        content = read_job(msgspec.json.encode(given), Settings(), NOW_MS, lambda _: space)
+        expected = Misfire(MisfirePolicy.SKIP, 60_000) if "every" in trigger else Misfire()
+        assert (content.policy.misfire, content.policy.priority) == (expected, 7)

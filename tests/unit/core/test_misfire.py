@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.model import Instance, Misfire, MisfirePolicy, Overlap
+from raftsched.core.model import Instance, Job, JobState, Misfire, MisfirePolicy, Outcome, Overlap
 from raftsched.core.model import InstanceState as I
 from tests.support.memory_view import T0, World, cron, every
 
@@ -74,10 +76,141 @@ def test_the_cap_holds_within_the_grace_too() -> None:
     assert [r.state for r in rows].count(I.WAITING) == 4
 
 
-def test_caught_up_under_forbid_only_one_starts() -> None:
-    rows = fired(MisfirePolicy.ALL, late=3 * SECOND, overlap=Overlap.FORBID)
-    assert show(rows) == [("WAITING", 1, 0), ("SKIPPED", 2, 3)]
-    assert rows[1].reason == "overlap"
+class TestAllWhereRunsMayNotOverlap:
+    """What was missed is owed: it runs one after the other."""
+
+    def world(self, overlap: Overlap = Overlap.FORBID, **fields: Any) -> tuple[World, Job]:
+        world = World()
+        job = world.create(every(SECOND), misfire=Misfire(MisfirePolicy.ALL, 0), overlap=overlap, **fields)
+        return world, job
+
+    def out(self, world: World, job: Job, seconds: int) -> None:
+        """Due for the first time, and nothing could fire for so long after."""
+        due = world.job(job.id).nominal_at_ms
+        assert due is not None
+        world.now = due + seconds * SECOND + 1
+        world.fire(job)
+
+    def drain(self, world: World, job: Job) -> list[int]:
+        """Runs what is ready until nothing is; in which order."""
+        session = world.session()
+        order = []
+        while ready := [row for row in world.waiting(job.id) if not row.held]:
+            assert len(ready) == 1, "two at once"
+            order.append((ready[0].nominal_at_ms - T0) // SECOND)
+            world.run_once(ready[0].key, session)
+        return order
+
+    @pytest.mark.parametrize("overlap", [Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.QUEUE_ALL])
+    def test_each_of_them_oldest_first(self, overlap: Overlap) -> None:
+        world, job = self.world(overlap)
+        world.settings(queue_all_max=2)
+        self.out(world, job, 6)
+        assert show(world.instances(job.id)) == [("WAITING", k, 0) for k in range(1, 8)]
+        assert world.job(job.id).held == 6
+        assert [row.steps[0].detail for row in world.instances(job.id)] == ["missed"] * 7
+        assert self.drain(world, job) == [1, 2, 3, 4, 5, 6, 7]
+        assert (world.job(job.id).active, world.job(job.id).held) == (0, 0)
+
+    def test_what_is_still_in_time_waits_behind_them(self) -> None:
+        """It came in the same outage; 5 of 8 were later than the grace."""
+        world = World()
+        job = world.create(every(SECOND), misfire=Misfire(MisfirePolicy.ALL, 3 * SECOND))
+        self.out(world, job, 7)
+        assert self.drain(world, job) == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert [row.steps[0].detail for row in world.instances(job.id)] == ["missed"] * 5 + [None] * 3
+
+    def test_all_in_time_is_as_ever(self) -> None:
+        world = World()
+        job = world.create(every(SECOND), misfire=Misfire(MisfirePolicy.ALL, 60 * SECOND))
+        self.out(world, job, 3)
+        assert show(world.instances(job.id)) == [("WAITING", 1, 0), ("SKIPPED", 2, 3)]
+
+    def test_behind_a_run_that_lives_through_the_outage(self) -> None:
+        world, job = self.world()
+        world.fire(job)
+        self.out(world, job, 2)
+        assert self.drain(world, job) == [1, 2, 3, 4]
+
+    def test_what_comes_due_meanwhile_is_forbidden_as_ever(self) -> None:
+        world, job = self.world()
+        self.out(world, job, 2)
+        world.fire(job)
+        assert show(world.instances(job.id))[3:] == [("SKIPPED", 4, 1)]
+        assert world.instances(job.id)[3].reason == "overlap"
+        assert self.drain(world, job) == [1, 2, 3]
+        world.fire(job)
+        assert self.drain(world, job) == [5]
+
+    def test_outage_after_outage_owes_no_more_than_the_cap(self) -> None:
+        world, job = self.world()
+        world.settings(catch_up_max=3)
+        for _ in range(3):
+            self.out(world, job, 5)
+        assert world.job(job.id).held == 3
+        assert world.job(job.id).active == 4
+
+    def test_the_newest_of_more_than_the_cap(self) -> None:
+        world, job = self.world()
+        world.settings(catch_up_max=3)
+        self.out(world, job, 9)
+        assert show(world.instances(job.id))[0] == ("SKIPPED", 1, 7)
+        assert self.drain(world, job) == [8, 9, 10]
+
+    def test_max_runs(self) -> None:
+        world = World()
+        job = world.create(every(SECOND, max_runs=3), misfire=Misfire(MisfirePolicy.ALL, 0))
+        self.out(world, job, 9)
+        assert self.drain(world, job) == [1, 2, 3]
+        assert world.job(job.id).state is JobState.EXPIRED
+
+    def test_failed_ones_are_followed_too(self) -> None:
+        world, job = self.world()
+        self.out(world, job, 2)
+        session = world.session()
+        for number in (1, 2, 3):
+            row = next(row for row in world.waiting(job.id) if not row.held)
+            assert row.nominal_at_ms == T0 + number * SECOND
+            world.run_once(row.key, session, Outcome.FAILED)
+
+    @pytest.mark.parametrize("how", ["delete", "expire"])
+    def test_a_job_that_is_ended_owes_nothing(self, how: str) -> None:
+        world, job = self.world()
+        self.out(world, job, 4)
+        if how == "delete":
+            world.ok(c.DeleteJob(job.id))
+        else:
+            world.ok(c.SetJobState(job.id, JobState.EXPIRED, kill=True))
+        assert not world.waiting(job.id)
+
+    def test_paused_or_edited_it_still_owes_them(self) -> None:
+        """As what waits under queue_all: they are there. Its schedule alone stops."""
+        world, job = self.world()
+        self.out(world, job, 2)
+        world.ok(c.SetJobState(job.id, JobState.SUSPENDED))
+        assert self.drain(world, job) == [1, 2, 3]
+
+    def test_one_that_is_killed_lets_the_next_go(self) -> None:
+        world, job = self.world()
+        self.out(world, job, 3)
+        rows = world.instances(job.id)
+        world.ok(c.Kill(rows[0].key))
+        world.ok(c.Kill(rows[2].key))
+        assert self.drain(world, job) == [2, 4]
+
+    def test_more_at_a_time_where_more_may_run(self) -> None:
+        world, job = self.world(max_concurrency=2)
+        self.out(world, job, 4)
+        assert [row.held for row in world.instances(job.id)] == [False, False, True, True, True]
+
+    def test_what_is_replaced_is_not_owed(self) -> None:
+        world, job = self.world(Overlap.REPLACE)
+        self.out(world, job, 4)
+        assert show(world.instances(job.id)) == [("SKIPPED", 1, 4), ("WAITING", 5, 0)]
+
+    @pytest.mark.parametrize("policy", [MisfirePolicy.ONCE, MisfirePolicy.SKIP])
+    def test_other_policies_owe_nothing(self, policy: MisfirePolicy) -> None:
+        assert sum(r.state is I.WAITING for r in fired(policy, late=5 * SECOND, overlap=Overlap.FORBID)) == 1
 
 
 def test_one_record_per_gap() -> None:
