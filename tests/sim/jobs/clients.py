@@ -75,6 +75,10 @@ class JobClient(Client):
         "no-such-member",
     )
 
+    def as_it_should_be(self, refusal: c.Rejected) -> bool:
+        """Also of a job that would wait for itself: whose success is awaited is drawn without a look at the others."""
+        return super().as_it_should_be(refusal) or (refusal.pointer or "").endswith("/job_succeeded")
+
     def __init__(self, clients: JobClients, number: int, rng: random.Random) -> None:
         super().__init__(clients, number, rng)
         self.instances: list[bytes] = []  # manual runs that were acknowledged
