@@ -14,7 +14,8 @@ from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
 from raftsched.core.leasing import Grant, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
-from raftsched.leader.term import TICK_MS, RaftFacade, Term
+from raftsched.leader.ports import RaftFacade
+from raftsched.leader.term import TICK_MS, Term
 from raftsched.leader.window import COUNT_MAX
 from raftsched.store import StoreView
 

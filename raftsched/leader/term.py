@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Iterable
 
-from raftsched.clock import Clock
 from raftsched.core import commands as c
 from raftsched.core.actions import (
     Action,
@@ -29,7 +26,7 @@ from raftsched.core.actions import (
 )
 from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
 from raftsched.core.cluster import Member
-from raftsched.core.commands import Answer, Assign, Command, EndSession, Fire, Prune, Rejected, encode
+from raftsched.core.commands import Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import Policy
 from raftsched.core.tables import Table, from_u64, u64
@@ -37,12 +34,13 @@ from raftsched.errors import RaftschedError
 from raftsched.leader import firing
 from raftsched.leader.clockguard import ClockGuard
 from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.handover import Handover
 from raftsched.leader.inquiries import Inquiries
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
 from raftsched.leader.operations import Operations
+from raftsched.leader.ports import Host
 from raftsched.leader.vitals import Vitals
 from raftsched.leader.window import Window
-from raftsched.store import StoreView
 
 log = logging.getLogger("raftsched.leader")
 
@@ -58,43 +56,6 @@ ORIGINS_EVERY_MS = 10 * 60_000
 PROPOSE_TIMEOUT_S = 10.0
 PROPOSE_BYTES = 256 * 1024
 EXPECTED = ("stale", "cluster-paused")  # of a fire: it was proposed before that was known
-
-
-class RaftFacade(Protocol):
-    """What a leadership needs of the raft room."""
-
-    @property
-    def node_id(self) -> str: ...
-    @property
-    def term(self) -> int: ...
-    @property
-    def leading(self) -> bool: ...
-    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
-    def send(self, peer: str, kind: str, payload: bytes) -> bool: ...
-    def quorum_sent_at_ms(self) -> int | None: ...
-    def clock_offsets_ms(self) -> list[int | None]: ...
-    def measure_clocks_again(self) -> None: ...
-    def clock_ahead_ms(self) -> int: ...
-    def trust_clock(self) -> None: ...
-    def turn_age_ms(self) -> int: ...
-    def step_down(self) -> None: ...
-
-
-class Host(Protocol):
-    """What a leadership is given by the node's Leader."""
-
-    @property
-    def raft(self) -> RaftFacade: ...
-    @property
-    def read(self) -> Callable[[], AbstractContextManager[StoreView]]: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def window(self) -> tuple[int | None, int]: ...
-    @property
-    def current(self) -> Term | None: ...
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
-    def poke(self) -> None: ...
 
 
 class Term:
@@ -138,6 +99,7 @@ class Term:
         self.leases = Leases(sessions, self._since_ms)
         self._follower_seen_ms = self._since_ms
         self.vitals = Vitals()
+        self._handover = Handover(self._raft, leader.spawn, self._since_ms)
         self._ends_proposed: dict[int, int] = {}
         self._next_prune_ms = 0
         self._next_origins_ms = self._since_ms + ORIGINS_EVERY_MS
@@ -239,6 +201,7 @@ class Term:
         if not self.is_current:
             return TICK_MS
         self._watch_leases()
+        self._handover.look(self.vitals, self._voters, self._clock.boot_ms())
         now = self._clock.wall_ms()
         if not self._clock_is_good():
             return CLOCK_LOOK_MS

@@ -46,5 +46,17 @@ class Vitals:
     def short_of_disk(self, voters: Set[str], leader: str) -> bool:
         """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
         that no majority would be left."""
-        short = [node for node, is_short in self._short.items() if is_short and node in voters]
+        short = self._short_ones(voters)
         return leader in short or 2 * len(short) >= len(voters)
+
+    def has_room(self, voters: Set[str], leader: str, now_ms: int) -> str | None:
+        """Who should lead instead of a leader whose disk is nearly full. None: its disk is not, or nothing would be
+        gained, because too many others' are or nobody was heard of lately."""
+        short = self._short_ones(voters)
+        if leader not in short or 2 * len(short) >= len(voters):
+            return None
+        roomy = (n for n in voters - {leader, *short} if now_ms - self._heard.get(n, now_ms - FRESH_MS) < FRESH_MS)
+        return min(roomy, default=None)
+
+    def _short_ones(self, voters: Set[str]) -> list[str]:
+        return [node for node, is_short in self._short.items() if is_short and node in voters]

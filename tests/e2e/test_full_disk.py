@@ -65,6 +65,19 @@ def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
             assert cluster.wait("it to arrive", lambda node=node: node.find(f"/v1/jobs/{again.json['id']}"))
 
 
+def test_a_leader_without_room_hands_over_to_one_that_has_some(small_disks: Path) -> None:
+    job = {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
+    with Cluster(3, directory=small_disks) as cluster:
+        leader = cluster.leader()
+        create(leader, job)
+        filler = leader.data / "filler"
+        filler.write_bytes(b"\0" * (shutil.disk_usage(leader.data).free - (16 << 20)))
+        cluster.wait("another leader", lambda: cluster.leader().id != leader.id)
+        for other in cluster.followers_of(leader):
+            cluster.wait("201", lambda other=other: other.request("POST", "/v1/jobs", job).status == 201)
+        assert leader.alive
+
+
 def test_a_start_without_room_is_one_line(tmp_path: Path) -> None:
     """On a disk that was always too small, and on one that is full when a node comes back."""
     if os.geteuid() != 0 or not shutil.which("mount"):

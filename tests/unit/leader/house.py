@@ -67,6 +67,7 @@ class House:
         self.sent: list[tuple[str, tuple[int, int, int]]] = []
         self.checks: list[tuple[str, Check]] = []  # whom it asked to look at conditions
         self.stepped_down = 0
+        self.handed_to: list[str | None] = []
         self.ahead = 0  # of the time that the leader before showed, ms
         self.offsets: list[int | None] = [0, 0]
         self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
@@ -140,6 +141,12 @@ class House:
 
     def step_down(self) -> None:
         self.stepped_down += 1
+
+    async def transfer(self, to: str | None = None, timeout: float = 10.0) -> str:
+        self.handed_to.append(to)
+        if self.fail is not None:
+            raise self.fail
+        return to or ""
 
     # ------------------------------------------------------------ the test's hands
 
