@@ -27,11 +27,13 @@ LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
 LEADER_WAIT_MS = (100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
 PYTHON_RUNS = (1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
+OUTPUT_MAX = (4 << 10, 1 << 20, 16 << 20)  # half of it is held in memory for each run that prints more
+OUTPUT_KEEP_MS = (3_600_000, 7 * 86_400_000, 3_650 * 86_400_000)
 LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max", "leader_wait", "log_format",
+    "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format",
 )  # fmt: skip
 
 
@@ -86,6 +88,9 @@ class NodeConfig:
     python_memory_max: int = PYTHON_MEMORY[1]
     # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
     leader_wait_ms: int = LEADER_WAIT_MS[1]
+    # bytes of output kept of an attempt, and how long: on this node's disk, so said for each node
+    output_max: int = OUTPUT_MAX[1]
+    output_keep_ms: int = OUTPUT_KEEP_MS[1]
     log_format: str = LOG_FORMATS[0]
 
 
@@ -146,7 +151,9 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         log_keep_bytes=_bytes("log_keep_bytes", LOG_BYTES, settings),
         python_runs_max=_number("python_runs_max", PYTHON_RUNS, settings),
         python_memory_max=_bytes("python_memory_max", PYTHON_MEMORY, settings),
-        leader_wait_ms=_leader_wait(settings["leader_wait"]) if "leader_wait" in settings else LEADER_WAIT_MS[1],
+        leader_wait_ms=_duration("leader_wait", LEADER_WAIT_MS, settings),
+        output_max=_bytes("output_max", OUTPUT_MAX, settings),
+        output_keep_ms=_duration("output_keep", OUTPUT_KEEP_MS, settings),
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
     )
 
@@ -346,20 +353,31 @@ def _bytes(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any])
     value = settings.get(name, usual)
     size = parse_size(name, value)
     if not least <= size <= most:
-        raise ConfigError(f"{name} must be from {least >> 20}MiB to {most >> 30}GiB, not {value}")
+        raise ConfigError(f"{name} must be from {_size_text(least)} to {_size_text(most)}, not {value}")
     return size
 
 
-def _leader_wait(value: Any) -> int:
-    least, _, most = LEADER_WAIT_MS
+def _size_text(size: int) -> str:
+    """In the largest unit that holds it whole."""
+    units = ("KiB", "MiB", "GiB")
+    power = max((n for n in range(len(units) + 1) if size % (1 << (10 * n)) == 0), default=0)
+    return f"{size >> (10 * power)}{units[power - 1] if power else 'B'}"
+
+
+def _duration(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any]) -> int:
+    """Milliseconds. `bounds`: least, default, most."""
+    least, default, most = bounds
+    if name not in settings:
+        return default
+    value = settings[name]
     try:
-        wait = quantities.parse_duration(_text("leader_wait", value))
+        found = quantities.parse_duration(_text(name, value))
     except ValueError as error:
-        raise ConfigError(f"leader_wait {str(value)[:80]!r} {error}") from None
-    if not least <= wait <= most:
-        bounds = f"from {quantities.format_duration(least)} to {quantities.format_duration(most)}"
-        raise ConfigError(f"leader_wait must be {bounds}, not {value}")
-    return wait
+        raise ConfigError(f"{name} {str(value)[:80]!r} {error}") from None
+    if not least <= found <= most:
+        within = f"from {quantities.format_duration(least)} to {quantities.format_duration(most)}"
+        raise ConfigError(f"{name} must be {within}, not {value}")
+    return found
 
 
 def _paths(value: Any) -> tuple[Path, ...]:

@@ -28,7 +28,6 @@ from raftsched.clock import Clock, SystemClock
 from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
-from raftsched.core.model import DAY_MS
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
@@ -53,7 +52,6 @@ DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, s
 DISK_FULL = 2**20  # bytes: with less, a failure is put down to the disk
 DISK_LOOK_MS = 500
 STORE_STUCK_MS = 1_000
-OUTPUT_KEEP_MS = 7 * DAY_MS
 OUTPUT_LOOK_S = 600.0
 KEY_MIN_BYTES = 16
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
@@ -122,7 +120,7 @@ class Node:
         config.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # secrets may lie there as they are
         sealer = Sealer(key) if key else None
         self._store = Store.open(config.data / "store")
-        output = self._output = OutputStore(config.data / "output")
+        output = self._output = OutputStore(config.data / "output", max_attempt_bytes=config.output_max)
         cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
         self._runner = Runner(
             config.data,
@@ -387,7 +385,7 @@ class Node:
         """Segments go whole, when their newest record is older than most instances are kept by default. Dead letters
         stay for longer; the tail of what they printed is in the log."""
         while True:
-            await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - OUTPUT_KEEP_MS)
+            await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - self.config.output_keep_ms)
             await asyncio.sleep(OUTPUT_LOOK_S)
 
     def _store_moves(self) -> bool:

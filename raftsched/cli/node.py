@@ -32,6 +32,8 @@ from raftsched.errors import Exit, StartupError
 @click.option("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]")
 @click.option("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]")
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
+@click.option("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]")
+@click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
 @click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
