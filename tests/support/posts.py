@@ -109,6 +109,13 @@ async def kill(call: Client) -> Post:
     return Post(f"/v1/instances/{await waiting(call)}/kill", None, (f"/v1/instances/{await waiting(call)}/kill", None))
 
 
+async def kill_matching(call: Client) -> Post:
+    for _ in range(3):
+        await waiting(call)
+    path, wanted = "/v1/instances:kill", {"namespace": "default"}
+    return Post(path, {"filter": wanted}, (path, {"filter": {**wanted, "state": ["WAITING"]}}))
+
+
 async def rerun(call: Client) -> Post:
     return Post(f"/v1/instances/{await dead(call)}/rerun", None, (f"/v1/instances/{await dead(call)}/rerun", None))
 
@@ -172,6 +179,7 @@ PREPARED: dict[str, Prepare] = {
     f"{_ID}/backfill": backfill_by_id,
     f"{_NAME}/backfill": backfill_by_name,
     "/v1/operations/{id}/cancel": cancel,
+    "/v1/instances:kill": kill_matching,
     "/v1/instances/{id}/kill": kill,
     "/v1/instances/{id}/rerun": rerun,
     "/v1/dead-letters/requeue": requeue,
