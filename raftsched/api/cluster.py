@@ -17,7 +17,7 @@ from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.schema import Time
 from raftsched.core.cluster import Session
 from raftsched.core.tables import ReadView, Table, after, u64
-from raftsched.raft import MemberStatus
+from raftsched.raft import Knock, MemberStatus
 
 _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 
@@ -48,8 +48,9 @@ class NodeOut(msgspec.Struct):
 
 
 class WaitingOut(msgspec.Struct):
-    """A node that asks to be let in. `why`: "new", or "other-disk" for one that has not the disk of the member of its
-    name."""
+    """A node that asks to be let in. `why`: "new", "other-disk" for one that has not the disk of the member of its
+    name, or "disk-went-back" for a member whose disk is in an earlier state than it was: it is let in with an empty
+    one only."""
 
     id: str
     raft: str
@@ -116,11 +117,17 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         waits_for=status.waits_for,
         nodes=nodes,
         waiting=[
-            WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), "other-disk" if k.node in members else "new")
+            WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
             for k in sorted(ctx.members.knocks(), key=lambda k: k.node)
         ],
         paused=cluster.paused,
     )
+
+
+def _why(knock: Knock, members: dict[str, MemberStatus]) -> str:
+    if knock.back:
+        return "disk-went-back"
+    return "other-disk" if knock.node in members else "new"
 
 
 async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | None) -> ClusterOut | None:

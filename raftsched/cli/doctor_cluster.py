@@ -127,8 +127,13 @@ def _quorum(cluster: Mapping[str, Any]) -> Iterator[Found]:
     else:
         yield Found("quorum", "ok", f"{says}; {spare} more may be lost")
     learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
-    waiting = [w["id"] for w in cluster.get("waiting", ())]
-    if waiting:
+    back = [w["id"] for w in cluster.get("waiting", ()) if w["why"] == "disk-went-back"]
+    waiting = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
+    if back:
+        says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"
+        do = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
+        yield Found("members", "fail", says, do)
+    elif waiting:
         do = "let them in, or stop them: raftsched cluster members"
         yield Found("members", "warn", f"{', '.join(waiting)} ask to be let in", do)
     elif learning and cluster.get("leader"):

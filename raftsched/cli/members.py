@@ -84,6 +84,13 @@ def tell_waiting(waiting: list[dict[str, Any]]) -> None:
     if waiting:
         click.echo("\nwaiting to be let in:")
     for node in waiting:
+        if node["why"] == "disk-went-back":
+            what = "a member whose disk went back to an earlier state, or that runs twice on copies of it"
+            click.echo(
+                f"  {cell(node['id'])}  {cell(node['raft'])}  store {node['store'][:8]}  {what}: stop it, start it"
+            )
+            click.echo(f"    with an empty data directory, then: raftsched cluster members replace {node['id']}")
+            continue
         new = node["why"] == "new"
         what = "a new node" if new else "a new disk of a member"
         command = f"raftsched cluster members {'add' if new else 'replace'} {node['id']}"

@@ -29,8 +29,9 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that asks to be let in. `why`: "new", or "other-disk" for one that has not the disk of the member of its
-    name."""
+    """A node that asks to be let in. `why`: "new", "other-disk" for one that has not the disk of the member of its
+    name, or "disk-went-back" for a member whose disk is in an earlier state than it was: it is let in with an empty
+    one only."""
 
     id: str
     raft: str

@@ -50,6 +50,9 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     learners: list[str] = []  # of `remembered`, those that catch up
     addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
+    incarnation: int = 0  # how often this disk was started; 0: an older version, which does not count
+    starts: list[bytes] = []  # the ids of its newest starts, newest first
+    met: dict[str, tuple[int, bytes]] = {}  # of `remembered`, the newest start met of each: number, id
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -248,6 +251,13 @@ HANDSHAKE = (Hello, Proof, Refused, Welcome)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Frame)
+
+
+def oldest(hello: Hello) -> bytes:
+    """The content of a hello as far as every version knows it."""
+    fields = Hello.__struct_fields__
+    known = fields[: fields.index("agreed")]
+    return _encoder.encode([1, *(getattr(hello, name) for name in known)])
 
 
 def payload(frame: Frame) -> bytes:

@@ -352,7 +352,8 @@ class Raft:
 
     def knocks(self) -> list[Knock]:
         """Nodes that asked this one to be let in within the last seconds."""
-        return [Knock(h.node, h.raft, h.http, h.store_id, age_ms) for h, age_ms in self._replica.roster.knocks.recent()]
+        recent = self._replica.roster.knocks.recent()
+        return [Knock(h.node, h.raft, h.http, h.store_id, age_ms, back) for h, age_ms, back in recent]
 
     async def change_members(
         self, change: Change, node: str, *, store_id: bytes | None = None, timeout: float = 10.0

@@ -21,6 +21,7 @@ from raftsched.core.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards
+from raftsched.raft.incarnations import Incarnations
 from raftsched.raft.membership import MEMBERS_MAX
 from raftsched.raft.transport import split_address
 
@@ -60,6 +61,13 @@ def is_sound(node: str, address: str, store_id: bytes | None = None) -> bool:
     return 0 < len(node) <= NODE_ID_CHARS and (store_id is None or 0 < len(store_id) <= STORE_ID_MAX_BYTES)
 
 
+def empty_and_replace(node: str) -> str:
+    return (
+        "It may have forgotten votes and acknowledged entries. Stop it, start it with an empty data directory, and "
+        f"admit that with 'raftsched cluster members replace {node}'"
+    )
+
+
 class Formation:
     """Identity and admission. `peers` are the configured nodes with this one, id -> host:port."""
 
@@ -88,6 +96,7 @@ class Formation:
         self.join = join  # a new node of a cluster that exists: it never forms one
         self.leaving: Callable[[Hello], bool] = lambda peer: False  # a member whose removal is not committed
         self.settled: Callable[[], int] = lambda: self._configuration  # index of the newest applied configuration
+        self.incarnations = Incarnations(node_id, rng, guards)
         self._names = set(peers)
         self._learners: list[str] = []
         self._configuration = 0  # index of the entry that says who the members are
@@ -111,10 +120,10 @@ class Formation:
             raise StartupError(
                 f"The data directory belongs to node {own.decode()!r}, not to {self.node_id!r}; use its own directory."
             )
-        fresh: dict[str, bytes | None] = {}
+        fresh = self.incarnations.load(local)
         self.store_id = local("store_id") or self._rng.randbytes(16)
         if own is None:
-            fresh = {"node_id": self.node_id.encode(), "store_id": self.store_id}
+            fresh |= {"node_id": self.node_id.encode(), "store_id": self.store_id}
         raw = local("remembered")
         if raw is not None:
             self.remembered = _map.decode(raw)
@@ -192,6 +201,9 @@ class Formation:
             learners=self._learners,
             addresses={node: self.addresses[node] for node in self._names} if self.armed and self.formed else {},
             agreed=self.agreed and not self.formed,
+            incarnation=self.incarnations.number,
+            starts=self.incarnations.starts,
+            met=self.incarnations.known(self.remembered) if self.armed else {},
         )
 
     def refusal(self, peer: Hello) -> str | None:
@@ -199,7 +211,7 @@ class Formation:
         if peer.protocol != PROTOCOL:
             return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
         if peer.node != self.node_id and (self.knows_better(peer) or self._may_stay(peer)):
-            return None
+            return self.went_back(peer)
         if peer.node == self.node_id or peer.node not in self._names:
             if not self.formed:
                 return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
@@ -229,7 +241,32 @@ class Formation:
                 f"{self.store_id.hex()[:8]}): bring back the old data directory, or admit the new one with "
                 f"'raftsched cluster members replace {self.node_id}'{_START_OVER if forming else ''}"
             )
+        if (back := self.went_back(peer)) is not None:
+            return back
         return self._disagreement(peer) if forming else None
+
+    def went_back(self, peer: Hello) -> str | None:
+        """What to do about a peer whose disk is the right one, but in an earlier state than it was known in; None:
+        nothing is known of that. Also where the peer says so of this node's disk."""
+        if not self.armed:
+            return None
+        if self.remembered.get(peer.node) == peer.store_id and (fault := self.incarnations.fault(peer)) is not None:
+            return (
+                f"the disk of node {peer.node!r} went back to an earlier state, or another process runs on a copy of "
+                f"its data directory: {fault}. {empty_and_replace(peer.node)}"
+            )
+        return self.own_disk_back(peer)
+
+    def own_disk_back(self, peer: Hello) -> str | None:
+        """The same about this node's disk, by a peer's word."""
+        counts_us = peer.remembered.get(self.node_id) == self.store_id
+        if not counts_us or self.foreign(peer) or not self.incarnations.is_back(peer):
+            return None
+        return (
+            "the disk of this node went back to an earlier state, or another process runs on a copy of its data "
+            f"directory: node {peer.node!r} has met it in a later state or as another process. "
+            f"{empty_and_replace(self.node_id)}"
+        )
 
     def _disagreement(self, peer: Hello) -> str | None:
         """Why this node and a peer will never form a cluster: another node has shown a disk to the one and another disk

@@ -32,6 +32,8 @@ class Forming:
 
     def heard(self, hello: Hello) -> None:
         """A connected peer, or news of it."""
+        if self._formation.armed:
+            self.note(self._formation.incarnations.meets(hello, self._formation.remembered))
         disks = self._formation.connected(hello)
         if disks is not None:
             self.note(self._formation.arm(disks))

@@ -47,6 +47,7 @@ class Guards:
     lonely_leader_resigns: bool = True  # when no majority answers it any more
     rounds_of_this_leadership: bool = True  # heartbeats that were answered in an earlier one count for nothing
     wiped_disk_refused: bool = True  # a node whose disk is another one neither votes nor counts
+    rolled_back_disk_refused: bool = True  # one that went back to an earlier state neither votes nor counts
     formed_by_all: bool = True  # no vote before every listed node has said that it remembers the same disks
     # membership
     config_from_log: bool = True  # a configuration counts from its append on, not from its apply

@@ -24,6 +24,7 @@ class LeaderHost(Protocol):
     def opening(self, term: int) -> bytes: ...
     def need_snapshot(self, peer: str) -> None: ...
     def log_ms(self) -> int: ...
+    def lacks(self, peer: str, last: int, acknowledged: int) -> None: ...
 
 
 class Leadership:
@@ -164,6 +165,8 @@ class Leadership:
             self.advance_commit()
         elif m.reset and (m.next_index > match or not self._guards.next_index_above_match):
             core.set_next_index(peer, max(1, progress.probe(m.next_index, self._guards)))
+        elif m.reset and self._guards.old_connections_dropped and self._guards.rolled_back_disk_refused:
+            self._host.lacks(peer, m.next_index - 1, match)  # no late answer: those of older connections are dropped
 
     def advance_commit(self) -> None:
         """Commits what a majority has on its disks, entries of this term only (and with them all before)."""

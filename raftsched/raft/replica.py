@@ -211,6 +211,10 @@ class Replica:
         log.info("%s needs a snapshot: its next entry is compacted away", peer)
         self.sender.begin(peer, self.engine.term)
 
+    def lacks(self, peer: str, last: int, acknowledged: int) -> None:
+        self._forming.note(self.roster.lacks(peer, last, acknowledged))
+        self._introduce_again()
+
     # ------------------------------------------------------------ input
 
     def hello(self) -> codec.Hello:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from raftsched.raft.membership import Members, find
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.requests import Done, Request, Requests
 from raftsched.raft.stamps import Stamps
+
+log = logging.getLogger(__name__)
 
 
 class Links(Protocol):
@@ -94,6 +97,27 @@ class Roster:
         """A refused node that proved to hold the cluster key."""
         if self._formation.knocks(hello):
             self.knocks.heard(hello)
+        elif self._formation.went_back(hello) is not None and self._formation.own_disk_back(hello) is None:
+            self.knocks.heard(hello, back=True)
+
+    def lacks(self, peer: str, last: int, acknowledged: int) -> dict[str, bytes | None]:
+        """A follower says that it has entries up to `last`, and had acknowledged more to this leader. Returns the own
+        record to be written."""
+        hello = self._peers.get(peer)
+        if hello is None:
+            return {}
+        log.error("%s acknowledged entries up to %d and has them up to %d only", peer, acknowledged, last)
+        return self._formation.incarnations.lacks(hello)
+
+    def drop_who_went_back(self) -> None:
+        """Somebody who is connected was seen to have lost what it had, or is another process than the one that counts:
+        it is let in no more, and what it said counts for nothing."""
+        for peer, hello in list(self._peers.items()):
+            if (why := self._formation.went_back(hello)) is not None:
+                log.error("%s", why)
+                self._drop(peer)
+                self._engine.forget(peer)
+                self._links.members_changed()
 
     def _reconfigured(self) -> None:
         """Another configuration counts: in the midst of an append or a truncation, so only data change here."""
@@ -187,6 +211,7 @@ class Roster:
 
     def tick(self) -> None:
         self.requests.expire(self._clock.monotonic())
+        self.drop_who_went_back()
         for hello in self._peers.values():
             self._knocks_on(hello)
         if self._engine.is_leader:

@@ -23,6 +23,7 @@ class Standing:
         self._formation = formation
         self._clock = clock
         self._refused: dict[str, tuple[float, bytes | None]] = {}  # member -> (monotonic, the disk it knows of us)
+        self._back: dict[str, tuple[float, str]] = {}  # member -> (monotonic, what it says of our disk)
         self._told = ""
 
     def heard(self, peer: Hello) -> None:
@@ -31,6 +32,11 @@ class Standing:
         if not peer.formed or not peer.remembered or formation.foreign(peer):
             return
         known = peer.remembered.get(formation.node_id)
+        back = formation.own_disk_back(peer)
+        if back is None:
+            self._back.pop(peer.node, None)
+        elif peer.node in self._back or len(self._back) < PEERS_MAX:
+            self._back[peer.node] = (self._clock.monotonic(), back)
         if known == formation.store_id or formation.is_ahead_of(peer):
             self._refused.pop(peer.node, None)
         elif peer.node in self._refused or len(self._refused) < PEERS_MAX:
@@ -44,6 +50,9 @@ class Standing:
     def refusal(self) -> str | None:
         """Why the members do not let this node in, and what helps; None: none of them said so lately."""
         now = self._clock.monotonic()
+        back = next((text for at, text in self._back.values() if now - at <= FRESH_S), None)
+        if back is not None:
+            return f"{back[0].upper()}{back[1:]}."
         fresh = [known for at, known in self._refused.values() if now - at <= FRESH_S]
         if not fresh:
             return None

@@ -35,3 +35,4 @@ class Knock:
     http: str  # host:port
     store_id: bytes
     age_ms: int
+    back: bool = False  # it has the member's disk, which went back to an earlier state, and is not let in with that

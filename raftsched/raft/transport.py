@@ -34,9 +34,11 @@ _LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers prov
 
 
 def proof(key: bytes, role: bytes, dialer: codec.Hello, acceptor: codec.Hello) -> bytes:
-    """What `role` (b"dial" or b"accept") sends to show that it has the key."""
-    message = b"raftsched/1 " + role + b"\0" + sha256(codec.payload(dialer)).digest()
-    return hmac.digest(key, message + sha256(codec.payload(acceptor)).digest(), "sha256")
+    """What `role` (b"dial" or b"accept") sends to show that it has the key. An older version, which shows no
+    incarnation, forgets the fields that it does not know, and proves without them."""
+    payload = codec.payload if dialer.incarnation and acceptor.incarnation else codec.oldest
+    message = b"raftsched/1 " + role + b"\0" + sha256(payload(dialer)).digest()
+    return hmac.digest(key, message + sha256(payload(acceptor)).digest(), "sha256")
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import msgspec
@@ -35,6 +35,7 @@ class DurableLog:
     first: int = 1
     last: int = 0
     applied: int = 0
+    back: bool = False  # in an earlier state than it was in: as good as another one
     terms: dict[int, int] = field(default_factory=lambda: {0: 0})  # also of the entry before the first
 
     def has(self, index: int, term: int) -> bool:
@@ -90,6 +91,17 @@ class Checks:
         if lost is not None:
             self._lost[name, lost.store_id] = lost
         self.disks[name] = DurableLog()
+
+    def started(self, name: str, store_id: bytes) -> None:
+        """A process runs on the machine, whose disk has this id. One that went back is no member's disk any more."""
+        disk = self.disks[name]
+        disk.store_id = b"back " + store_id if disk.back else store_id
+
+    def went_back(self, name: str, disk: DurableLog) -> None:
+        """A copy took the place of the machine's disk; what came after it is lost."""
+        lost = self.disks[name]
+        self._lost[name, lost.store_id] = lost
+        self.disks[name] = replace(disk, store_id=b"back " + disk.store_id, back=True)
 
     def formed(self, members: Members) -> None:
         """The cluster begins with these."""
@@ -186,7 +198,7 @@ class Checks:
         if disk.last > index and disk.terms.get(index) == store.applied_term:
             self.fail(f"{name} gives up the entries from {index + 1} to {disk.last} for a snapshot of entry {index}")
         first, last = store.log_bounds()
-        self.disks[name] = DurableLog(disk.store_id, first, last, index, {index: store.applied_term})
+        self.disks[name] = DurableLog(disk.store_id, first, last, index, disk.back, {index: store.applied_term})
         self.same_state(name, store)
 
     def loaded(self, name: str, store: Store) -> None:

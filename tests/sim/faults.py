@@ -33,6 +33,8 @@ class Nemesis(Stories):
             machine.calm()
         world.network.heal_all()
         for machine in world.machines.values():
+            self._empty(machine)
+        for machine in world.machines.values():
             if not machine.join or machine in world.members() or machine in world.lost_disks():
                 machine.start()
 

@@ -160,7 +160,7 @@ class Machine:
         self._journal, self._engine = raft._replica.journal, raft._replica.engine
         self._watch_appends()
         self._watch_frames(raft)
-        world.checks.disks[self.name].store_id = raft.store_id
+        world.checks.started(self.name, raft.store_id)
         self._commit, self._led = self._journal.commit_index, 0
         self._voted = (self._engine.term, self._engine.voted_for)
         raft.subscribe_role(self._role_changed)
@@ -338,7 +338,7 @@ class Machine:
             world.nemesis.campaigns(self)
         if turn.hard_state is not None and turn.hard_state[1] is not None and world.formed:
             assert self.raft is not None
-            if (self.name, self.raft.store_id) not in world.checks.admitted:
+            if (self.name, world.checks.disks[self.name].store_id) not in world.checks.admitted:
                 world.checks.fail(f"{self.name} is no member with this disk, and votes for {turn.hard_state[1]}")
 
     def copied(self, meta: SnapshotMeta) -> None:

@@ -87,6 +87,7 @@ MUTATIONS: dict[str, Mutation] = {
         test="tests/unit/raft/test_elections.py::test_a_leadership_begins_without_the_answers_of_an_earlier_one"
     ),
     "wiped_disk_refused": Mutation(("is no member with this disk, and votes",), "disks"),
+    "rolled_back_disk_refused": Mutation(("is no member with this disk, and votes", NO_MAJORITY), "rolled-back"),
     "formed_by_all": Mutation(("is no member with this disk, and votes", TWO_LEADERS), "split-formation", seconds=12.0),
     # membership
     "config_from_log": Mutation((NO_MAJORITY, INCOMPLETE_LEADER), "members"),

@@ -265,6 +265,7 @@ PROFILES: dict[str, Profile] = {
         last_waits=True,
         options=replace(OPTIONS, dead_peer_ms=10_000),
     ),
+    "rolled-back": Profile(faults={"roll_back": 6, "reset": 1}, swarm=False, every_s=1.0, first_fault_s=3.0),
     "lonely": Profile(faults={"lonely_leader": 1}, swarm=False, every_s=2.0, first_fault_s=3.0),
     "empty-voter": Profile(faults={"empty_voter": 1, "add": 0}, swarm=False, every_s=2.0, first_fault_s=3.0),
     "late-answers": Profile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from tests.sim import copies
 from tests.sim.aimed import Aimed
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Stories(Aimed):
         self._eight: list[Machine] = []  # first leader, friend, second leader, who comes back
         self._late: list[Machine] = []  # leader, friend, the next leader
         self._forming: list[Machine] = []  # two that are connected, and who is not there yet
+        self._copied: Machine | None = None
         self._removals: list[Machine] = []  # first leader, whom it removes, second leader, who hears nothing
 
     def elected(self, machine: Machine) -> None:
@@ -74,6 +76,46 @@ class Stories(Aimed):
         self._whole_again([(second.name, last.name), (last.name, second.name)])
         last.start()
         self._soon(5.0, 7.0, self._whole_again, list(self._world.network.paths))
+
+    # ------------------------------------------------------------ a disk that goes back
+
+    def _roll_back(self) -> bool:
+        """A machine is started again, all meet it, and then a copy of its disk from before is put back. Whoever looks
+        after it is told that it is refused, and empties it. Meanwhile the leader may be lost as well."""
+        one = self._rng.choice(self._world.members())
+        if self._copied or not self._is_whole() or not self._world.may_lose_a_disk(one):
+            return False
+        if one.name in self._world.checks.swapping:
+            return False
+        self._copied = one
+        copy = copies.take(one, self._world)
+        one.kill()
+        self._soon(0.05, 0.3, one.start)
+        self._soon(2.0, 5.0, self._goes_back, one, copy)
+        return True
+
+    def _goes_back(self, one: Machine, copy: copies.Copy) -> None:
+        self._copied = None
+        world = self._world
+        if not world.may_lose_a_disk(one) or not copies.is_outdated(copy, one, world):
+            return
+        one.kill(power=True)
+        copies.put_back(copy, one, world)
+        self._soon(0.05, 1.0, one.start)
+        self._soon(0.5, 2.0, self._lose_leader)
+        self._soon(4.0, 8.0, self._empty, one)
+
+    def _lose_leader(self) -> None:
+        leader = self._world.leader()
+        if leader is not None and self._rng.random() < 0.5:
+            leader.kill()
+            self._soon(1.5, 3.0, leader.start)
+
+    def _empty(self, one: Machine) -> None:
+        if self._world.checks.disks[one.name].back:
+            one.kill()
+            one.wipe()
+            one.start()
 
     # ------------------------------------------------------------ entries of an earlier term
 

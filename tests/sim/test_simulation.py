@@ -40,14 +40,14 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     assert acknowledged > 0
 
 
-@pytest.mark.parametrize("profile", ["forming", "split-formation"])
+@pytest.mark.parametrize("profile", ["forming", "split-formation", "rolled-back"])
 def test_fresh_seeds_of_what_strikes_seldom(profile: str, record_property: Callable[[str, object], None]) -> None:
-    """Disks that are lost while a cluster is formed."""
+    """Disks that are lost while a cluster is formed, and disks that go back to an earlier state."""
     first = random.SystemRandom().getrandbits(32)
     until = time.monotonic() + SELDOM_S
     failed, runs = [], 0
     for seed in range(first, first + 1_000):
-        task = Task(seed, 3, 12.0, profile)
+        task = Task(seed, nodes_of(seed, "mixed") if profile == "rolled-back" else 3, 15.0, profile)
         outcome = simulate(task.seed, task.nodes, task.seconds, task.profile)
         runs += 1
         if outcome.violation is not None:

@@ -122,6 +122,8 @@ class Solo:
         self.journal = self.replica.journal
         self.settle()
         if armed:
+            if isinstance(self.writer, ManualWriter):
+                self.writer.run()  # this start is on the disk
             for peer in peers:
                 if peer != node:
                     self.replica.connected(hello(peer), 1)

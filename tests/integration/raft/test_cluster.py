@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -272,3 +273,33 @@ def test_a_snapshot_goes_on_where_its_connection_broke(tmp_path: Path, caplog: p
     assert starts[0] == 0
     assert starts[-1] > 8_000
     assert len(starts) == 2
+
+
+def test_a_data_directory_that_was_copied_back_is_refused_until_it_is_emptied(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            name = next(n for n in cluster.nodes if n != leader.node_id)
+            await cluster.stop(name)
+            shutil.copytree(tmp_path / name, tmp_path / "copy")
+            await cluster.start(name)
+            await until(lambda: all(node.leader_id for node in cluster.nodes.values()))
+            await leader.propose([BARRIER])
+            await cluster.stop(name)
+            shutil.rmtree(tmp_path / name)
+            shutil.copytree(tmp_path / "copy", tmp_path / name)
+            await cluster.start(name)
+            await until(lambda: cluster.nodes[name].outside)
+            assert "went back" in str(cluster.nodes[name].outside)
+            await until(lambda: any(knock.back for knock in leader.knocks()))
+            await leader.propose([BARRIER])  # the others go on
+            await cluster.stop(name)
+            shutil.rmtree(tmp_path / name)
+            await cluster.start(name)
+            await until(lambda: [k.node for k in leader.knocks() if not k.back] == [name])
+            await leader.change_members("replace", name)
+            await until(lambda: cluster.nodes[name].applied_index >= leader.applied_index)
+            assert not cluster.fatal
+
+    asyncio.run(scenario())

@@ -1,0 +1,126 @@
+"""The starts of each member's disk: how a disk that went back to an earlier state is told from one that went on.
+
+At every start a node counts its starts one up, draws a random id for this one and writes both down, with the ids of the
+starts before it, before it says anything. The others remember the newest start that they met of each disk, for good. A
+disk that goes on knows that start; one that was put back (a machine's snapshot, a data directory copied back) has none
+or another one at that number, and so have the two copies of one data directory when a process was started on each. A
+count alone would not do: it catches up by being started often enough.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from raftsched.raft.codec import Hello
+from raftsched.raft.guards import Guards
+
+KEPT = 64  # ids of starts that a disk knows; who was away for more of them takes the others on trust
+ID_BYTES = 8
+LOST = (1 << 63) - 1  # the number that stands for: it lacks what it acknowledged, and no start of it counts any more
+
+
+class _Own(msgspec.Struct, array_like=True, frozen=True):
+    """Own record "incarnation"."""
+
+    number: int  # how often this disk was started
+    starts: list[bytes]  # newest first
+
+
+class Met(msgspec.Struct, array_like=True, frozen=True):
+    """The newest start that is known of a disk. Own record "met": by node."""
+
+    store_id: bytes
+    number: int
+    start: bytes
+
+
+_own = msgspec.msgpack.Decoder(_Own)
+_met = msgspec.msgpack.Decoder(dict[str, Met])
+
+
+def goes_on(number: int, starts: list[bytes], met: tuple[int, bytes]) -> bool:
+    """Whether a disk that was started `number` times, as `starts` last, is the one that was met at its start `met`."""
+    back = number - met[0]
+    if back < 0:
+        return False
+    return starts[back] == met[1] if back < len(starts) else len(starts) >= KEPT
+
+
+class Incarnations:
+    """This node's own starts, and what it remembers of the others'."""
+
+    def __init__(self, node_id: str, rng: random.Random, guards: Guards) -> None:
+        self.number = 0
+        self.starts: list[bytes] = []
+        self._node_id = node_id
+        self._rng = rng
+        self._guards = guards
+        self._met: dict[str, Met] = {}
+
+    def load(self, local: Callable[[str], bytes | None]) -> dict[str, bytes | None]:
+        """Counts this start; returns the record to be written before anything is sent."""
+        raw = local("incarnation")
+        own = _Own(0, []) if raw is None else _own.decode(raw)
+        raw = local("met")
+        self._met = {} if raw is None else _met.decode(raw)
+        self.number = own.number + 1
+        self.starts = [self._rng.randbytes(ID_BYTES), *own.starts][:KEPT]
+        return {"incarnation": msgspec.msgpack.encode(_Own(self.number, self.starts))}
+
+    def known(self, remembered: dict[str, bytes]) -> dict[str, tuple[int, bytes]]:
+        """The newest start of each of these disks that was met, for a hello."""
+        return {n: (met.number, met.start) for n, met in self._met.items() if remembered.get(n) == met.store_id}
+
+    # ------------------------------------------------------------ looking
+
+    def fault(self, peer: Hello) -> str | None:
+        """What is wrong with a peer whose disk is the right one, by what this node knows; None: nothing. Of a node that
+        does not count its starts (an older version) nothing is known."""
+        if not self._guards.rolled_back_disk_refused:
+            return None
+        met = self._met.get(peer.node)
+        if met is None or met.store_id != peer.store_id:
+            return None
+        if met.number == LOST:
+            return "it lacks entries that it had acknowledged"
+        if not peer.incarnation:
+            return None
+        if goes_on(peer.incarnation, peer.starts, (met.number, met.start)):
+            return None
+        if peer.incarnation < met.number:
+            return f"this is start {peer.incarnation} of it, and its start {met.number} has been met before"
+        return f"another process than this one has been met as start {met.number} of it"
+
+    def is_back(self, peer: Hello) -> bool:
+        """Whether a peer that knows this node's disk has met a start of it that this disk knows nothing of."""
+        met = peer.met.get(self._node_id)
+        return met is not None and self._guards.rolled_back_disk_refused and not goes_on(self.number, self.starts, met)
+
+    # ------------------------------------------------------------ remembering
+
+    def meets(self, peer: Hello, remembered: dict[str, bytes]) -> dict[str, bytes | None]:
+        """A peer that was let in, and what it has met itself. Returns the record to be written, if any. Where two have
+        met different processes on copies of one disk, all take the same one for it."""
+        news = {peer.node: Met(peer.store_id, peer.incarnation, peer.starts[0])} if peer.starts else {}
+        for node, (number, start) in peer.met.items():
+            same = node in remembered and peer.remembered.get(node) == remembered[node]
+            if same and len(start) <= ID_BYTES and node not in (peer.node, self._node_id):
+                news[node] = Met(remembered[node], number, start)
+        after = {node: met for node, met in self._met.items() if remembered.get(node) == met.store_id}
+        for node, met in news.items():
+            if remembered.get(node) == met.store_id:
+                old = after.get(node)
+                if old is None or (met.number, met.start) > (old.number, old.start):
+                    after[node] = met
+        if after == self._met:
+            return {}
+        self._met = after
+        return {"met": msgspec.msgpack.encode(after)}
+
+    def lacks(self, peer: Hello) -> dict[str, bytes | None]:
+        """A disk has lost what it had acknowledged. Returns the record to be written."""
+        self._met = {**self._met, peer.node: Met(peer.store_id, LOST, b"")}
+        return {"met": msgspec.msgpack.encode(self._met)}
