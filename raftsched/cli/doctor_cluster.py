@@ -127,7 +127,7 @@ def _quorum(cluster: Mapping[str, Any]) -> Iterator[Found]:
     else:
         yield Found("quorum", "ok", f"{says}; {spare} more may be lost")
     learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
-    back = [w["id"] for w in cluster.get("waiting", ()) if w["why"] == "disk-went-back"]
+    back = [w["id"] for w in cluster.get("waiting", ()) if w.get("why") == "disk-went-back"]
     waiting = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
     if back:
         says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"

@@ -68,6 +68,15 @@ def test_members_are_listed(words: list[str]) -> None:
         assert run("--server", stub.url, "cluster", *words, "-o", "name").output == "n1\nn3\n"
 
 
+def test_a_member_whose_disk_went_back_is_told_with_what_to_do() -> None:
+    answer = {**listed(node("n1")), "waiting": [{**OTHER_DISK, "why": "disk-went-back"}]}
+    with serve(lambda r: (200, answer)) as stub:
+        lines = run("--server", stub.url, "cluster", "members").output.splitlines()
+    assert "disk went back to an earlier state" in lines[-2]
+    assert "empty data directory" in lines[-1]
+    assert lines[-1].endswith("raftsched cluster members replace n3")
+
+
 def test_add_and_replace_say_what_they_ask_for() -> None:
     with serve(lambda r: (202, node("n4", voter=False))) as stub:
         result = run("--server", stub.url, "cluster", "members", "add", "n4")

@@ -95,6 +95,13 @@ def test_a_healthy_cluster_is_told_so() -> None:
         (lambda c: c.nodes.pop(), "quorum", "warn", "2 of 2", "three members"),
         (lambda c: c.nodes.append(node("n4")), "quorum", "warn", "4 of 4", "even number"),
         (lambda c: c.seen.update(waiting=[{"id": "n9"}]), "members", "warn", "n9 ask", "cluster members"),
+        (
+            lambda c: c.seen.update(waiting=[{"id": "n3", "why": "disk-went-back"}]),
+            "members",
+            "fail",
+            "disk of n3 went back",
+            "members replace n3",
+        ),
         (lambda c: c.nodes[2].update(voter=False), "members", "warn", "n3 catch up", "wait"),
         (lambda c: c.nodes[2].update(version="2"), "versions", "warn", "n1, n2: 1; n3: 2", "newest"),
         (lambda c: c.nodes[2].update(lag=LAG + 1), "lag", "warn", "n3 by 1,001", "slow"),
