@@ -22,6 +22,7 @@ TERMS_AHEAD_MAX = 2**32  # no cluster elects so often: a term beyond that is a l
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # terms, indices, bytes, milliseconds; the next one fits as well
 Random = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # 63 bits of it
 _Sum = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]  # CRC-32
+_Start = Annotated[bytes, msgspec.Meta(max_length=64)]  # the random id of a node's start
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=NOW_MAX_MS)]
 
 _HEAD = struct.Struct(">II")
@@ -50,9 +51,9 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     learners: list[str] = []  # of `remembered`, those that catch up
     addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
-    incarnation: int = 0  # how often this disk was started; 0: an older version, which does not count
-    starts: list[bytes] = []  # the ids of its newest starts, newest first
-    met: dict[str, tuple[int, bytes]] = {}  # of `remembered`, the newest start met of each: number, id
+    incarnation: Count = 0  # how often this disk was started; 0: an older version, which does not count
+    starts: list[_Start] = []  # the ids of its newest starts, newest first
+    met: dict[str, tuple[Count, _Start]] = {}  # of `remembered`, the newest start met of each: number, id
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):

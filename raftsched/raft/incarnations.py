@@ -19,7 +19,7 @@ from raftsched.raft.guards import Guards
 
 KEPT = 64  # ids of starts that a disk knows; who was away for more of them takes the others on trust
 ID_BYTES = 8
-LOST = (1 << 63) - 1  # the number that stands for: it lacks what it acknowledged, and no start of it counts any more
+LOST = 1 << 62  # the number that stands for: it lacks what it acknowledged, and no start of it counts any more
 
 
 class _Own(msgspec.Struct, array_like=True, frozen=True):
