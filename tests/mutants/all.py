@@ -1,0 +1,8 @@
+"""All mutants."""
+
+from tests.mutants.applying import APPLYING
+from tests.mutants.consensus import CONSENSUS
+from tests.mutants.mutant import Mutant
+from tests.mutants.storage import STORAGE
+
+MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING)}
