@@ -37,6 +37,7 @@ class Node:
         self.data = self.directory / "data"
         self.undo = self.directory / "undo"
         self.hold = self.directory / "hold"  # while it is there, nothing is synced
+        self.waits = self.directory / "hold.waits"  # a sync waits for that
         self.clock = self.directory / "clock"  # what is added to its wall clock, in nanoseconds
         self.log = self.directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -70,6 +71,7 @@ class Node:
         self.starts += 1
         for file in self.undo.iterdir():
             file.unlink()
+        self.waits.unlink(missing_ok=True)
         node = [*self.cluster.network.prefix(self.name), *self.cluster.command(self.name), *flags]
         command = [sys.executable, "-S", "-E", str(END_WITH), str(os.getpid()), *node]
         with self.log.open("ab") as log:

@@ -353,11 +353,11 @@ CONSENSUS = (
         profile=None,
     ),
     Mutant(
-        "repeated_read_of_repeats",
+        "repeated_is_accepted",
         "a batch that was applied before is answered with an unknown outcome",
         "raft/proposals.py",
-        "            self._fail(sealed.calls, UnknownOutcome())\n            return\n        position = 0",
-        "            answers = [None] * len(sealed.commands)\n        position = 0",
+        "        if answers is None:\n            self._fail(sealed.calls, UnknownOutcome())\n            return\n",
+        "        if answers is None:\n            answers = []\n",
         profile="network",
     ),
     # peers

@@ -10,12 +10,18 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+import raftsched
 from harness.cluster import Node
 from harness.machine import Machine
 from harness.nemesis import Fault
+from harness.workloads.once import TIMEOUT_S, create
 from harness.world import World
 
 TRIES, TRY_S = 200, 0.005
+PASSING_MAX = 2  # syncs of each node before the one that waits
+WRITERS = 8  # who create jobs, one after the other, until the power goes
+JOBS_MAX = 20  # of each
+TOLD_S = 0.05  # what was answered before the power went has arrived
 HEAD = struct.Struct("=4Q")  # offset, length of the old bytes, size of the file before, length of the path
 
 
@@ -26,6 +32,8 @@ class PowerLoss:
         self.name = name
         self.whole = everybody
         self._everybody = everybody
+        self._losses = 0
+        self._writers: list[asyncio.Task[None]] = []
 
     def impossible(self, machine: Machine, nodes: int) -> str | None:
         return machine.lacks("shim")
@@ -35,11 +43,14 @@ class PowerLoss:
         nodes = [node for node in nodes if node.alive]
         if not nodes:
             return None
-        await until_writing(nodes)
+        self._losses += 1
+        self._writers = [asyncio.create_task(self._write(world, nodes, number)) for number in range(WRITERS)]
+        await until_writing(nodes, world.rng.randint(0, PASSING_MAX))
         await world.cluster.kill(nodes)
         await asyncio.sleep(1.0)  # what the node had started ends with it, and writes no more
+        share = world.rng.choice((1.0, 1.0, world.rng.random()))
         for node in nodes:
-            world.history.note("power-loss", node=node.name, **lose(node, world.rng))
+            world.history.note("power-loss", node=node.name, **lose(node, world.rng, share))
         await asyncio.sleep(world.rng.uniform(0.1, 3.0))
         for node in nodes:
             node.hold.unlink(missing_ok=True)
@@ -49,28 +60,39 @@ class PowerLoss:
     async def heal(self, world: World) -> None:
         for node in world.cluster.nodes:
             node.hold.unlink(missing_ok=True)
+        await asyncio.gather(*self._writers)
+
+    async def _write(self, world: World, nodes: Sequence[Node], number: int) -> None:
+        """Jobs are acknowledged up to the last moment: it is them that a loss may take."""
+        process = f"{self.name}-{self._losses}-{number}"
+        servers = [f"http://{host}:{port}" for host, port in (node.address for node in world.cluster.nodes)]
+        async with raftsched.AsyncClient(servers, timeout=TIMEOUT_S) as client:
+            job = 0
+            while all(node.alive for node in nodes) and job < JOBS_MAX:
+                job += 1
+                await create(world, client, process, f"{process}-{job}")
 
 
-async def until_writing(nodes: Sequence[Node]) -> None:
+async def until_writing(nodes: Sequence[Node], passing: int = 0) -> None:
     """Power goes at the worst moment: when most have written what they have not synced. A sync is over too soon to be
-    met, so that it waits."""
+    met, so that it waits; so many pass first. What those were for is acknowledged by then, also where it rests on
+    bytes that they did not bring onto the disk."""
     for node in nodes:
-        node.hold.touch()
+        node.hold.write_text(str(passing))
     for _ in range(TRIES):
         if sum(at_risk(node) for node in nodes) * 2 > len(nodes):
-            return
+            break
         await asyncio.sleep(TRY_S)
+    await asyncio.sleep(TOLD_S)
 
 
 def at_risk(node: Node) -> bool:
-    """Its store has bytes that were not synced."""
-    store = str(node.data / "store")
-    return any(path.startswith(store) for file in node.undo.iterdir() for path, *_ in parse(file.read_bytes()))
+    """A sync of it waits."""
+    return node.waits.exists()
 
 
-def lose(node: Node, rng: random.Random) -> dict[str, int]:
-    """Takes back all unsynced writes of the node, or some. How many there were, and how many are gone."""
-    share = rng.choice((1.0, 1.0, rng.random()))
+def lose(node: Node, rng: random.Random, share: float) -> dict[str, int]:
+    """Takes back such a share of the node's unsynced writes. How many there were, and how many are gone."""
     found = gone = 0
     for file in node.undo.iterdir():
         records = parse(file.read_bytes())

@@ -3,7 +3,8 @@
  * does that lost its power (nemesis/power.py). One undo file in $UNSYNCED_UNDO for each file, named by its inode:
  *   records of { offset, length of the old bytes, size of the file before, length of the path } as 64-bit numbers,
  *   the path, the old bytes.
- * While the file $UNSYNCED_HOLD is there, a sync waits, for a second at most.
+ * While the file $UNSYNCED_HOLD is there, a sync waits, for a second at most; as many as the number in it says pass
+ * first. $UNSYNCED_HOLD.waits is there while one waits.
  * A file opened with O_DSYNC or O_SYNC is synced by each of its writes, and so are the bytes written before through
  * other descriptors only where fsync or fdatasync says so: such writes are not kept, and drop nothing. */
 #define _GNU_SOURCE
@@ -44,18 +45,26 @@ __attribute__((constructor)) static void begin(void) {
   hold = getenv("UNSYNCED_HOLD");
 }
 
+/* By which name the file is known now; it may have been renamed since it was opened. */
+static int name_of(int fd, char *path, size_t size) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, path, size - 1);
+  if (n >= 0) path[n] = 0;
+  return n >= 0;
+}
+
 /* The entry of a regular file below the directory; NULL for everything else. */
 static struct file *find(int fd, struct stat *st) {
-  char link[64], path[512];
-  ssize_t n;
+  char path[512];
   int i;
   if (!below || !undo_dir || fstat(fd, st) || !S_ISREG(st->st_mode)) return NULL;
   for (i = 0; i < known; i++)
-    if (files[i].ino == st->st_ino && files[i].dev == st->st_dev) return files[i].path[0] ? &files[i] : NULL;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  n = readlink(link, path, sizeof path - 1);
-  if (n < 0) return NULL;
-  path[n] = 0;
+    if (files[i].ino == st->st_ino && files[i].dev == st->st_dev) {
+      if (files[i].path[0] && name_of(fd, path, sizeof path)) strcpy(files[i].path, path);
+      return files[i].path[0] ? &files[i] : NULL;
+    }
+  if (!name_of(fd, path, sizeof path)) return NULL;
   if (known == FILES) return NULL;
   files[known].dev = st->st_dev;
   files[known].ino = st->st_ino;
@@ -134,9 +143,31 @@ ssize_t writev(int fd, const struct iovec *v, int c) {
   if (at >= 0) keep(fd, at, total(v, c));
   return real_writev(fd, v, c);
 }
+/* How many syncs may pass while there is a hold; -1: there is none. */
+static int passing(void) {
+  char number[16] = "";
+  int fd = hold ? open(hold, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return -1;
+  ssize_t n = read(fd, number, sizeof number - 1);
+  close(fd);
+  return n > 0 ? atoi(number) : 0;
+}
+
 static void wait_for_hold(void) {
-  int saved = errno;
-  for (int i = 0; hold && i < 1000 && !access(hold, F_OK); i++) usleep(1000);
+  static int passed;
+  char mark[600];
+  int fd, may, saved = errno;
+  pthread_mutex_lock(&lock);
+  may = passing();
+  passed = may < 0 ? 0 : passed + 1;
+  int waits = passed > may && may >= 0;
+  pthread_mutex_unlock(&lock);
+  if (waits) {
+    snprintf(mark, sizeof mark, "%s.waits", hold);
+    if ((fd = open(mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) >= 0) close(fd);
+    for (int i = 0; i < 1000 && !access(hold, F_OK); i++) usleep(1000);
+    unlink(mark);
+  }
   errno = saved;
 }
 

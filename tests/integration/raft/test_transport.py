@@ -239,6 +239,35 @@ def test_a_node_dials_who_does_not_dial_it() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("key", [KEY, b"guessed"], ids=["the key", "another"])
+def test_who_is_dialled_proves_that_it_has_the_key(key: bytes) -> None:
+    """Else whoever took a member's address could be it."""
+
+    async def scenario() -> None:
+        async with Bed(connect_late_ms=20) as bed:
+            said: asyncio.Future[codec.Frame | None] = asyncio.get_running_loop().create_future()
+
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                peer = Peer(reader, writer)
+                dialer = await peer.next()
+                assert isinstance(dialer, codec.Hello)
+                own = msgspec.structs.replace(mine("a"), to="b", nonce=secrets.token_bytes(32))
+                peer.send(own, codec.Proof(proof(key, b"accept", dialer, own)))
+                if not said.done():
+                    said.set_result(await peer.next())
+                await peer.close()
+
+            server = await asyncio.start_server(answer, "127.0.0.1", 0)
+            bed.transport.set_peers({"a": f"127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+            end = await asyncio.wait_for(said, 10)
+            assert isinstance(end, codec.Proof if key == KEY else codec.Refused)
+            bed.transport.set_peers({})
+            server.close()
+            await server.wait_closed()
+
+    asyncio.run(scenario())
+
+
 def test_a_stranger_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with Bed() as bed:

@@ -126,6 +126,11 @@ os.fdatasync(other)
 os.write(other, b"gone")
 synced = os.open(path + "-3", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
 os.write(synced, b"kept by itself")
+moved = os.open(path + "-4", os.O_WRONLY | os.O_CREAT)
+os.write(moved, b"kept")
+os.fsync(moved)
+os.rename(path + "-4", path + "-5")
+os.pwrite(moved, b"gone", 0)
 print("done", flush=True)
 time.sleep(60)
 """
@@ -144,18 +149,20 @@ def test_what_was_not_synced_vanishes_and_nothing_else(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"done\n"
         process.kill()
     assert (data / "file").read_bytes()[20:30] == b"B" * 10
-    all_of_it: Any = SimpleNamespace(choice=lambda shares: 1.0, random=lambda: 0.5)
     node: Any = SimpleNamespace(undo=undo)
-    assert lose(node, all_of_it) == {"unsynced": 3, "lost": 3}
+    assert lose(node, random.Random(), 1.0) == {"unsynced": 4, "lost": 4}
     assert (data / "file").read_bytes() == b"A" * 100
     assert (data / "file-2").read_bytes() == b"kept"
     assert (data / "file-3").read_bytes() == b"kept by itself"
+    assert (data / "file-5").read_bytes() == b"kept", "under the name that it has now"
 
 
 SYNCS = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 os.write(fd, b"A" * 100)
+for _ in range(int(sys.argv[2])):
+    os.fsync(fd)
 print("written", flush=True)
 os.fsync(fd)
 print("synced", flush=True)
@@ -164,21 +171,24 @@ sys.stdin.readline()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
-def test_a_sync_waits_so_that_there_is_something_to_lose(tmp_path: Path) -> None:
+@pytest.mark.parametrize("passing", [0, 2])
+def test_a_sync_waits_so_that_there_is_something_to_lose(tmp_path: Path, passing: int) -> None:
     shim = tmp_path / "unsynced.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", shim, SHIM, "-ldl"], check=True)
     node: Any = SimpleNamespace(data=tmp_path / "data", undo=tmp_path / "undo", hold=tmp_path / "hold")
+    node.waits = tmp_path / "hold.waits"
     (node.data / "store").mkdir(parents=True)
     node.undo.mkdir()
-    node.hold.touch()
+    node.hold.write_text(str(passing))
     named = {"UNSYNCED_DIR": node.data, "UNSYNCED_UNDO": node.undo, "UNSYNCED_HOLD": node.hold}
     env = {**os.environ, "LD_PRELOAD": str(shim), **{name: str(value) for name, value in named.items()}}
-    command = [sys.executable, "-S", "-c", SYNCS, str(node.data / "store" / "file")]
+    command = [sys.executable, "-S", "-c", SYNCS, str(node.data / "store" / "file"), str(passing)]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"written\n"
-        asyncio.run(until_writing([node]))
+        asyncio.run(until_writing([node], passing))
+        assert at_risk(node)
         node.hold.unlink()
         assert process.stdout.readline() == b"synced\n"
         assert not at_risk(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def lost_turns(tmp_path: Path, shim: str, sync: bool, metasync: bool) -> int:
         assert int(process.stdout.readline()) == TURNS
         process.kill()
     node: Any = SimpleNamespace(undo=undo)
-    lose(node, SimpleNamespace(choice=lambda shares: 1.0, random=lambda: 0.5))  # type: ignore[arg-type]
+    lose(node, random.Random(), 1.0)
     store = Store.open(data / "store", sync=False)
     kept = store.log_bounds()[1]
     assert store.hard_state()[0] == kept, "a turn is there or not"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from raftsched.core.entry import decode_entry, encode_configuration
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
-from tests.support.raft_replica import OPTIONS, Solo, append, disk, hello
+from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, disk, hello
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -202,6 +203,65 @@ def test_a_round_counts_from_when_it_was_sent_and_in_its_own_term(tmp_path: Path
     assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
     b.feed("c", codec.Pong(term, start, 0, True))  # late: nothing goes back
     assert rounds.quorum_sent_at_ms(b.clock.boot_ms()) == start + 100
+
+
+def test_a_candidate_of_a_later_term_counts_no_vote_of_its_own_that_is_not_on_the_disk(tmp_path: Path) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    writer.run()
+    b.settle()
+    for _ in range(2):  # the vote of the first term is being written, that of the second one is gathered
+        b.engine.campaign()
+        b.settle()
+    term = b.engine.term
+    writer.run_one()
+    assert b.take(codec.VoteRequest) == [], "the first term is over, and the second one is not on the disk"
+    b.settle()
+    writer.run()
+    assert {f.term for f in b.take(codec.VoteRequest)} == {term}
+
+
+def test_pre_votes_of_an_earlier_round_count_for_nothing(tmp_path: Path) -> None:
+    """Who granted them may hear a leader by now."""
+    b = Solo(tmp_path)
+    rounds: list[int] = []
+    while len(set(rounds)) < 2:
+        b.pass_time(0.1)
+        rounds += [f.round for f in b.take(codec.PreVoteRequest)]
+    b.feed("a", codec.PreVoteAnswer(0, rounds[0], True))
+    assert b.take(codec.VoteRequest) == []
+    b.feed("a", codec.PreVoteAnswer(0, rounds[-1], True))
+    assert b.take(codec.VoteRequest) != []
+
+
+def test_a_leader_begins_when_its_opening_entry_is_applied(tmp_path: Path) -> None:
+    """What it applies before that was committed by others, and shows nothing of what they left."""
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer, options=replace(OPTIONS, apply_max_bytes=1))  # an entry a turn
+    writer.run()
+    b.settle()
+    b.feed("a", append(1, 0, 0, [1] * 8, commit=8))
+    b.engine.campaign()
+    while b.take(codec.VoteRequest) == []:
+        writer.run_one()
+        b.settle()
+    for peer in "ac":
+        b.feed(peer, codec.VoteAnswer(b.engine.term, True))
+    opening = b.engine.opening_index
+    assert b.engine.is_leader
+    assert b.journal.applied_index < 8
+    while writer.jobs:
+        writer.run_one()
+        b.settle()
+    assert b.journal.applied_index == 8 < opening
+    assert not b.replica.leading
+    for peer in "ac":
+        b.feed(peer, codec.AppendAnswer(b.engine.term, opening + 1, True, False))
+    while writer.jobs:
+        writer.run_one()
+        b.settle()
+    assert b.journal.applied_index == opening
+    assert b.replica.leading
 
 
 @both

@@ -99,6 +99,21 @@ def test_a_new_member_catches_up_before_it_votes(tmp_path: Path) -> None:
     assert not b.engine.membership.pending
 
 
+def test_what_a_member_without_a_vote_has_commits_nothing(tmp_path: Path) -> None:
+    b = Leader(tmp_path).opened()
+    b.knock("d")
+    b.ask("add", "d")
+    b.acknowledge("a", "c")
+    b.replica.connected(hello("d"), 1)
+    committed = b.journal.commit_index
+    b.propose(1)
+    b.acknowledge("d")
+    assert b.voters == "abc"
+    assert b.journal.commit_index == committed, "on the disks of one voter of three"
+    b.acknowledge("a")
+    assert b.journal.commit_index > committed
+
+
 def test_a_member_that_does_not_keep_up_gets_no_vote(tmp_path: Path) -> None:
     b = Leader(tmp_path).opened()
     b.knock("d")

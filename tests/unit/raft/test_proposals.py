@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.entry import decode_entry
+from raftsched.core.entry import BatchResult, decode_entry
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from raftsched.raft import codec
+from raftsched.raft.guards import ALL
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.proposals import Proposer
 from tests.support.raft_net import Net
 from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, numbers, unique
 
@@ -77,6 +79,16 @@ def test_a_bounded_number_of_bytes_waits(tmp_path: Path) -> None:
         b.replica.propose([unique(3, 1_800)], b.clock.now + 1, None)
     b.pass_time(1.1)
     b.replica.propose([unique(1, 400)], b.clock.now + 1, None)  # room again
+
+
+def test_what_was_applied_before_has_an_unknown_outcome() -> None:
+    """Its answers went to an earlier entry, of which this node may have seen a snapshot only."""
+    got: list[tuple[object, object]] = []
+    proposer = Proposer(7, OPTIONS, ALL)
+    proposer.add([unique(1)], 5.0, lambda answers, error: got.append((answers, error)))
+    [(origin, seq, _)] = proposer.batches(10_000)
+    proposer.applied(BatchResult(origin, seq, None))
+    assert [(answers, type(error)) for answers, error in got] == [(None, UnknownOutcome)]
 
 
 def test_never_sent_is_no_leader_and_sent_is_unknown(tmp_path: Path) -> None:
