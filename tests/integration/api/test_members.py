@@ -85,6 +85,33 @@ def test_a_follower_shows_what_the_leader_sees(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_follower_shows_clocks_and_troubles_as_the_leader_knows_them(tmp_path: Path) -> None:
+    """Its own clock, too: to itself it is right, whatever it shows."""
+
+    async def main() -> None:
+        cluster = LocalCluster(tmp_path, ("n1", "n2", "n3"))
+        try:
+            async with serving(cluster, "n1") as leader, serving(cluster, "n2") as follower:
+                cluster.http["n1"] = leader.url.removeprefix("http://")
+                leader.context.peers = lambda: [Peer("n2", True, 1, 3_600_000.0), Peer("n3", True, 1, 2.0)]
+                leader.context.troubles = lambda: {"n3": "no process"}
+                follower.context.troubles = lambda: {"n2": "it waits"}
+                for path, items in (("/v1/cluster", "nodes"), ("/v1/nodes", "items")):
+                    _, page = await follower("GET", path)
+                    assert [n["trouble"] for n in page[items]] == [None, "it waits", "no process"]
+                _, page = await follower("GET", "/v1/cluster")
+                assert [n["clock_offset_ms"] for n in page["nodes"]] == [0.0, 3_600_000.0, 2.0]
+                cluster.http["n1"] = "127.0.0.1:1"
+                _, page = await follower("GET", "/v1/cluster")
+                assert [n["clock_offset_ms"] for n in page["nodes"]] == [None, None, None]
+                status, ready = await follower("GET", "/readyz")
+                assert (status, ready["trouble"]) == (200, "it waits")
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
+
+
 def test_a_node_that_knocks_is_added_and_votes_by_itself(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         cluster = call.cluster
