@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_STORE = ("unit/store", "unit/harness/test_power_loss.py")
+_FAST = ("synced", "log", "snapshot", "state", "told", "datafile")
+_STORE = (*(f"unit/store/test_{name}.py" for name in _FAST), "unit/store", "unit/harness/test_power_loss.py")
 
 STORAGE = (
     Mutant(
