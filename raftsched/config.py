@@ -22,6 +22,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
 SLOTS_MAX = 10_000
+GRACE_MS = (0, 10_000, 3_600_000)  # least, default, most
 LOG_ENTRIES = (1_000, 50_000, 10_000_000)  # least, default, most
 LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
 LEADER_WAIT_MS = (100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
@@ -33,7 +34,7 @@ LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format",
+    "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
 )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ class NodeConfig:
     output_max: int = OUTPUT_MAX[1]
     output_keep_ms: int = OUTPUT_KEEP_MS[1]
     log_format: str = LOG_FORMATS[0]
+    grace_ms: int = GRACE_MS[1]  # what runs have to come to an end when the node stops
 
 
 def default_slots() -> int:
@@ -155,6 +157,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_max=_bytes("output_max", OUTPUT_MAX, settings),
         output_keep_ms=_duration("output_keep", OUTPUT_KEEP_MS, settings),
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
+        grace_ms=_duration("grace", GRACE_MS, settings),
     )
 
 

@@ -173,6 +173,7 @@ class Node:
             limits_whole_runs=cgroups is not None,
             sealer=sealer,
             waits_for=lambda: self._runner.waits_for if self._runner is not None else "",
+            grace_ms=config.grace_ms,
         )
         self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read)
         registry = CollectorRegistry()
@@ -206,7 +207,20 @@ class Node:
                 ) from None
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
 
+    def hurry(self) -> None:
+        """What runs is ended at once when the node stops, or stops already."""
+        if self._worker is not None:
+            self._worker.hurry()
+
     async def stop(self) -> None:
+        """Gives what runs the grace period first, while all the rest goes on, and ends everything then."""
+        if self._worker is not None and self._started and self.failed is None:
+            waiting = asyncio.create_task(self._worker.wind_down())
+            failed = asyncio.create_task(self.ended.wait())  # a node that cannot go on does not wait
+            await asyncio.wait([waiting, failed], return_when=asyncio.FIRST_COMPLETED)
+            failed.cancel()
+            waiting.cancel()
+            await asyncio.wait([waiting])
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched import schedule
 from raftsched.api.durations import format_time
 from raftsched.core.model import (
+    GRACE_MS,
     Attempt,
     Instance,
     InstanceState,
@@ -17,7 +18,6 @@ from raftsched.core.model import (
     StepKind,
 )
 from raftsched.quantities import format_duration
-from raftsched.worker.runner import GRACE_MS
 
 _POLICY_GONE = "The job was edited since, and what it was then is kept no longer."
 _MISFIRE = {
@@ -30,10 +30,6 @@ _OVERLAP = {
     Overlap.QUEUE_ONE: "lets one wait behind it, and one waited already",
     Overlap.QUEUE_ALL: "lets as many wait behind it as queue_all_max allows, and so many waited already",
 }
-_KILLED_NEXT = (
-    f"Its processes get SIGTERM, and SIGKILL {format_duration(GRACE_MS)} later; "
-    "it ends when its node says that none is left."
-)
 _ENDED = {
     Outcome.SUCCEEDED: "succeeded",
     Outcome.FAILED: "failed",
@@ -60,6 +56,14 @@ _REASONS = {
     "no_eligible_node": "no node there was could take it",
     "receiver_gone": "its receiver answered 410, which means that it wants no more",
 }
+
+
+def _killed_next(policy: Policy | None) -> str:
+    grace_ms = GRACE_MS if policy is None or policy.grace_ms is None else policy.grace_ms
+    return (
+        f" Its processes get SIGTERM, and SIGKILL {format_duration(grace_ms)} later; it ends when its node says that "
+        "none is left."
+    )
 
 
 def trigger_words(job: Job | None, policy: Policy | None) -> str | None:
@@ -227,9 +231,11 @@ def going_words(row: Instance, policy: Policy | None, now_ms: int, cut_off: str 
         ends_ms = live.started_at_ms + policy.timeout_ms
     if row.kill_asked and asked is not None:
         why = _because(asked.detail or "killed")
-        text += f" It was asked to end at {format_time(row.created_at_ms + asked.after_ms)}: {why}. {_KILLED_NEXT}"
+        text += (
+            f" It was asked to end at {format_time(row.created_at_ms + asked.after_ms)}: {why}.{_killed_next(policy)}"
+        )
     elif ends_ms is not None and ends_ms <= now_ms:
-        text += f" It is past its timeout, which was over at {format_time(ends_ms)}. {_KILLED_NEXT}"
+        text += f" It is past its timeout, which was over at {format_time(ends_ms)}.{_killed_next(policy)}"
     if cut_off is not None:
         text += (
             f" {live.node} is not connected with {cut_off}, which was asked: it may be down. If the leader hears "

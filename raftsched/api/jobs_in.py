@@ -36,7 +36,7 @@ from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
+from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
 from raftsched.core.model import (
     HOUR_MS,
     MINUTE_MS,
@@ -337,6 +337,8 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         more["delivery"] = _DELIVERY[given.delivery]
     if given.max_lost is not None:
         more["max_lost"] = given.max_lost
+    if given.grace is not None:
+        more["grace_ms"] = _grace(given.grace, errors)
     if given.suspend_after is not None:
         more["suspend_after"] = given.suspend_after
     if given.retry is not None:
@@ -373,6 +375,13 @@ def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
     elif timeout == 0:
         errors.append(FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}"))
     return timeout
+
+
+def _grace(text: str, errors: list[FieldError]) -> int:
+    grace = duration_of(text, "/grace", errors)
+    if grace is not None and grace > GRACE_MAX_MS:
+        errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}"))
+    return grace or 0
 
 
 def _conditions_timeout(text: str, errors: list[FieldError]) -> int:

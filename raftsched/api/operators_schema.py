@@ -72,6 +72,7 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     priority: Priority | None = None
     queue: Name | None = None
     timeout: Duration | None = None
+    grace: Duration | None = None
     delivery: DeliveryName | None = None
     max_lost: Lost | None = None
     retry: RetryIn | None = None

@@ -283,6 +283,7 @@ class _Job(msgspec.Struct, gc=False):
     priority: Priority | None = None
     queue: Name | None = None
     timeout: Duration | None = None
+    grace: Duration | None = None
     delivery: DeliveryName | None = None
     max_lost: Lost | None = None
     suspend_after: SmallCount | None = None
@@ -317,6 +318,7 @@ class JobShown(msgspec.Struct):
     priority: int = 5
     queue: str = "default"
     timeout: str | None = None  # filled in from the policy
+    grace: str | None = None
     delivery: str = "at_least_once"
     max_lost: int = 3
     suspend_after: int | None = None

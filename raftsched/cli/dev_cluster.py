@@ -23,6 +23,7 @@ from raftsched.clock import Clock
 from raftsched.errors import StartupError
 
 STOP_S = 10.0  # from TERM to KILL
+GRACE = "2s"  # for what runs
 READY_S = 60.0
 RESTART_S = 3.0  # first pause before a restart; doubled up to RESTART_MAX_S for a node that keeps ending
 RESTART_MAX_S = 30.0
@@ -152,6 +153,7 @@ class DevCluster:
             f"--http=127.0.0.1:{member.http_port}",
             f"--raft=127.0.0.1:{member.raft_port}",
             f"--peers={peers}",
+            f"--grace={GRACE}",
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         with self.log(member).open("ab") as log:

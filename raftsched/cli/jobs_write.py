@@ -73,6 +73,7 @@ class _WithCommand(click.Command):
 )
 @click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
+@click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]")
 @click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
 @click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
 @click.option(
@@ -187,7 +188,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
 
 
 _PLAIN = (  # options that are fields of the job, under the same name
-    "timeout", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner", "description",
+    "timeout", "grace", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner", "description",
 )  # fmt: skip
 
 

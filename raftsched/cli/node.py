@@ -35,6 +35,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]")
 @click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
 @click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
+@click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
@@ -54,6 +55,9 @@ def node(config: str | None, **flags: Any) -> None:
     A new node of a cluster that runs; --peers names some of its members. It waits until it is let in:
       raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS
       raftsched cluster members add n4 --wait
+
+    SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
+    ended and handed back to the others. A second signal cuts that short.
 
     A member that was away goes on from the log that was kept, as far as that reaches back; one that lacks more gets a
     copy of everything.

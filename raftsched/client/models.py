@@ -52,6 +52,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 5
     queue: str = "default"
     timeout: str | None = None
+    grace: str | None = None
     delivery: str = "at_least_once"
     max_lost: int = 3
     suspend_after: int | None = None

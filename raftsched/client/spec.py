@@ -124,6 +124,7 @@ class JobSpec(TypedDict, total=False):
     priority: int
     queue: str
     timeout: Duration
+    grace: Duration
     delivery: Literal["at_least_once", "at_most_once"]
     max_lost: int
     suspend_after: int
@@ -205,6 +206,7 @@ class JobDefaults(TypedDict, total=False):
     priority: int
     queue: str
     timeout: Duration
+    grace: Duration
     delivery: Literal["at_least_once", "at_most_once"]
     max_lost: int
     retry: Retry

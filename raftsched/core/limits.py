@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
 TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 DURATION_MAX_MS = 40_000 * DAY_MS  # more than a hundred years
+GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
 KEPT_MAX = 100_000  # instances of one outcome of one job
 RECURRING = (TriggerKind.EVERY, TriggerKind.CRON, TriggerKind.RRULE)
@@ -126,6 +127,8 @@ def wrong_in_policy(policy: Policy) -> str | None:
     notify = policy.notify
     if notify and (len(notify) > NOTIFY_MAX or len({one.webhook for one in notify}) < len(notify)):
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."
+    if policy.grace_ms is not None and not 0 <= policy.grace_ms <= GRACE_MAX_MS:
+        return f"grace is {policy.grace_ms} ms; use 0 to {GRACE_MAX_MS}."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
     if retry.delays_ms or retry.jitter_percent:

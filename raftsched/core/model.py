@@ -14,6 +14,7 @@ import msgspec
 from raftsched.core.ids import pack_instance
 from raftsched.core.notices import Notify
 
+GRACE_MS = 5_000  # from SIGTERM to SIGKILL, where a job does not say
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
@@ -200,6 +201,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     conditions: tuple[Condition, ...] = ()
     conditions_timeout_ms: int = HOUR_MS  # from when they are first looked at
     notify: tuple[Notify, ...] = ()
+    grace_ms: int | None = None  # from SIGTERM to SIGKILL; None: GRACE_MS, or as its node says when that stops
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -222,13 +222,19 @@ class Node:
         self._watching = asyncio.create_task(self._watch(member), name=f"watch of {self.id}")
 
     async def stop(self) -> None:
-        """Ends what runs here and hands it back to the cluster; returns when nothing of it is left, also when it is
-        cancelled meanwhile. Nothing to do when it is not running."""
+        """Takes nothing new, gives what runs here the time that the setting `grace` says (10s) to come to an end, and
+        ends the rest and hands it back to the cluster. Returns when nothing of it is left, also when it is cancelled
+        meanwhile. Nothing to do when it is not running."""
         if self._member is None:
             return
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._shut(self._member), name=f"stop of {self.id}")
         await _to_its_end(self._stopping)
+
+    def hurry(self) -> None:
+        """Without any more grace for what runs: for a `stop` that is under way."""
+        if self._member is not None:
+            self._member.hurry()
 
     async def wait(self) -> None:
         """Until the node has stopped. Raises NodeFailed when it did so by itself."""

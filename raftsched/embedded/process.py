@@ -30,12 +30,18 @@ def run(config: NodeConfig) -> int:
 
 
 async def serve(config: NodeConfig) -> int:
-    """Runs a node until SIGTERM or SIGINT. Returns the exit code."""
+    """Runs a node until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
     node = Node.of(config, own_process=True)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if asked.is_set():
+            node.hurry()
+        asked.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, on_signal)
     stopping = asyncio.create_task(asked.wait())
     try:
         starting = asyncio.create_task(node.start())

@@ -19,13 +19,13 @@ from typing import Any
 
 from raftsched import handlers
 from raftsched.clock import Clock
-from raftsched.core.model import Outcome
+from raftsched.core.model import GRACE_MS, Outcome
 from raftsched.errors import StartupError
 from raftsched.worker import wire
 from raftsched.worker.executors.python import encode_result
 from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.ports import Runs
-from raftsched.worker.runner import GRACE_MS, RunEnd, RunSpec
+from raftsched.worker.runner import RunEnd, RunSpec
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +103,9 @@ class Inside:
         else:
             self._others.kill(token, reason)
 
+    def wind_down(self, grace_ms: int) -> None:
+        self._others.wind_down(grace_ms)
+
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         self._lease = (session, deadline_boot_ms)
         self._others.set_lease(session, deadline_boot_ms)
@@ -152,8 +155,12 @@ class Inside:
         run.asked, run.why = outcome, why
         if run.timer is not None:
             run.timer.cancel()
-        run.timer = asyncio.get_running_loop().call_later(self._grace_s, self._give_up, run)
+        run.timer = asyncio.get_running_loop().call_later(self._grace_of(run.spec), self._give_up, run)
         run.task.cancel()
+
+    def _grace_of(self, spec: RunSpec) -> float:
+        """Seconds."""
+        return self._grace_s if spec.stop_ms is None else spec.grace_ms / 1000
 
     def _give_up(self, run: _Run) -> None:
         log.warning("the handler of attempt %d does not end when it is cancelled; it may go on", run.spec.token)

@@ -13,14 +13,24 @@ import resource
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 
 from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.limits import blamed
-from raftsched.worker.processes import BootTimer, end_descendants, has_children, kill_group, reap_orphans
+from raftsched.worker.processes import (
+    BootTimer,
+    end_descendants,
+    has_children,
+    kill_group,
+    reap_orphans,
+    term_is_caught,
+    term_tree,
+)
 from raftsched.worker.shortage import cannot_start, is_shortage
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 from raftsched.worker.wire import receive
@@ -28,6 +38,11 @@ from raftsched.worker.wire import receive
 BEGAN_AFTER_MS = 200  # an attempt that is over sooner is reported once, as ended
 LEASE_ENDED = "stopped: the node's lease ended, or the node did"
 REAP_MS = 1_000  # between two looks for orphans that ended
+LEFT_MS = 20  # the same, once the main process has ended and the others have their grace
+CAUGHT_MS = 500  # between two looks whether a run whose node stops would notice SIGTERM by now
+STOPS_ERROR = "Its node stops."
+_MEANT_FOR_NODE_MS = 15_000  # what ends so long after its keeper was sent SIGTERM ends for the same reason
+_TERM_LATE_S = 0.05  # within which SIGTERM comes to all that it is sent to
 _CHUNK = 64 * 1024
 
 
@@ -61,6 +76,8 @@ class Tree:
         self.capture = Capture(around.live_directory, around.output_max)
         self.asked: int | None = None  # outcome, once it was asked to end
         self.lost = False  # killed for the sake of the lease
+        self.stopping = False  # its node stops
+        self.cut = False  # killed when its grace was over
         self.pid = 0
         self.status = 0  # wait status of the main process
         self.kill_first: Callable[[], None] = lambda: None  # all that is known to be in the tree, in one go
@@ -68,6 +85,10 @@ class Tree:
         self._session = session
         self._life_fd = around.life_fd
         self._kill_at: int | None = None
+        self._caught_at: int | None = None  # when to look whether SIGTERM would be noticed
+        self._termed_at: int | None = None  # when this process was sent SIGTERM, as all of its node were
+        self._told = False  # was sent SIGTERM
+        self._main_over = False
         self._timer: BootTimer
         self._poll = select.poll()
         self._streams: dict[int, int] = {}
@@ -86,6 +107,7 @@ class Tree:
 
     def _start(self, spawn: Callable[[int, int], int]) -> None:
         self._timer = BootTimer()
+        signal.signal(signal.SIGTERM, self._note_term)
         for fd in (self._timer.fd, self.control.fileno()):
             self._poll.register(fd, select.POLLIN)
         self._poll.register(self._life_fd, 0)  # hang-up only
@@ -108,11 +130,43 @@ class Tree:
         self._poll.register(self._pidfd, select.POLLIN)
 
     def ask(self, outcome: int, grace_ms: int) -> None:
-        """TERM now, KILL after the grace period."""
+        """TERM for the whole tree now, KILL after the grace period for what is left of it then."""
         if self.asked is None:
             self.asked = outcome
-            self._kill_at = self.clock.boot_ms() + grace_ms
-            kill_group(self.pid, signal.SIGTERM)
+            self._kill_within(grace_ms)
+            self._tell()
+
+    def wind_down(self, grace_ms: int) -> None:
+        """The node stops: the run may come to an end within the grace period. SIGTERM tells it so when anything in it
+        would notice; what would only die of it goes on as if nothing were."""
+        if self.asked is None and not self.stopping:
+            self.stopping = True
+            self._kill_within(grace_ms)
+            self._caught_at = self.clock.boot_ms()
+
+    @property
+    def for_node(self) -> bool:
+        """True when its end, unless it succeeded, is no word on the run: its node stops, and ended it or told it to."""
+        if self.stopping and (self.cut or self._told):
+            return True
+        if self._termed_at is None and self.exit_code == 128 + signal.SIGTERM:
+            time.sleep(_TERM_LATE_S)  # it was sent to one process after the other
+        return self._termed
+
+    @property
+    def _termed(self) -> bool:
+        return self._termed_at is not None and self.clock.boot_ms() - self._termed_at <= _MEANT_FOR_NODE_MS
+
+    def _kill_within(self, grace_ms: int) -> None:
+        kill_at = self.clock.boot_ms() + grace_ms
+        self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
+
+    def _tell(self) -> None:
+        self._told, self._caught_at = True, None
+        term_tree(self.pid)
+
+    def _note_term(self, number: int, frame: FrameType | None) -> None:
+        self._termed_at = self.clock.boot_ms()
 
     def watch(
         self,
@@ -121,7 +175,8 @@ class Tree:
         before_read: Callable[[], None] = lambda: None,
         collect: Callable[[], None] = lambda: None,
     ) -> None:
-        """Until the main process ended or has to be killed; then until nothing is left.
+        """Until the main process ended or has to be killed; then until nothing is left. When it was asked to end, what
+        it leaves behind has the rest of the grace period.
 
         `timers` gets the time (boot ms), does what is due and says when it wants to be called again."""
         reap_at = self.clock.boot_ms() + REAP_MS
@@ -137,11 +192,22 @@ class Tree:
                     wake_at = min(wake_at, wanted)
                 if self._kill_at is not None:
                     if self._kill_at <= now:
+                        self.cut = True
                         break
                     wake_at = min(wake_at, self._kill_at)
-                if reap_at <= now:
-                    reap_orphans(self.pid)
-                    reap_at = now + REAP_MS
+                if self._caught_at is not None:
+                    if self._caught_at <= now:
+                        self._caught_at = now + CAUGHT_MS
+                        if self._termed:  # so were those below it: a second one might make them give up
+                            self._told, self._caught_at = True, None
+                        elif term_is_caught():
+                            self._tell()
+                    wake_at = min(wake_at, self._caught_at or wake_at)
+                if reap_at <= now or self._main_over:
+                    reap_orphans(0 if self._main_over else self.pid)
+                    if self._main_over and not has_children():
+                        break
+                    reap_at = now + (LEFT_MS if self._main_over else REAP_MS)
                 wake_at = min(wake_at, reap_at)
                 if self.capture.flush_at is not None:
                     if self.capture.flush_at <= now or self.capture.urgent:
@@ -162,7 +228,7 @@ class Tree:
                 before_read()
                 self._read(fd)
             elif fd == self._pidfd:
-                ended = True
+                ended = not self._outlived()
             elif fd == self._life_fd:
                 self.lost = ended = True
             elif fd == self.control.fileno():
@@ -173,21 +239,33 @@ class Tree:
                     self.lost = ended = True
                 elif data == wire.CMD_COLLECT:
                     collect()
+                elif data[:1] == wire.CMD_STOP:
+                    self.wind_down(int.from_bytes(data[1:5], "little"))
                 else:
                     outcome = wire.TIMED_OUT if data[:1] == wire.CMD_TIMEOUT else wire.KILLED
                     self.ask(outcome, int.from_bytes(data[1:5], "little"))
         return ended
 
+    def _outlived(self) -> bool:
+        """The main process has ended. True when it was asked to, and others that were are still at it."""
+        if not self._told:
+            return False
+        self._main_over = True
+        self._poll.unregister(self._pidfd)
+        _, self.status = os.waitpid(self.pid, 0)
+        return has_children()
+
     def _end(self) -> None:
         self.kill_first()
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid == 0:
-            kill_group(self.pid, signal.SIGKILL)
-        else:
-            self.status = status
+        if not self._main_over:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid == 0:
+                kill_group(self.pid, signal.SIGKILL)
+            else:
+                self.status = status
         if has_children():
             found = end_descendants(self.pid)
-            if found is not None:
+            if found is not None and not self._main_over:
                 self.status = found
         self.drain()
 
@@ -306,8 +384,10 @@ def keep_attempt(
         done(wire.LOST, code, LEASE_ENDED)
     elif tree.asked is not None:
         done(tree.asked, code, asked_error(tree.asked, launch.timeout_ms))
-    elif code == 0:
+    elif code == 0 and not tree.cut:
         done(wire.SUCCEEDED, 0, None)
+    elif tree.for_node:
+        done(wire.KILLED, code, STOPS_ERROR)  # nobody asked for that: it is handed back
     else:
         tail = tree.capture.tail()
         what = describe_exit(code, blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory))

@@ -18,7 +18,7 @@ from typing import Protocol
 from raftsched.clock import Clock
 from raftsched.worker import wire
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, asked_error, describe_exit
+from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, STOPS_ERROR, asked_error, describe_exit
 from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.shortage import cannot_start
@@ -27,6 +27,7 @@ GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before anothe
 GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
 KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
+OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 NEVER = 1 << 62
 
 Serve = Callable[[socket.socket, Shared], None]
@@ -35,7 +36,7 @@ Serve = Callable[[socket.socket, Shared], None]
 class Run:
     """An attempt in a service."""
 
-    __slots__ = ("asked", "began_at", "deadline", "launch", "reason", "started_at_ms")
+    __slots__ = ("asked", "began_at", "deadline", "end_by", "launch", "reason", "started_at_ms")
 
     def __init__(self, launch: wire.Launch, now: int, wall_ms: int) -> None:
         self.launch = launch
@@ -43,6 +44,7 @@ class Run:
         self.began_at = now + BEGAN_AFTER_MS
         self.started_at_ms = wall_ms
         self.asked: int | None = None
+        self.end_by = NEVER  # it was to end long before: its keeper hangs, or was stopped by somebody
         self.reason = ""
 
 
@@ -97,6 +99,14 @@ class Host(Protocol):
     def emit(self, message: bytes) -> None:
         """Passes an encoded message on to the node."""
 
+    def kill_keeper(self, pid: int) -> None:
+        """`Pool.vanished` follows when nothing of it is left."""
+
+
+def within(grace_ms: int, launch: wire.Launch) -> int:
+    """What a run is given when its node, which stops, gives so much."""
+    return grace_ms if launch.stop_ms is None else min(grace_ms, launch.stop_ms)
+
 
 class Pool:
     def __init__(self, host: Host, clock: Clock, python: PythonService, http: Callable[[], Serve], most: int) -> None:
@@ -112,6 +122,7 @@ class Pool:
         self._services: list[Service] = []
         self._idle: list[Service] = []
         self._due_at = NEVER
+        self._end_at: int | None = None  # the node stops: when what is left is killed
 
     # ------------------------------------------------------------ from the node
 
@@ -154,6 +165,22 @@ class Pool:
         for service in self._services:
             self._end(service)
 
+    def wind_down(self, grace_ms: int) -> None:
+        """What was given to this node already has so long to come to an end."""
+        now = self._clock.boot_ms()
+        self._end_at = now + grace_ms
+        for service in self._services:
+            self._wind_down(service, now)
+
+    def _wind_down(self, service: Service, now: int) -> None:
+        assert self._end_at is not None
+        grace_ms = max(0, self._end_at - now)
+        if service.kind == "python":
+            grace_ms = min([grace_ms, *(within(grace_ms, run.launch) for run in service.runs.values())])
+        for run in service.runs.values():
+            self._end_by(run, now + grace_ms)
+        service.command(wire.CMD_STOP + grace_ms.to_bytes(4, "little"))
+
     # ------------------------------------------------------------ time
 
     @property
@@ -175,7 +202,12 @@ class Pool:
                         self._ask(service, run, wire.TIMED_OUT, "")
                     else:
                         self._due_at = min(self._due_at, run.deadline)
-                self._due_at = min(self._due_at, run.began_at)
+                if run.end_by <= now:
+                    run.end_by = NEVER
+                    if run.asked is None:
+                        run.asked, run.reason = wire.KILLED, STOPS_ERROR
+                    self._host.kill_keeper(service.pid)
+                self._due_at = min(self._due_at, run.began_at, run.end_by)
         self._grow(now)
         for service in [s for s in self._idle if s.idle_since + IDLE_MAX_MS <= now]:
             self._end(service)
@@ -209,6 +241,8 @@ class Pool:
             return False
         self._services.append(service)
         self._give(service, launch)
+        if self._end_at is not None:
+            self._wind_down(service, self._clock.boot_ms())
         return True
 
     def _grow_at(self, since: int) -> int:
@@ -279,6 +313,8 @@ class Pool:
                 self._emit_with(done, run, wire.LOST, LEASE_ENDED, output)
             elif gone.not_begun:
                 self._emit(wire.not_begun(token, gone.not_begun, now_ms))
+            elif gone.for_node:
+                self._emit_with(done, run, wire.KILLED, STOPS_ERROR, output)
             else:
                 tail = gone.output.tail
                 limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None
@@ -292,9 +328,15 @@ class Pool:
 
     def vanished(self, service: Service, lost: bool) -> None:
         """Its keeper was killed by somebody, or (`lost`) for the sake of the lease; nothing of it is left now."""
-        nothing = wire.Collected(b"", False, 0, "")
-        service.answer = None
-        self.gone(service, wire.Gone(128 + 9, lost, nothing))
+        if lost:
+            service.answer = None
+        elif service.answer is None:
+            for token, run in [(t, r) for t, r in service.runs.items() if r.asked is None]:
+                del service.runs[token]
+                now_ms = max(self._clock.wall_ms(), run.started_at_ms)
+                error = "its keeper process was killed"
+                self._emit(wire.Done(token, wire.LOST, run.started_at_ms, now_ms, None, error, alone=True))
+        self.gone(service, wire.Gone(128 + 9, lost, wire.Collected(b"", False, 0, "")))
 
     # ------------------------------------------------------------ steps
 
@@ -332,8 +374,13 @@ class Pool:
             service.send(PACKET_HEAD.pack(run.launch.token, op))
             return
         service.ending = True
+        self._end_by(run, self._clock.boot_ms() + run.launch.grace_ms)
         command = wire.CMD_TIMEOUT if outcome == wire.TIMED_OUT else wire.CMD_KILL
         service.command(command + run.launch.grace_ms.to_bytes(4, "little"))
+
+    def _end_by(self, run: Run, kill_at: int) -> None:
+        run.end_by = min(run.end_by, kill_at + OVERDUE_MS)
+        self._due_at = min(self._due_at, run.end_by)
 
     def _end(self, service: Service) -> None:
         service.ending = True

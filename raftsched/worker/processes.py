@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import struct
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -20,6 +22,7 @@ _ITIMERSPEC = struct.Struct("@qqqq")  # interval s, ns; value s, ns
 
 _STATES = {b"R": "running", b"S": "sleeping", b"D": "in uninterruptible sleep", b"T": "stopped", b"t": "traced"}
 _WALK_EVERY = 16  # rounds of killing
+SWEEP_PAUSES_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.02)  # after each round; most are dead at once
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -161,7 +164,7 @@ def lives_below(root: int) -> bool:
     return any(fields is not None and fields[0] not in (b"Z", b"X") for fields in states)
 
 
-def _kill(pid: int, parent: int) -> None:
+def _signal(pid: int, parent: int, number: signal.Signals) -> None:
     # The number may have been given to somebody else since it was read; a pidfd stays with its process.
     try:
         fd = os.pidfd_open(pid)
@@ -169,7 +172,7 @@ def _kill(pid: int, parent: int) -> None:
         return
     try:
         if _parent(pid) in (parent, os.getpid()):
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            signal.pidfd_send_signal(fd, number)
     except OSError:
         pass
     finally:
@@ -243,7 +246,7 @@ def end_descendants(wanted: int = 0) -> int | None:
         killed.update(new)
         if not new:
             for found, parent in descendants(me):
-                _kill(found, parent)
+                _signal(found, parent, signal.SIGKILL)
         rounds += 1
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # until one of them is dead
@@ -251,19 +254,47 @@ def end_descendants(wanted: int = 0) -> int | None:
             return status
 
 
-def end_strays(known: Iterable[int]) -> None:
-    """The same for the trees of children that are not `known`: what a keeper left that was itself killed."""
+def end_strays(known: Iterable[int]) -> bool:
+    """The same for the trees of children that are not `known`: what a keeper left that was itself killed. True when
+    nothing of them is left; False when some do not die soon, as in uninterruptible sleep: to be called again."""
     me = os.getpid()
     known = set(known)
-    while True:
+    for pause_s in SWEEP_PAUSES_S:
         strays = descendants(me, known)
         if not strays:
-            return
+            return True
         for pid, parent in strays:
-            _kill(pid, parent)
+            _signal(pid, parent, signal.SIGKILL)
+        time.sleep(pause_s)
         for pid, parent in strays:
             if parent == me:
-                try:
-                    os.waitpid(pid, 0)
-                except ChildProcessError:
-                    pass
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+    return False
+
+
+def term_tree(main: int) -> None:
+    """SIGTERM for the process group of `main`, and for what is below this process in other groups."""
+    found = [(pid, parent) for pid, parent in descendants(os.getpid()) if pid != main and not _in_group(pid, main)]
+    kill_group(main, signal.SIGTERM)
+    for pid, parent in found:
+        _signal(pid, parent, signal.SIGTERM)
+
+
+def _in_group(pid: int, group: int) -> bool:
+    fields = _stat(pid)
+    return fields is not None and int(fields[2]) == group
+
+
+def term_is_caught() -> bool:
+    """True when a process below this one has a handler for SIGTERM (proc(5), SigCgt)."""
+    return any(_catches(pid, signal.SIGTERM) for pid, _ in descendants(os.getpid()))
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as status:
+            found = re.search(rb"^SigCgt:\s*([0-9a-f]+)$", status.read(8192), re.MULTILINE)
+    except OSError:
+        return False
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from raftsched.core.commands import Ended, encode
+from raftsched.core.commands import Ended, LoseAttempt, encode
 from raftsched.core.tables import ReadView, Table, assigned_key
+from raftsched.worker.hiding import hide_in_json, hide_in_text
+from raftsched.worker.runner import RunEnd
 
 REPEAT_MS = 2_000
+
+
+def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) -> Ended | LoseAttempt:
+    """What the cluster is told of a run's end. `hidden`: values that must not be shown."""
+    error = hide_in_text(end.error, hidden)
+    if end.alone:
+        return LoseAttempt(session, token, end.ended_at_ms, end.started_at_ms, error, end.output)
+    return Ended(
+        session,
+        token,
+        end.outcome,
+        end.started_at_ms,
+        end.ended_at_ms,
+        end.exit_code,
+        error,
+        hide_in_json(end.result, hidden),
+        end.output,
+        end.begun,
+    )
 
 
 class _Report:
@@ -23,10 +44,13 @@ class Reports:
         self._fresh: list[int] = []
         self._checked_at = 0
 
+    def __contains__(self, token: int) -> bool:
+        return token in self._pending
+
     def __len__(self) -> int:
         return len(self._pending)
 
-    def add(self, ended: Ended) -> None:
+    def add(self, ended: Ended | LoseAttempt) -> None:
         self._pending[ended.token] = _Report(ended.session, encode(ended))
         self._fresh.append(ended.token)
 

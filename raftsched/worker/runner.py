@@ -21,14 +21,13 @@ import msgspec
 
 import raftsched
 from raftsched.clock import Clock
-from raftsched.core.model import Outcome, OutputRef
+from raftsched.core.model import GRACE_MS, Outcome, OutputRef
 from raftsched.errors import StartupError
 from raftsched.worker import cgroup, processes, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
 
-GRACE_MS = 5_000  # from TERM to KILL
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.sentinel"
 STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
@@ -51,11 +50,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     task: wire.Task
     timeout_ms: int
     grace_ms: int = GRACE_MS
+    stop_ms: int | None = None  # what it gets at most when the node stops; None: as much as the node gives
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended; nothing of it is left. LOST: killed (or not even started) because the lease was about to end, by a
-    fence, or while stopping."""
+    fence, or while stopping; `alone`: because its keeper was ended by somebody, which is no word on the lease. KILLED
+    though nobody asked: ended because the node stops."""
 
     outcome: Outcome
     started_at_ms: int | None
@@ -65,6 +66,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
     output: OutputRef | None = None
     begun: bool = True  # False: the node could not start it; the outcome is KILLED then
+    alone: bool = False
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -246,11 +248,16 @@ class Runner:
         kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
         task = wire.encode(spec.task)
         fresh = isinstance(spec.task, wire.Python) and spec.task.fresh
-        self._send(wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task, fresh))
+        message = wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task, fresh, spec.stop_ms)
+        self._send(message)
 
-    def kill(self, token: int, reason: str = "", grace_ms: int = GRACE_MS) -> None:
-        """TERM, and KILL after the grace period; nothing happens when it has ended."""
+    def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:
+        """TERM, and KILL after the grace period (negative: that of the run); nothing happens when it has ended."""
         self._send(wire.Kill(token, reason, grace_ms))
+
+    def wind_down(self, grace_ms: int) -> None:
+        """The node stops: gives what runs so long to come to an end. Their ends come by `on_ended`."""
+        self._send(wire.WindDown(grace_ms))
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         """What keepers see at once; they begin to kill lease.KILL_BEFORE_MS before it. Anything else is over."""
@@ -383,6 +390,7 @@ class Runner:
                 result=done.result,
                 output=ref,
                 begun=done.begun,
+                alone=done.alone,
             ),
         )
 

@@ -156,7 +156,10 @@ def keep_service(
     tree.kill_first = kill_first
     tree.watch(lambda now: None, lambda: shared.token, before_read, collect)
     killed_for_memory = cgroup.leave(cgroup.of_run(around.cgroups, shared.token))
-    send(wire.Gone(tree.exit_code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, answer=shared.answer))
+    code = tree.exit_code
+    for_node = tree.asked is None and (code != 0 or tree.cut) and tree.for_node
+    gone = wire.Gone(code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, "", shared.answer, for_node)
+    send(gone)
 
 
 def _become_service(

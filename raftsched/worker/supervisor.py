@@ -18,30 +18,37 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+import msgspec
+
 from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import LEASE_ENDED, Surroundings, keep_attempt
+from raftsched.worker.keeper import LEASE_ENDED, STOPS_ERROR, Surroundings, asked_error, keep_attempt
 from raftsched.worker.lease import LeaseSlot, Watch
-from raftsched.worker.pool import Pool, Serve, Service
+from raftsched.worker.pool import NEVER, OVERDUE_MS, Pool, Serve, Service, within
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
 from raftsched.worker.service import keep_service
 from raftsched.worker.shortage import cannot_start
 from raftsched.worker.wire import receive
 
 LATE_MS = 150  # after the keepers began to kill
+SWEEP_MS = 500  # between two rounds of ending what does not die at once
+KEEPER_KILLED = "its keeper process was killed"
 _READ = 256 * 1024
 
 
 class _AttemptKeeper:
-    __slots__ = ("control", "done", "pid", "token")
+    __slots__ = ("asked", "control", "done", "end_by", "launch", "pid", "stopping")
 
-    def __init__(self, pid: int, control: socket.socket, token: int) -> None:
+    def __init__(self, pid: int, control: socket.socket, launch: wire.Launch, end_by: int) -> None:
         self.pid = pid
         self.control = control
-        self.token = token
+        self.launch = launch
         self.done = False  # has reported the end
+        self.end_by = end_by  # boot ms; a keeper that goes on for longer hangs, or was stopped by somebody
+        self.asked: wire.Done | None = None  # what to report when it is ended for that
+        self.stopping = False  # that is: its node stops, and nobody asked for more
 
 
 class Supervisor:
@@ -65,6 +72,9 @@ class Supervisor:
         self._services: list[Service] = []
         self._late: set[int] = set()  # pids of keepers that were killed for the sake of the lease
         self._fences: list[tuple[int, set[int]]] = []
+        self._unswept: list[tuple[int, Callable[[], None]]] = []  # (pid, what to do) of keepers whose trees are left
+        self._sweep_at = NEVER
+        self._overdue_at = NEVER  # when to look for keepers that should have ended
         self._splitter = wire.Splitter()
         self._out: list[bytes] = []
         self._unsent = b""
@@ -79,11 +89,16 @@ class Supervisor:
         self.emit(wire.encode(wire.Ready(os.getpid())))
         self._flush()
         watch = Watch(self._around.lease, LATE_MS, self._clock.boot_ms())
-        while not (self._stopping and not self._keepers):
+        while not (self._stopping and not self._keepers and not self._unswept):
             now = self._clock.boot_ms()
             if watch.due(now):
                 self._end_late()
-            wait_ms = min(watch.wait_ms(now), max(0, self._pool.due_at - now))
+            if self._overdue_at <= now:
+                self._end_overdue(now)
+            if self._sweep_at <= now:
+                self._sweep()
+            due_at = min(self._pool.due_at, self._overdue_at, self._sweep_at)
+            wait_ms = min(watch.wait_ms(now), max(0, due_at - now))
             for fd, _ in self._epoll.poll(wait_ms / 1000):
                 handler = self._handlers.get(fd)
                 if handler is not None:
@@ -116,11 +131,14 @@ class Supervisor:
                 self._launch(message)
             elif isinstance(message, wire.Kill):
                 self._kill(message)
+            elif isinstance(message, wire.WindDown):
+                self._wind_down(message.grace_ms)
             elif isinstance(message, wire.Ping):
                 self.emit(wire.encode(wire.Pong(message.number)))
             elif isinstance(message, wire.Fence):
                 self._end_everything()
-                self._fences.append((message.number, set(self._keepers)))
+                left = {*self._keepers, *(pid for pid, _ in self._unswept)}
+                self._fences.append((message.number, left))
             else:
                 self._stopping = True
                 self._end_everything()
@@ -130,6 +148,34 @@ class Supervisor:
         for pid in self._keepers:
             self._late.add(pid)
             os.kill(pid, signal.SIGKILL)  # it is our child and not waited for yet: the number is still its own
+
+    def _end_overdue(self, now: int) -> None:
+        """These have not ended what they were to end."""
+        self._overdue_at = NEVER
+        for keeper in self._attempts.values():
+            if keeper.end_by > now:
+                self._overdue_at = min(self._overdue_at, keeper.end_by)
+                continue
+            keeper.end_by = NEVER
+            if keeper.asked is None:
+                timeout_ms = keeper.launch.timeout_ms
+                error = asked_error(wire.TIMED_OUT, timeout_ms)
+                keeper.asked = wire.Done(keeper.launch.token, wire.TIMED_OUT, None, 0, None, error)
+            self.kill_keeper(keeper.pid)
+
+    def kill_keeper(self, pid: int) -> None:
+        """What it leaves is ended then."""
+        if pid in self._keepers:
+            os.kill(pid, signal.SIGKILL)  # it is our child and not waited for yet: the number is still its own
+
+    def _sweep(self) -> None:
+        if not end_strays(self._keepers):
+            self._sweep_at = self._clock.boot_ms() + SWEEP_MS
+            return
+        self._sweep_at = NEVER
+        unswept, self._unswept = self._unswept, []
+        for _, then in unswept:
+            then()
 
     def _end(self) -> NoReturn:
         """The node is gone, or the sentinel: nothing goes on, and whoever else was to end it may be gone as well."""
@@ -176,18 +222,40 @@ class Supervisor:
         except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
             return
-        keeper = _AttemptKeeper(pid, control, launch.token)
+        keeper = _AttemptKeeper(pid, control, launch, NEVER)
+        self._end_by(keeper, launch.timeout_ms + launch.grace_ms)
         self._attempts[launch.token] = keeper
         self._watch(control, lambda: self._from_attempt(keeper))
+
+    def _end_by(self, keeper: _AttemptKeeper, in_ms: int) -> None:
+        keeper.end_by = min(keeper.end_by, self._clock.boot_ms() + in_ms + OVERDUE_MS)
+        self._overdue_at = min(self._overdue_at, keeper.end_by)
 
     def _kill(self, kill: wire.Kill) -> None:
         keeper = self._attempts.get(kill.token)
         if keeper is None:
             self._pool.kill(kill.token, kill.reason)
             return
-        grace = kill.grace_ms.to_bytes(4, "little")
+        if keeper.asked is None or keeper.stopping:
+            keeper.stopping = False
+            error = asked_error(wire.KILLED, None, kill.reason)
+            keeper.asked = wire.Done(kill.token, wire.KILLED, None, 0, None, error)
+        self._tell(keeper, wire.CMD_KILL, kill.grace_ms if kill.grace_ms >= 0 else keeper.launch.grace_ms)
+
+    def _tell(self, keeper: _AttemptKeeper, command: bytes, grace_ms: int) -> None:
+        """To end its run, which may take so long."""
+        self._end_by(keeper, grace_ms)
         with contextlib.suppress(OSError):  # it has just ended
-            keeper.control.send(wire.CMD_KILL + grace, socket.MSG_DONTWAIT)
+            keeper.control.send(command + grace_ms.to_bytes(4, "little"), socket.MSG_DONTWAIT)
+
+    def _wind_down(self, grace_ms: int) -> None:
+        """The node stops: whatever runs has so long, or less where its job says so, to come to an end."""
+        self._pool.wind_down(grace_ms)
+        for keeper in self._attempts.values():
+            if keeper.asked is None:
+                keeper.asked = wire.Done(keeper.launch.token, wire.KILLED, None, 0, None, STOPS_ERROR)
+                keeper.stopping = True
+            self._tell(keeper, wire.CMD_STOP, within(grace_ms, keeper.launch))
 
     def _end_everything(self) -> None:
         self._pool.drop_queue()
@@ -199,7 +267,7 @@ class Supervisor:
     def _answer_fences(self) -> None:
         while self._fences:
             number, keepers = self._fences[0]
-            if any(pid in self._keepers for pid in keepers):
+            if any(pid in self._keepers for pid in keepers) or any(pid in keepers for pid, _ in self._unswept):
                 return
             self._fences.pop(0)
             self.emit(wire.encode(wire.Fenced(number)))
@@ -264,12 +332,22 @@ class Supervisor:
             keeper.done = keeper.done or packet[1] == wire.DONE_TAG
             self.emit(packet)
             return
-        self._attempts.pop(keeper.token, None)
-        late = self._over(keeper.pid, keeper.control, keeper.done)
+        self._attempts.pop(keeper.launch.token, None)
+        late = self._over(keeper.pid, keeper.control)
         if not keeper.done:
-            outcome, error = (wire.LOST, LEASE_ENDED) if late else (wire.FAILED, "its keeper process was killed")
-            now_ms = self._clock.wall_ms()
-            self.emit(wire.encode(wire.Done(keeper.token, outcome, None, now_ms, None, error)))
+            self._unswept.append((keeper.pid, lambda: self._vanished(keeper, late)))
+            self._sweep()
+
+    def _vanished(self, keeper: _AttemptKeeper, late: bool) -> None:
+        """Nothing of its run is left either."""
+        token, now_ms = keeper.launch.token, self._clock.wall_ms()
+        if late:
+            done = wire.Done(token, wire.LOST, None, now_ms, None, LEASE_ENDED)
+        elif keeper.asked is not None:
+            done = msgspec.structs.replace(keeper.asked, ended_at_ms=now_ms)
+        else:
+            done = wire.Done(token, wire.LOST, None, now_ms, None, KEEPER_KILLED, alone=True)
+        self.emit(wire.encode(done))
 
     def _from_service(self, service: Service) -> None:
         service.send_rest()
@@ -295,20 +373,19 @@ class Supervisor:
                 service.over = True
                 self._pool.gone(service, message)
             return
-        late = self._over(service.pid, service.control, service.over)
+        late = self._over(service.pid, service.control)
         self._forget(service.work)
         self._services.remove(service)
         if not service.over:
-            self._pool.vanished(service, late)
+            self._unswept.append((service.pid, lambda: self._pool.vanished(service, late)))
+            self._sweep()
 
-    def _over(self, pid: int, control: socket.socket, clean: bool) -> bool:
+    def _over(self, pid: int, control: socket.socket) -> bool:
         """A keeper is gone. One that did not report an end was killed, and its tree fell to this process. True: for the
         sake of the lease."""
         self._forget(control)
         del self._keepers[pid]
         os.waitpid(pid, 0)
-        if not clean:
-            end_strays(self._keepers)
         late = pid in self._late
         self._late.discard(pid)
         return late

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Instance, Job
+from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.secrets import SECRET, Secret, may_refer, target
 from raftsched.quantities import parse_duration, parse_size
 from raftsched.sealing import Sealer, Unsealable, open_value
@@ -148,6 +148,8 @@ def spec_of(
         session=attempt.session,
         task=_task(body.handler, params, _environment(job, instance, attempt), calls, values),
         timeout_ms=job.policy.timeout_ms,
+        grace_ms=GRACE_MS if job.policy.grace_ms is None else job.policy.grace_ms,
+        stop_ms=job.policy.grace_ms,
     )
 
 

@@ -75,12 +75,13 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
     grace_ms: int  # from TERM to KILL
     task: bytes  # an encoded Task
     fresh: bool = False  # of python: a process of its own
+    stop_ms: int | None = None  # what it gets at most when its node stops; None: as much as the node gives
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):
     token: int
     reason: str
-    grace_ms: int
+    grace_ms: int  # negative: that of the run
 
 
 class Fence(msgspec.Struct, array_like=True, frozen=True, tag=3):
@@ -93,6 +94,12 @@ class Ping(msgspec.Struct, array_like=True, frozen=True, tag=4):
 
 class Stop(msgspec.Struct, array_like=True, frozen=True, tag=5):
     pass
+
+
+class WindDown(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """The node stops: what it was given has so long to come to an end."""
+
+    grace_ms: int
 
 
 # ---------------------------------------------------------------- supervisor -> node
@@ -121,6 +128,7 @@ class Done(msgspec.Struct, array_like=True, frozen=True, tag=12):
     spooled: bool = False
     truncated: int = 0
     begun: bool = True  # False: the node could not start it, and nothing of it ever ran; the outcome is KILLED then
+    alone: bool = False  # LOST for itself, and not because the lease is no longer what it was taken for
 
 
 class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
@@ -153,6 +161,7 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
     killed_for_memory: bool = False
     not_begun: str = ""  # why the node could not even start it
     answer: bytes = b""  # that it could not send itself
+    for_node: bool = False  # ended by what was meant for its node
 
 
 # One byte in front of what a service answers about a run: 0, or several of
@@ -162,14 +171,14 @@ WROTE, DIRTY, STALE = (
     4,
 )  # printed something; left something behind; its code is out of date, nothing was run
 
-# From the supervisor to a keeper: one byte, and for kill and timeout the grace period (4 bytes, milliseconds)
-CMD_KILL, CMD_TIMEOUT, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"f", b"c"
+# From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds)
+CMD_KILL, CMD_TIMEOUT, CMD_STOP, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"s", b"f", b"c"
 
 DONE_TAG = 12  # the second byte of an encoded Done, behind the array's header
 
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
-decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop).decode
+decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop | WindDown).decode
 decode_up = msgspec.msgpack.Decoder(Ready | Began | Done | Fenced | Pong).decode
 decode_service = msgspec.msgpack.Decoder(Collected | Gone).decode
 

@@ -18,7 +18,7 @@ import msgspec
 from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
-from raftsched.core.commands import CloseSession, Ended, OpenSession, Started, encode
+from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, Over, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
@@ -27,9 +27,10 @@ from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.sealing import Sealer
 from raftsched.worker.deliveries import delivery_of
-from raftsched.worker.hiding import hide_in_json, hide_in_text
+from raftsched.worker.outbox import Outbox
+from raftsched.worker.patience import Patience
 from raftsched.worker.ports import Applied, Raft, Runs
-from raftsched.worker.reports import Reports
+from raftsched.worker.reports import Reports, report_of
 from raftsched.worker.rows import decode_instance, job_of, newest_session
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
@@ -38,10 +39,10 @@ from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 
 HANDLERS = ("exec", "shell", "python", "http")
 TICK_S = 0.1
-FLUSH_S = 0.004  # reports that arise within this travel together
-BATCH_MAX = 500  # reports in one proposal
 RETRY_MS = 500  # between attempts to open a session
 UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
+STOPS = "It stops."  # why it is given nothing
+STOP_PAUSE_MS = 60_000  # for so long; its next session comes first
 HAND_BACK_S = 1.0  # for the last word, when the node stops
 SHORT_FRESH_MS = 3_000  # how long the leader's word about the disks holds
 
@@ -71,10 +72,12 @@ class Worker:
         limits_whole_runs: bool = False,
         sealer: Sealer | None = None,
         waits_for: Callable[[], str] = str,
+        grace_ms: int = 0,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
-        heartbeats then. `waits_for`: what keeps the runner from being started, in words."""
+        heartbeats then. `waits_for`: what keeps the runner from being started, in words. `grace_ms`: what runs have to
+        come to an end when the node stops."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -101,12 +104,12 @@ class Worker:
         self._started: dict[int, int] = {}  # token -> session: never started again, gone when the state shows the end
         self._nonce: bytes | None = None  # of the opening that is under way
         self._last_index = 0
-        self._outbox: list[bytes] = []
-        self._flush_timer: asyncio.TimerHandle | None = None
+        self._outbox = Outbox(node_id, raft, self._reports, clock, self._say_over)
         self._tick_timer: asyncio.TimerHandle | None = None
         self._opener: asyncio.Task[None] | None = None
         self._retry_at = 0
         self._stopping = False
+        self._patience = Patience(grace_ms)
 
     # ------------------------------------------------------------ life
 
@@ -124,21 +127,45 @@ class Worker:
         await self._runner.start()
         self._opener = self._loop.create_task(self._keep_session())
 
+    async def wind_down(self) -> None:
+        """Takes nothing new, and gives what runs the grace period to come to an end; the lease is renewed meanwhile.
+        Returns when nothing runs any more, or the grace period is over, or the session."""
+        await self._close()
+        if not self._patience.grace_ms or not self.session:
+            return
+        self._heartbeat()  # which says that it takes nothing: before anything is handed back
+        self._start_given()
+        if self._runs_on():
+            log.info("%s stops; what runs has %g s to come to an end", self._node_id, self._patience.grace_ms / 1000)
+            self._runner.wind_down(self._patience.grace_ms)
+        await self._patience.wait(self._runs_on)
+
+    def hurry(self) -> None:
+        """Ends the waiting of `wind_down`."""
+        self._patience.hurry()
+
+    def _runs_on(self) -> bool:
+        return self.session != 0 and any(token not in self._reports for token in self._started)
+
+    async def _close(self) -> None:
+        """From here on it takes nothing new."""
+        self._stopping = True
+        if self._opener is not None and not self._opener.done():
+            self._opener.cancel()
+            await asyncio.wait([self._opener])
+
     async def stop(self) -> None:
         """Ends everything that runs here; returns when nothing is left. What ended by itself is reported, the rest is
         handed back: others may run it at once, and it does not count as lost."""
-        self._stopping = True
+        await self._close()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        if self._opener is not None:
-            self._opener.cancel()
-            await asyncio.wait([self._opener])
         session = self.session
         self._nonce = None  # an opening that is on its way is not ours any more
         self._tenure.lapse()
         self._todo.clear()
         await self._runner.stop()
-        self._flush()
+        self._outbox.flush()
         if session:
             await self._hand_back(session)
 
@@ -164,7 +191,7 @@ class Worker:
     @property
     def trouble(self) -> str:
         """Why this node starts nothing, or did not a moment ago; empty: it starts what it is given."""
-        return self.pause.trouble(self._clock.boot_ms())
+        return STOPS if self._stopping else self.pause.trouble(self._clock.boot_ms())
 
     @property
     def running(self) -> int:
@@ -187,7 +214,7 @@ class Worker:
         if self._reports.repeat_due(now):
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
-            self._send_out(again)
+            self._outbox.add(again)
         if self._tenure.lapsed and now >= self._tell_at:
             self._tell_at = now + HEARTBEAT_MS
             if self.trouble:
@@ -198,8 +225,8 @@ class Worker:
     def _say(self, session: int, holds: bool, now: int) -> None:
         leader, trouble = self._raft.leader_id, self.trouble
         if leader is not None:
-            wall, short, pause = self._clock.wall_ms(), self._short_of_disk(), self.pause.left_ms(now)
-            beat = Heartbeat(session, holds, now, wall, short, pause, trouble)
+            pause_ms = STOP_PAUSE_MS if self._stopping else self.pause.left_ms(now)
+            beat = Heartbeat(session, holds, now, self._clock.wall_ms(), self._short_of_disk(), pause_ms, trouble)
             self._raft.send(leader, "heartbeat", encode_message(beat))
 
     def _heartbeat(self) -> None:
@@ -310,9 +337,12 @@ class Worker:
         self._runner.set_lease(0, 0)
         self._todo.clear()
         self._nudge.set()
+        self._patience.look()
 
     def _on_died(self) -> None:
-        if not self._stopping:
+        if self._stopping:
+            self.hurry()
+        else:
             self._lapse("its supervisor process died")
 
     # ------------------------------------------------------------ what the state gives
@@ -367,18 +397,31 @@ class Worker:
 
     def _forget(self, token: int) -> None:
         self._reports.shown(token)
-        self._started.pop(token, None)
+        if self._started.pop(token, None) is not None:
+            self._patience.look()
         self._hidden.pop(token, None)
         self._todo.pop(token, None)
 
     def _start_given(self) -> None:
         """Level-triggered: after each turn and each renewal."""
-        if not self._todo or not self._tenure.may_start(self._clock.boot_ms()):
+        if not self._todo:
+            return
+        if self._stopping:
+            self._give_back()
+            return
+        if not self._tenure.may_start(self._clock.boot_ms()):
             return
         todo, self._todo = self._todo, {}
         with self._read() as view:
             for token, key in todo.items():
                 self._start(view, token, key)
+
+    def _give_back(self) -> None:
+        """What was given to it before the leader heard that it stops, for others to take."""
+        todo, self._todo = self._todo, {}
+        for token in todo:
+            self._started[token] = self._tenure.session
+            self._report_unstarted(token, Outcome.KILLED, STOPS, begun=False)
 
     def _start(self, view: ReadView, token: int, key: bytes) -> None:
         session = self._tenure.session
@@ -413,34 +456,20 @@ class Worker:
         self.pause.began(self._clock.boot_ms())
         session = self._started.get(token)
         if session is not None:
-            self._send_out([encode(Started(session, token, started_at_ms))])
+            self._outbox.add([encode(Started(session, token, started_at_ms))])
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
         session = self._started.get(token)
         if session is None:
             return
-        if end.outcome is Outcome.LOST:
+        if end.outcome is Outcome.LOST and not end.alone:
             # Ended for the lease's sake, so this lease is not what we took it for. No report: only the session's end,
             # which the next opening brings, can give the attempt to somebody else.
             if session == self.session:
                 self._lapse("a run was stopped for the sake of the lease")
             return
         self._note_start(end)
-        hidden = self._hidden.get(token, ())
-        self._report(
-            Ended(
-                session,
-                token,
-                end.outcome,
-                end.started_at_ms,
-                end.ended_at_ms,
-                end.exit_code,
-                hide_in_text(end.error, hidden),
-                hide_in_json(end.result, hidden),
-                end.output,
-                end.begun,
-            )
-        )
+        self._report(report_of(session, token, end, self._hidden.get(token, ())))
 
     def _note_start(self, end: RunEnd) -> None:
         """The leader hears that this node can start nothing before it hears what is handed back."""
@@ -451,17 +480,14 @@ class Worker:
             log.warning("%s takes no runs for %d ms: %s", self._node_id, self.pause.left_ms(now), end.error)
             self._heartbeat()
 
-    def _report_unstarted(self, token: int, outcome: Outcome, error: str) -> None:
-        self._report(Ended(self._tenure.session, token, outcome, None, self._clock.wall_ms(), error=error))
+    def _report_unstarted(self, token: int, outcome: Outcome, error: str, *, begun: bool = True) -> None:
+        now_ms = self._clock.wall_ms()
+        self._report(Ended(self._tenure.session, token, outcome, None, now_ms, error=error, begun=begun))
 
-    def _report(self, ended: Ended) -> None:
+    def _report(self, ended: Ended | LoseAttempt) -> None:
         self._reports.add(ended)
-        self._flush_soon()
-
-    def _send_out(self, commands: list[bytes]) -> None:
-        if commands:
-            self._outbox += commands
-            self._flush_soon()
+        self._patience.look()
+        self._outbox.soon()
 
     def _say_over(self) -> None:
         """The leader can give away the slots of what has ended while the reports are on their way through the log."""
@@ -469,20 +495,3 @@ class Worker:
         tokens = tuple(token for token in self._reports.fresh if self._started.get(token) == session)
         if tokens and leader is not None:
             self._raft.send(leader, "over", encode_message(Over(session, tokens)))
-
-    def _flush_soon(self) -> None:
-        if self._flush_timer is None:
-            self._flush_timer = self._loop.call_later(FLUSH_S, self._flush)
-
-    def _flush(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        self._say_over()
-        commands = [*self._outbox, *self._reports.take_fresh(self._clock.boot_ms())]
-        self._outbox.clear()
-        try:
-            for at in range(0, len(commands), BATCH_MAX):
-                self._raft.submit(commands[at : at + BATCH_MAX])
-        except RaftschedError as exc:  # ends are proposed again by and by
-            log.info("%s: reports wait: %s", self._node_id, exc)

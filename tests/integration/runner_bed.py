@@ -164,13 +164,24 @@ class Bed:
         argv = (sys.executable, "-S", "-c", script, str(self._fifo), *args)
         return Exec(argv, {MARK: self.mark})
 
-    def launch(self, task: Task, *, timeout_ms: int = LONG_MS, grace_ms: int = 5_000, session: int = 1) -> int:
+    def launch(
+        self,
+        task: Task,
+        *,
+        timeout_ms: int = LONG_MS,
+        grace_ms: int = 5_000,
+        stop_ms: int | None = None,
+        session: int = 1,
+    ) -> int:
         self._token += 1
         token = self._token
         self._waiting[token] = asyncio.get_running_loop().create_future()
         if isinstance(task, Exec | Python):
             task.env[MARK] = self.mark
-        self.runner.launch(RunSpec(token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms))
+        spec = RunSpec(
+            token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms, stop_ms=stop_ms
+        )
+        self.runner.launch(spec)
         return token
 
     async def end(self, token: int) -> RunEnd:

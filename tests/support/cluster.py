@@ -63,6 +63,7 @@ class NodeProcess:
                 "--peers",
                 peers,
             ),
+            *("--grace", "1s"),
             *self.cluster.flags,
             *flags,
         ]

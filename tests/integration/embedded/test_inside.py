@@ -123,6 +123,9 @@ class Others:
 
     def kill(self, token: int, reason: str = "") -> None: ...
 
+    def wind_down(self, grace_ms: int) -> None:
+        pass
+
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         self.lease = (session, deadline_boot_ms)
 

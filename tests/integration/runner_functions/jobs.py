@@ -22,6 +22,10 @@ def stay(fifo):
         signal.pause()
 
 
+def naps(seconds):
+    time.sleep(seconds)
+
+
 def stubborn(fifo):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stay(fifo)

@@ -87,6 +87,9 @@ class SimRunner:
     def kill(self, token: int, reason: str = "") -> None:
         self._send("kill", token)
 
+    def wind_down(self, grace_ms: int) -> None:
+        """What runs ends when it ends; `stop` ends the rest."""
+
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         if self._world.switches.lease_of_session:
             self._slot.store(session, deadline_boot_ms)

@@ -39,6 +39,7 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("priority", 9, "priority", 9),
     ("queue", "mails", "queue", "mails"),
     ("timeout", "90s", "timeout_ms", 90_000),
+    ("grace", "30s", "grace_ms", 30_000),
     ("delivery", "at_most_once", "delivery", Delivery.AT_MOST_ONCE),
     ("max_lost", 0, "max_lost", 0),
     ("suspend_after", 4, "suspend_after", 4),

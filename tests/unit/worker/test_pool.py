@@ -44,6 +44,9 @@ class House:
     def emit(self, message: bytes) -> None:
         self.emitted.append(message)
 
+    def kill_keeper(self, pid: int) -> None:
+        raise AssertionError("no keeper is late here")
+
     def launch(self, count: int, fresh: bool = False) -> None:
         for _ in range(count):
             self.tokens += 1

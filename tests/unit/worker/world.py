@@ -38,6 +38,7 @@ from raftsched.worker.worker import Applied, Worker
 
 WALL_MS = 1_800_000_000_000
 BOOT_MS = 5_000_000
+GRACE_MS = 3_000
 NODE = "n1"
 
 
@@ -226,6 +227,9 @@ class FakeRunner:
     def kill(self, token: int, reason: str = "") -> None:
         self.killed.append(token)
 
+    def wind_down(self, grace_ms: int) -> None:
+        self.events.append(("wind down", grace_ms))
+
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         self.lease = (session, deadline_boot_ms)
 
@@ -257,6 +261,7 @@ class World:
             rng=random.Random(self.seed),
             store_moves=lambda: self.store_moves,
             limits_whole_runs=True,
+            grace_ms=GRACE_MS,
         )
 
     @contextmanager
