@@ -16,6 +16,7 @@ from pathlib import Path
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.worker import processes
+from raftsched.worker.leftovers import end_leftovers, mark_of
 
 NOTE_BYTES = 64
 LOOK_S = 0.01
@@ -35,8 +36,8 @@ class RunLock:
         self._clock = clock
 
     async def take(self, patience_s: float | None) -> int:
-        """The descriptor that holds it. Kills the supervisor that the file names. Raises StartupError when it is still
-        held after `patience_s` (None: waits as long as it takes)."""
+        """The descriptor that holds it. Kills the supervisor that the file names, and runs that nothing guards any
+        more. Raises StartupError when it is still held after `patience_s` (None: waits as long as it takes)."""
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as exc:
@@ -46,16 +47,21 @@ class RunLock:
         say_at = now + FIRST_WORD_S
         try:
             while True:
+                left: list[int] = []
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    pass
+                    locked = False
                 else:
+                    locked = True
+                    left = await asyncio.to_thread(end_leftovers, mark_of(fd))
+                if locked and not left:
                     os.pwrite(fd, padded(""), 0)  # now, so that noting the pid later takes no more space
                     if self.waits_for:
                         log.info("%s is free: nothing of an earlier run is left", self.path)
                     return fd
-                _end_named(os.pread(fd, NOTE_BYTES, 0))
+                if not locked:
+                    _end_named(os.pread(fd, NOTE_BYTES, 0))
                 now = self._clock.monotonic()
                 if give_up_at is not None and now >= give_up_at:
                     raise StartupError(
@@ -63,7 +69,8 @@ class RunLock:
                     )
                 if now >= say_at:
                     say_at = now + WORDS_EVERY_S
-                    whom = await asyncio.to_thread(holders, self.path)
+                    whom = [processes.describe(pid) or str(pid) for pid in left]
+                    whom = whom or await asyncio.to_thread(holders, self.path)
                     self.waits_for = f"it waits for processes of an earlier run of this node to end: {_listed(whom)}"
                     log.warning("no runs yet: %s hold %s", _listed(whom), self.path)
                 await asyncio.sleep(LOOK_S)

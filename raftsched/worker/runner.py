@@ -23,7 +23,7 @@ import raftsched
 from raftsched.clock import Clock
 from raftsched.core.model import GRACE_MS, Outcome, OutputRef
 from raftsched.errors import StartupError
-from raftsched.worker import cgroup, processes, wire
+from raftsched.worker import cgroup, leftovers, processes, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
@@ -176,6 +176,7 @@ class Runner:
         root = str(Path(raftsched.__file__).parent.parent)
         env = base_environment(os.environ)
         env["PYTHONPATH"] = os.pathsep.join(p for p in (root, env.get("PYTHONPATH")) if p)
+        env[leftovers.VARIABLE] = leftovers.mark_of(lock_fd)
         argv = [sys.executable, "-P", "-m", _MODULE, str(self._slot_fd), str(lock_fd)]
         argv += ["--node-fd", str(node_fd), "--life-fd", str(life_fd), "--lock-fd", str(lock_fd)]
         argv += ["--lease-fd", str(self._slot_fd), "--package-root", root]

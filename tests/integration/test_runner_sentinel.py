@@ -15,7 +15,7 @@ from raftsched.core.model import Outcome
 from raftsched.errors import StartupError
 from raftsched.worker import runner as runner_module
 from raftsched.worker.wire import Exec, Python
-from tests.integration.runner_bed import LONG_MS, SCATTERED, Bed, death, within
+from tests.integration.runner_bed import LONG_MS, SCATTERED, STAYS, Bed, death, within
 
 FUNCTIONS = Path(__file__).parent / "runner_functions"
 LEASE_MS = 1_500
@@ -211,3 +211,33 @@ def test_a_start_that_failed_can_be_tried_again(fails: str, tmp_path: Path, monk
             assert (await bed.run(Exec(("/bin/true",), {}))).outcome is Outcome.SUCCEEDED
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_run_that_nothing_guards_any_more_is_ended_before_others_begin(tmp_path: Path, python: bool) -> None:
+    """As after `kill -9 -1` in a job."""
+
+    async def body() -> None:
+        async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
+            stays = Python("jobs:leaves", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {})
+            bed.launch(stays if python else bed.python_script(STAYS))
+            (pid,) = await bed.pids(1)
+            assert bed.runner.pid is not None
+            guards = [parent(bed.runner.pid), bed.runner.pid, keeper_of(pid, bed.runner.pid)]
+            for guard in guards:
+                os.kill(guard, signal.SIGSTOP)  # none sees what becomes of the others
+            for guard in guards:
+                os.kill(guard, signal.SIGKILL)
+            await death(*guards)
+            assert os.path.exists(f"/proc/{pid}"), "it is not guarded any more"
+            await within(bed.runner.fence())
+            await death(pid)
+            assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
+
+    asyncio.run(body())
+
+
+def keeper_of(pid: int, supervisor: int) -> int:
+    while parent(pid) != supervisor:
+        pid = parent(pid)
+    return pid
