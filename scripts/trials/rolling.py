@@ -1,0 +1,102 @@
+"""The trial: nodes are restarted by SIGTERM, one after the other, while jobs come due every second."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.cluster import Cluster
+
+JOBS = Path(__file__).parent / "jobs"
+ACTIVE = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
+# Is sent SIGTERM, for it has a handler, and finishes what it is at.
+FINISHES = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); time.sleep({0})"
+
+
+def handlers(seconds: float) -> dict[str, dict[str, Any]]:
+    return {
+        "exec": {"exec": ["sleep", f"{seconds:g}"]},
+        "shell": {"shell": f"sleep {seconds:g}; true"},
+        "python": {"python": "naps:nap"},
+        "exec-2": {"exec": ["sleep", f"{seconds:g}"]},
+        "shell-2": {"shell": f"sleep {seconds:g}"},
+        "finishes": {"exec": ["python3", "-Sc", FINISHES.format(f"{seconds:g}")]},
+    }
+
+
+@dataclass
+class Found:
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        return ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
+
+
+def run_rolling(cluster: Cluster, rounds: int, seconds: float, pause: float, note: Callable[[str], None]) -> Found:
+    found = Found()
+    leader = cluster.leader()
+    made = {}
+    for name, handler in handlers(seconds).items():
+        body: dict[str, Any] = {"name": name, "trigger": {"every": "1s"}, "overlap": "allow", "handler": handler}
+        if "python" in handler:
+            body["params"] = {"seconds": seconds}
+        reply = leader.request("POST", "/v1/jobs", body)
+        assert reply.status == 201, (reply.status, reply.body)
+        made[name] = reply.json["id"]
+    time.sleep(seconds)
+    for _ in range(rounds):
+        for node in list(cluster.nodes):
+            began = time.monotonic()
+            code = node.terminate(60)
+            took = time.monotonic() - began
+            found.counts["restarts"] += 1
+            note(f"{node.id} stopped in {took:.1f} s, exit {code}")
+            if code != 0:
+                found.wrong.append(f"{node.id} ended with exit code {code}")
+            node.start()
+            cluster.wait_ready()
+            cluster.wait("its session", lambda n=node: session_open(cluster, n.id))
+            time.sleep(pause)
+    for job_id in made.values():
+        reply = cluster.leader().request("POST", f"/v1/jobs/{job_id}/pause", {})
+        assert reply.status < 300, (reply.status, reply.body)
+    cluster.wait("all runs to end", lambda: all(not active(cluster, job_id) for job_id in made.values()), 60 + seconds)
+    for name, job_id in made.items():
+        account(name, instances(cluster, job_id), found)
+    return found
+
+
+def account(name: str, rows: list[dict[str, Any]], found: Found) -> None:
+    for row in rows:
+        found.counts["runs"] += 1
+        outcomes = [attempt["outcome"].lower() for attempt in row["attempts"] if attempt["outcome"]]
+        if row["state"] != "SUCCEEDED":
+            found.wrong.append(
+                f"{name} {row['scheduled_at']}: {row['state']} {row['reason']} {row['error']} {outcomes}"
+            )
+        for outcome in ("failed", "timed_out", "lost"):
+            if outcome in outcomes:
+                found.wrong.append(f"{name} {row['scheduled_at']}: an attempt {outcome}: {outcomes}")
+        begun = sum(attempt["started_at"] is not None for attempt in row["attempts"])
+        found.counts["attempts begun"] += begun
+        found.counts["handed back after they began"] += max(0, begun - 1)
+        found.counts["handed back before that"] += len(row["attempts"]) - max(1, begun)
+
+
+def instances(cluster: Cluster, job_id: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = cluster.leader().get(f"/v1/jobs/{job_id}/instances?limit=1000")["items"]
+    return rows
+
+
+def active(cluster: Cluster, job_id: str) -> bool:
+    return any(row["state"] in ACTIVE for row in instances(cluster, job_id))
+
+
+def session_open(cluster: Cluster, node_id: str) -> bool:
+    nodes = cluster.leader().get("/v1/cluster")["nodes"]
+    return any(node["id"] == node_id and node["session_open"] for node in nodes)
