@@ -76,9 +76,8 @@ def account(name: str, rows: list[dict[str, Any]], found: Found) -> None:
         found.counts["runs"] += 1
         outcomes = [attempt["outcome"].lower() for attempt in row["attempts"] if attempt["outcome"]]
         if row["state"] != "SUCCEEDED":
-            found.wrong.append(
-                f"{name} {row['scheduled_at']}: {row['state']} {row['reason']} {row['error']} {outcomes}"
-            )
+            why = f"{row['state']} {row['reason']} {row['error']}"
+            found.wrong.append(f"{name} {row['scheduled_at']}: {why} {outcomes}")
         for outcome in ("failed", "timed_out", "lost"):
             if outcome in outcomes:
                 found.wrong.append(f"{name} {row['scheduled_at']}: an attempt {outcome}: {outcomes}")
