@@ -23,6 +23,7 @@ from tests.support.cluster import free_ports
 
 def alone(directory: Path, **settings: object) -> raftsched.Node:
     http, raft = free_ports(2)
+    settings.setdefault("grace", "1s")
     return raftsched.Node(
         id="n1", data=directory / "n1", http=f"127.0.0.1:{http}", raft=f"127.0.0.1:{raft}", slots=4, **settings
     )
