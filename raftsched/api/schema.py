@@ -228,6 +228,9 @@ class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What came due more than `grace` ago was missed: it is not run, run once for all, or each (one after the other
+    where runs may not overlap). A job that is due once runs, however late: for it "once" alone is taken."""
+
     policy: Literal["skip", "once", "all"] = "once"
     grace: Duration = "15m"
 

@@ -5,7 +5,6 @@ croniter reads what is cron everywhere (`standard`), `fields` what is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from raftsched.schedule import fields
@@ -73,7 +72,7 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     if count == 7 or dialect or "?" in texts:  # as Quartz writes them
         read = [parse_field(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
     else:
-        read = _read(kinds, texts, count, job_id)
+        read = [_read(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
     if read[5].numeric and not dialect and (count == 7 or day == "?"):
         where = "in an expression with a year" if count == 7 else "beside ?"
         raise TriggerError(
@@ -109,26 +108,17 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     )
 
 
-def _read(kinds: Sequence[Kind], texts: Sequence[str], count: int, job_id: int) -> list[Parsed]:
-    """What is cron everywhere by croniter, field by field; the rest, and the words for what is wrong, by `fields`."""
+def _read(kind: Kind, text: str, job_id: int) -> Parsed:
+    """What is cron everywhere by croniter; the rest, and the words for what is wrong, by `fields`."""
     from raftsched.schedule import standard  # croniter: late, because of the command line
 
-    first = 6 - count
-    theirs = [standard.understands(kind, text) for kind, text in zip(kinds[:6], texts[:6], strict=True)]
-    given = tuple(text if known else "*" for text, known in zip(texts[first:6], theirs[first:], strict=True))
+    if not standard.understands(kind, text):
+        return parse_field(kind, text, job_id)
     try:
-        numbers = standard.expanded(given)
+        return Parsed(values=set(standard.numbers(kind, text)), star=text.startswith("*"))
     except standard.NotCron:
-        numbers = None
-    read = []
-    for place, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
-        if numbers is not None and first <= place < 6 and theirs[place]:
-            read.append(Parsed(values=set(numbers[place - first]), star=text.startswith("*")))
-        else:
-            read.append(parse_field(kind, text, job_id))
-    if numbers is None:
-        raise TriggerError(POINTER, f"{shown(' '.join(given))} is no cron expression; write one like 0 2 * * MON-FRI")
-    return read
+        parse_field(kind, text, job_id)
+        raise kind.wrong(text, "not a cron field; write values, ranges and steps, like 1-5, */10 or 0,30") from None
 
 
 def _split(expr: str, dialect: str) -> tuple[list[str], str]:

@@ -21,7 +21,6 @@ has a trigger to check.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 
 from croniter import CroniterBadCronError, croniter
@@ -45,7 +44,7 @@ _ITEMS = {kind.name: _item(kind) for kind in _KINDS}
 
 def understands(kind: Kind, text: str) -> bool:
     """Whether croniter reads this upper-case field as crontab(5) does; valid it need not be."""
-    return all(_alike(kind, item) for item in text.split(","))
+    return kind.name in _ITEMS and all(_alike(kind, item) for item in text.split(","))
 
 
 def _alike(kind: Kind, item: str) -> bool:
@@ -67,25 +66,22 @@ def _number(kind: Kind, text: str) -> int:
     return kind.names.index(text) + kind.low if text in kind.names else int(text)
 
 
-@lru_cache(maxsize=8192)
-def expanded(texts: tuple[str, ...]) -> tuple[frozenset[int], ...]:
-    """The numbers that each field stands for, weekdays from 0 = Sunday. Of five fields, or six with the seconds first,
-    `understands` being true of each.
+@lru_cache(maxsize=2048)
+def numbers(kind: Kind, text: str) -> frozenset[int]:
+    """What an upper-case field stands for of which `understands` is true; weekdays from 0 = Sunday. From a cache: there
+    are far fewer fields than expressions.
 
     Raises:
         NotCron: a value is out of range, or a step is 0.
     """
+    place = _KINDS.index(kind)
+    fields = ["*"] * len(_KINDS)
+    fields[place] = text
     try:
-        found, _ = croniter.expand(" ".join(texts), second_at_beginning=True)
+        found, _ = croniter.expand(" ".join(fields), second_at_beginning=True)
     except CroniterBadCronError as error:
         raise NotCron(str(error)) from error
-    if len(found) == 6:
-        found = [found[5], *found[:5]]
-    kinds = _KINDS[-len(found) :]
-    return tuple(_numbers(kind, values) for kind, values in zip(kinds, found, strict=True))
-
-
-def _numbers(kind: Kind, values: Sequence[int | str]) -> frozenset[int]:
+    values = found[place - 1]  # its own order has the seconds last
     if "*" in values:  # also beside others, as in *,13
         return frozenset(range(kind.low, 7 if kind is WEEKDAY else kind.high + 1))
     return frozenset(value for value in values if isinstance(value, int))

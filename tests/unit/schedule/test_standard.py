@@ -17,7 +17,7 @@ from raftsched.schedule.expression import EXPR_MAX, parse
 from raftsched.schedule.fields import parse_field
 from tests.support.cron_times import cron, following
 
-KINDS = [fields.MINUTE, fields.HOUR, fields.DAY, fields.MONTH, fields.WEEKDAY]
+KINDS = [fields.SECOND, fields.MINUTE, fields.HOUR, fields.DAY, fields.MONTH, fields.WEEKDAY]
 
 
 def alone(expr: str, place: int, *, seconds: bool = False) -> list[int | str]:
@@ -32,7 +32,7 @@ def given_to_croniter(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return real(text, **options)
 
-    standard.expanded.cache_clear()
+    standard.numbers.cache_clear()
     monkeypatch.setattr(standard.croniter, "expand", expand)
     return texts
 
@@ -40,21 +40,24 @@ def given_to_croniter(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     "expr, given",
     [
-        ("*/5 2-4 1,15 JAN MON-FRI", "*/5 2-4 1,15 JAN MON-FRI"),
+        ("*/5 2-4 1,15 JAN MON-FRI", "0 */5 2-4 1,15 JAN MON-FRI"),
         ("30 */5 2-4 1,15 * 7", "30 */5 2-4 1,15 * 7"),
-        ("@daily", "0 0 * * *"),
-        ("22-4 23-2 * NOV-FEB FRI-MON", "22-4 23-2 * NOV-FEB FRI-MON"),
+        ("@daily", "0 0 0 * * *"),
+        ("22-4 23-2 * NOV-FEB FRI-MON", "0 22-4 23-2 * NOV-FEB FRI-MON"),
         # field by field
-        ("5-5 2 L-2,15W 10-3/4 MON#2", "* 2 * * *"),
-        ("H H(0-7) * * *", "* * * * *"),
-        ("0 0 */10 * 2/3", "0 0 */10 * *"),
-        ("0 0 * * 7-0", "0 0 * * *"),
+        ("5-5 2 L-2,15W 10-3/4 MON#2", "0 - 2 - - -"),
+        ("H H(0-7) * * *", "0 - - * * *"),
+        ("0 0 */10 * 2/3", "0 0 0 */10 * -"),
+        ("0 0 * * 7-0", "0 0 0 * * -"),
     ],
 )
 def test_what_is_cron_everywhere_goes_to_croniter(expr: str, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each field in its place; `-`: it does not."""
     texts = given_to_croniter(monkeypatch)
     parse(expr, "", 7)
-    assert texts == [given]
+    stars = ["*"] * 6
+    wanted = [(place, text) for place, text in enumerate(given.split()) if text != "-"]
+    assert texts == [" ".join([*stars[:place], text, *stars[place + 1 :]]) for place, text in wanted]
 
 
 @pytest.mark.parametrize(
@@ -67,19 +70,19 @@ def test_what_quartz_writes_does_not(expr: str, dialect: str, monkeypatch: pytes
 
 
 def test_the_numbers_are_those_of_croniter(monkeypatch: pytest.MonkeyPatch) -> None:
-    standard.expanded.cache_clear()
+    standard.numbers.cache_clear()
     with monkeypatch.context() as patched:
-        patched.setattr(standard.croniter, "expand", lambda *_, **__: ([[7], [8], ["*"], ["*"], [1, 2]], {}))
+        patched.setattr(standard.croniter, "expand", lambda *_, **__: ([[7], [8], ["*"], ["*"], [1, 2], [9]], {}))
         found = parse("1 2 * * 3", "", 0)
-    standard.expanded.cache_clear()
-    assert (found.times.minutes, found.times.hours, found.times.months) == ((7,), (8,), tuple(range(1, 13)))
-    assert found.times.days.weekday.values == {1, 2}
+    standard.numbers.cache_clear()
+    times = found.times
+    assert (times.seconds, times.minutes, times.hours, times.months) == ((9,), (7,), (8,), tuple(range(1, 13)))
+    assert times.days.weekday.values == {1, 2}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_both_readers_agree_on_what_croniter_is_given(kind: fields.Kind) -> None:
     """Every value and range, with steps: `fields` reads all of it too, and says what is wrong."""
-    place = KINDS.index(kind)
     values = range(kind.high + 2)
     texts = ["*", *(f"*/{step}" for step in range(kind.high + 3)), *(f"{a}/{s}" for a in values for s in (0, 1, 5, 7))]
     texts += [f"{a}-{b}" for a, b in product(values, values)]
@@ -89,15 +92,13 @@ def test_both_readers_agree_on_what_croniter_is_given(kind: fields.Kind) -> None
     for text in texts:
         if not standard.understands(kind, text):
             continue
-        row = ["0", "0", "*", "*", "*"]
-        row[place] = text
         try:
             expected = parse_field(kind, text, 0).values
         except TriggerError:
             with pytest.raises(standard.NotCron):
-                standard.expanded(tuple(row))
+                standard.numbers(kind, text)
         else:
-            assert standard.expanded(tuple(row))[place] == expected, text
+            assert standard.numbers(kind, text) == expected, text
             read += 1
     assert read > len(texts) // 3
 
@@ -218,11 +219,13 @@ def test_what_only_croniter_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: Any, **__: Any) -> None:
         raise CroniterBadCronError("[whatever] is not acceptable")
 
-    standard.expanded.cache_clear()
+    standard.numbers.cache_clear()
     monkeypatch.setattr(standard.croniter, "expand", refuse)
     with pytest.raises(TriggerError) as caught:
         parse("1 2 3 4 5", "", 0)
-    assert caught.value.detail == '"1 2 3 4 5" is no cron expression; write one like 0 2 * * MON-FRI'
+    assert caught.value.detail == (
+        'second field "0": not a cron field; write values, ranges and steps, like 1-5, */10 or 0,30'
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def test_the_longest_expression_is_cheap(field: str) -> None:
         nonlocal calls
         calls += 1
 
-    standard.expanded.cache_clear()
+    standard.numbers.cache_clear()
     sys.setprofile(count)
     try:
         parse(expr, "", 0)
@@ -250,9 +253,10 @@ def test_the_longest_expression_is_cheap(field: str) -> None:
     assert calls < 20_000
 
 
-def test_an_expression_is_expanded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for jobs that H spreads."""
+def test_a_field_is_expanded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands beside it."""
     texts = given_to_croniter(monkeypatch)
     for job in range(1, 50):
         parse("H 2 * * MON", "", job)
-    assert texts == ["* 2 * * MON"]
+        parse(f"{job} 2 * * MON", "", 0)
+    assert len(texts) == 49 + len(("second", "hour", "day", "month", "weekday"))
