@@ -69,7 +69,7 @@ class Functions:
     """`pythonpath`: directories below which all modules are watched."""
 
     def __init__(self, pythonpath: Sequence[str], clock: Clock) -> None:
-        self._roots = tuple(os.path.abspath(path).rstrip(os.sep) + os.sep for path in pythonpath)
+        self._roots = tuple(path.rstrip(os.sep) + os.sep for path in _absolute(pythonpath))
         self._clock = clock
         self._known: dict[str, Function] = {}
         self.usual = Values()  # between runs
@@ -145,6 +145,13 @@ class Functions:
                 return False
             self._look_at = now + count * LOOK_EVERY_S
         return any(_signature(path) != found for path, found in self._files.items())
+
+
+def _absolute(paths: Sequence[str]) -> list[str]:
+    try:
+        return [os.path.abspath(path) for path in paths]
+    except OSError:  # the directory they start from is gone, and with it what is below
+        return [path for path in paths if os.path.isabs(path)]
 
 
 def _signature(path: str) -> Signature:

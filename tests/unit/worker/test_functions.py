@@ -162,3 +162,19 @@ def test_names_of_nothing_are_refused(code: Code) -> None:
     for name, why in (("warm_a", "names no function"), ("warm_a:y", "has no 'y'"), ("warm_a:x", "is a int, not")):
         with pytest.raises(Refused, match=why):
             code.call(name)
+
+
+def test_the_directory_that_paths_start_from_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code.functions = Functions(["lib", str(tmp_path)], code.clock)
+    code.write("warm_a.py", "import warm_b\ndef f(): return 1\n")
+    code.write("warm_b.py", "")
+    code.call("warm_a:f")
+    code.write("warm_b.py", "", LONG_AGO_NS + 1)
+    with pytest.raises(Changed):
+        code.call("warm_a:f")
