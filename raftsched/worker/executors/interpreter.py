@@ -20,10 +20,10 @@ from typing import Any
 _libc = ctypes.CDLL(None)
 _flush_c = _libc.fflush
 _flush_c.argtypes = (ctypes.c_void_p,)
-_tzset_c = _libc.tzset
 _ALL = _locale.LC_ALL
 _ENCODING = sys.getfilesystemencoding()
 _ERRORS = sys.getfilesystemencodeerrors()
+_UNKNOWN = b"?"  # no time zone
 
 
 class Values:
@@ -151,6 +151,7 @@ class Surroundings:
         self._environ = (os.environ, os.environb)
         self._set = dict(self._env)  # what the last run began with
         self._variables: Mapping[str, str] = {}
+        self._zone: bytes | None = _UNKNOWN
         self._umask = os.umask(0o77)
         os.umask(self._umask)
         self._set_zone()
@@ -173,12 +174,11 @@ class Surroundings:
             for key in there.keys() | env.keys():
                 if there.get(key) != env.get(key):
                     self._put(there, key, env.get(key))
+            self._zone = _UNKNOWN  # set it in any case: a C library may have looked at the environment meanwhile
         self._set = there.copy()
         self._variables = variables
         if there.get(b"TZ") != self._zone or _zone_words() != self._zone_words:
             self._set_zone()
-        else:
-            _tzset_c()  # a C library may have set it by what the environment was before
         os.umask(self._umask)
         for name in ("random", "numpy.random"):
             module = sys.modules.get(name)

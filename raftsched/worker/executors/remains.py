@@ -11,7 +11,6 @@ import _thread
 import fcntl
 import gc
 import os
-import resource
 import signal
 import struct
 import termios
@@ -21,7 +20,6 @@ from raftsched.worker.processes import has_children, is_subreaper
 
 _INT = struct.Struct("@i")
 _STATUS_MAX = 16 * 1024  # bytes
-_RLIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _STREAMS = (0, 1, 2)
 _OF_THE_C_LIBRARY = sum(1 << (number - 1) for number in range(32, signal.SIGRTMIN))  # it catches them for its threads
@@ -34,10 +32,16 @@ class Remains:
         self._work_fd = work_fd
         self._work = os.fstat(work_fd).st_ino
         self._files = [os.fstat(fd).st_ino for fd in _STREAMS]
-        self._status_fd = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)  # to open it each time costs 3 us
-        self._list_fd = os.open("/proc/self/fd", os.O_RDONLY | os.O_CLOEXEC)
+        # To open them each time would cost 3 us each.
+        self._status_fd = _open("/proc/self/status")
+        self._limits_fd = _open("/proc/self/limits")
+        self._list_fd = _open("/proc/self/fd")
+        try:
+            self._timers_fd = _open("/proc/self/timers")
+        except OSError:  # a kernel that does not tell
+            self._timers_fd = -1
         status = self._status()
-        self._attributes = _attributes(status)
+        self._attributes = self._attributes_in(status)
         self._threads = _number(status, b"\nThreads:")
         self._descriptors = self._open_descriptors()
 
@@ -62,9 +66,10 @@ class Remains:
         if [os.fstat(fd).st_ino for fd in _STREAMS] != self._files:
             return True
         status = self._status()
-        if _attributes(status) != self._attributes or _number(status, b"\nVmRSS:") << 10 > memory_max:
+        if self._attributes_in(status) != self._attributes or _number(status, b"\nVmRSS:") << 10 > memory_max:
             return True
-        if status.find(b"\nSigQ:\t0/") < 0 and _posix_timers():
+        # Timers of timer_create(2) count as queued signals of the user: there are none when that number is zero.
+        if status.find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
             return True
         if _number(status, b"\nThreads:") > self._threads and self._threads_stay():
             return True
@@ -90,6 +95,23 @@ class Remains:
     def _status(self) -> bytes:
         return os.pread(self._status_fd, _STATUS_MAX, 0)
 
+    def _attributes_in(self, status: bytes) -> tuple[object, ...]:
+        """What a function can change of its process so that the next one would run differently."""
+        return (
+            _between(status, b"\nUid:", b"\nFDSize:"),  # and group
+            _between(status, b"\nGroups:", b"\n"),
+            # Pending, blocked and ignored signals; those that are caught; capabilities, seccomp, processors.
+            _between(status, b"\nSigPnd:", b"\nSigCgt:"),
+            int(_between(status, b"\nSigCgt:", b"\n")[8:] or b"0", 16) & ~_OF_THE_C_LIBRARY,
+            _between(status, b"\nCapInh:", b"\nCpus_allowed_list:"),
+            _signal.getsignal(signal.SIGINT),  # the only one that is caught
+            _signal.set_wakeup_fd(-1),
+            os.getpriority(os.PRIO_PROCESS, 0),
+            os.sched_getscheduler(0),
+            [_signal.getitimer(timer) for timer in _TIMERS],
+            os.pread(self._limits_fd, _STATUS_MAX, 0),
+        )
+
     def _open_descriptors(self) -> int:
         """How many there are. Linux 6.2 and later tell it as a size."""
         return os.fstat(self._list_fd).st_size or len(os.listdir("/proc/self/fd"))
@@ -110,37 +132,14 @@ def printed() -> bool:
         return True
 
 
-def _attributes(status: bytes) -> tuple[object, ...]:
-    """What a function can change of its process so that the next one would run differently."""
-    return (
-        _between(status, b"\nUid:", b"\nFDSize:"),  # and group
-        _between(status, b"\nGroups:", b"\n"),
-        # Pending, blocked and ignored signals; those that are caught; capabilities, seccomp, processors.
-        _between(status, b"\nSigPnd:", b"\nSigCgt:"),
-        int(_between(status, b"\nSigCgt:", b"\n")[8:] or b"0", 16) & ~_OF_THE_C_LIBRARY,
-        _between(status, b"\nCapInh:", b"\nCpus_allowed_list:"),
-        _signal.getsignal(signal.SIGINT),  # the only one that is caught
-        _signal.set_wakeup_fd(-1),
-        os.getpriority(os.PRIO_PROCESS, 0),
-        os.sched_getscheduler(0),
-        [_signal.getitimer(timer) for timer in _TIMERS],
-        [resource.getrlimit(number) for number in _RLIMITS],
-    )
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _between(status: bytes, first: bytes, last: bytes) -> bytes:
     at = status.find(first)
     end = status.find(last, at + 1)
     return status[at:end] if 0 <= at < end else b""
-
-
-def _posix_timers() -> bool:
-    """Those of timer_create(2). They count as queued signals of the user: there are none when that number is zero."""
-    try:
-        with open("/proc/self/timers", "rb") as timers:
-            return bool(timers.read(1))
-    except OSError:  # a kernel that does not tell
-        return False
 
 
 def _number(status: bytes, name: bytes) -> int:
