@@ -25,6 +25,8 @@ _WALK_EVERY = 16  # rounds of killing
 SWEEP_PAUSES_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.02)  # after each round; most are dead at once
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_found = ctypes.c_int()
+_found_at = ctypes.byref(_found)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -39,8 +41,7 @@ def become_subreaper() -> None:
 
 
 def is_subreaper() -> bool:
-    value = ctypes.c_int()
-    return _libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(value), 0, 0, 0) == 0 and value.value != 0
+    return _libc.prctl(_PR_GET_CHILD_SUBREAPER, _found_at, 0, 0, 0) == 0 and _found.value != 0
 
 
 def die_with_parent() -> None:

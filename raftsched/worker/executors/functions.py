@@ -20,7 +20,7 @@ from raftsched.clock import Clock
 from raftsched.worker.executors.interpreter import Values
 
 FEW = 4  # so many files are looked at before each run
-LOOK_EVERY_S = 0.000_1  # for each file, where there are more: at most a fiftieth of the time goes into looking
+LOOK_EVERY_S = 0.000_5  # for each file, where there are more: at most a hundredth of the time goes into looking
 _UNSURE_MS = 10  # the clock of a file system ticks as seldom as that
 
 Signature = tuple[int, int, int]  # modification time (ns), size, inode
@@ -73,6 +73,7 @@ class Functions:
         self._clock = clock
         self._known: dict[str, Function] = {}
         self.usual = Values()  # between runs
+        self._before = frozenset(sys.modules)  # of raftsched and what it needs: they are not jobs' code
         self._packages: set[str] = set()
         self._own: set[str] = set()  # modules of functions
         self._files: dict[str, Signature] = {}
@@ -131,7 +132,7 @@ class Functions:
             return None
         package = name.partition(".")[0]
         if name not in self._own:
-            if package == "raftsched" or package in sys.stdlib_module_names:
+            if name in self._before or package == "raftsched" or package in sys.stdlib_module_names:
                 return None
             if package not in self._packages and not path.startswith(self._roots):
                 return None

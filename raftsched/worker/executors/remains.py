@@ -20,7 +20,6 @@ from raftsched.worker.processes import has_children, is_subreaper
 
 _INT = struct.Struct("@i")
 _STATUS_MAX = 16 * 1024  # bytes
-_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _STREAMS = (0, 1, 2)
 _OF_THE_C_LIBRARY = sum(1 << (number - 1) for number in range(32, signal.SIGRTMIN))  # it catches them for its threads
 _ENDING_S = 0.000_5  # a thread that was waited for may still be on its last steps, which nothing tells of
@@ -41,8 +40,10 @@ class Remains:
         except OSError:  # a kernel that does not tell
             self._timers_fd = -1
         status = self._status()
-        self._attributes = self._attributes_in(status)
+        self._calls = self._told_by_calls()
+        self._attributes = _attributes(status)
         self._threads = _number(status, b"\nThreads:")
+        self._usual = _tellings(status)  # the last ones that were well
         self._descriptors = self._open_descriptors()
 
     def imported(self) -> None:
@@ -65,13 +66,20 @@ class Remains:
             return True
         if [os.fstat(fd).st_ino for fd in _STREAMS] != self._files:
             return True
+        if self._told_by_calls() != self._calls:
+            return True
         status = self._status()
-        if self._attributes_in(status) != self._attributes or _number(status, b"\nVmRSS:") << 10 > memory_max:
+        if _number(status, b"\nVmRSS:") << 10 > memory_max:
             return True
+        tellings = _tellings(status)
+        if tellings != self._usual:
+            if _attributes(status) != self._attributes:
+                return True
+            if _number(status, b"\nThreads:") > self._threads and self._threads_stay():
+                return True
+            self._usual = tellings
         # Timers of timer_create(2) count as queued signals of the user: there are none when that number is zero.
-        if status.find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
-            return True
-        if _number(status, b"\nThreads:") > self._threads and self._threads_stay():
+        if tellings[1].find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
             return True
         return self._descriptors_stay()
 
@@ -95,20 +103,16 @@ class Remains:
     def _status(self) -> bytes:
         return os.pread(self._status_fd, _STATUS_MAX, 0)
 
-    def _attributes_in(self, status: bytes) -> tuple[object, ...]:
-        """What a function can change of its process so that the next one would run differently."""
+    def _told_by_calls(self) -> tuple[object, ...]:
+        """What a function can change of its process so that the next one would run differently; and see _attributes."""
         return (
-            _between(status, b"\nUid:", b"\nFDSize:"),  # and group
-            _between(status, b"\nGroups:", b"\n"),
-            # Pending, blocked and ignored signals; those that are caught; capabilities, seccomp, processors.
-            _between(status, b"\nSigPnd:", b"\nSigCgt:"),
-            int(_between(status, b"\nSigCgt:", b"\n")[8:] or b"0", 16) & ~_OF_THE_C_LIBRARY,
-            _between(status, b"\nCapInh:", b"\nCpus_allowed_list:"),
             _signal.getsignal(signal.SIGINT),  # the only one that is caught
             _signal.set_wakeup_fd(-1),
             os.getpriority(os.PRIO_PROCESS, 0),
             os.sched_getscheduler(0),
-            [_signal.getitimer(timer) for timer in _TIMERS],
+            _signal.getitimer(signal.ITIMER_REAL),
+            _signal.getitimer(signal.ITIMER_VIRTUAL),
+            _signal.getitimer(signal.ITIMER_PROF),
             os.pread(self._limits_fd, _STATUS_MAX, 0),
         )
 
@@ -134,6 +138,26 @@ def printed() -> bool:
 
 def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _tellings(status: bytes) -> tuple[bytes, bytes]:
+    """The parts of it that hold what _attributes takes, and the number of threads. They are hardly ever others than
+    after the run before."""
+    return (
+        status[status.find(b"\nUid:") : status.find(b"\nVmPeak:")],
+        status[status.find(b"\nThreads:") : status.find(b"\nCpus_allowed_list:")],
+    )
+
+
+def _attributes(status: bytes) -> tuple[object, ...]:
+    return (
+        _between(status, b"\nUid:", b"\nFDSize:"),  # and group
+        _between(status, b"\nGroups:", b"\n"),
+        # Pending, blocked and ignored signals; those that are caught; capabilities, seccomp, processors.
+        _between(status, b"\nSigPnd:", b"\nSigCgt:"),
+        int(_between(status, b"\nSigCgt:", b"\n")[8:] or b"0", 16) & ~_OF_THE_C_LIBRARY,
+        _between(status, b"\nCapInh:", b"\nCpus_allowed_list:"),
+    )
 
 
 def _between(status: bytes, first: bytes, last: bytes) -> bytes:
