@@ -362,6 +362,7 @@ class Engine:
             self._become_leader()
 
     def _become_leader(self) -> None:
+        self._tries = 0
         self._core.role = LEADER
         self._core.leader = self.node_id
         self._lead.begin()

@@ -368,6 +368,21 @@ def test_an_election_that_failed_is_soon_followed_by_another(tmp_path: Path) -> 
     assert b.clock.now - began <= 2 * RaftOptions().election_lost_max_ms / 1000 + 0.04
 
 
+def test_who_was_elected_is_in_no_haste_when_it_resigns(tmp_path: Path) -> None:
+    b = lost_leader(tmp_path)
+    b.feed("c", codec.PreVoteAnswer(3, stands(b), True))
+    b.feed("c", codec.VoteAnswer(4, True))
+    assert b.engine.is_leader
+    b.feed("c", codec.VoteRequest(5, 0, 0))
+    assert not b.engine.is_leader
+    began = b.clock.now
+    stands(b)
+    assert b.clock.now - began >= RaftOptions().election_min_ms / 1000 - 0.02
+    began = b.clock.now
+    stands(b)
+    assert b.clock.now - began >= RaftOptions().election_min_ms / 1000 - 0.02
+
+
 def test_each_try_waits_longer_up_to_the_usual_time(tmp_path: Path) -> None:
     b = lost_leader(tmp_path)
     options, pauses = RaftOptions(), []
