@@ -97,7 +97,7 @@ TWICE = [
     b'"params": {},"owner":"x","owner":"y",',
     b'"priority":5,"params":{},"owner":"x","owner":"y",',
     b'"retry":{"delays":["1s"]},"owner":"x","owner":"y",',
-    b'"misfire":{"policy":"skip"},"owner":"x","owner":"y",',
+    b'"misfire":{"grace":"1m"},"owner":"x","owner":"y",',
     b'"retention":{"failed":3},"owner":"x","owner":"y",',
 ]
 
