@@ -40,7 +40,6 @@ LEASE_ENDED = "stopped: the node's lease ended, or the node did"
 REAP_MS = 1_000  # between two looks for orphans that ended
 LEFT_MS = 20  # the same, once the main process has ended and the others have their grace
 CAUGHT_MS = 500  # between two looks whether a run whose node stops would notice SIGTERM by now
-STOPS_ERROR = "Its node stops."
 _MEANT_FOR_NODE_MS = 15_000  # what ends so long after its keeper was sent SIGTERM ends for the same reason
 _TERM_LATE_S = 0.05  # within which SIGTERM comes to all that it is sent to
 _CHUNK = 64 * 1024
@@ -387,7 +386,7 @@ def keep_attempt(
     elif code == 0 and not tree.cut:
         done(wire.SUCCEEDED, 0, None)
     elif tree.for_node:
-        done(wire.KILLED, code, STOPS_ERROR)  # nobody asked for that: it is handed back
+        done(wire.KILLED, code, wire.NODE_STOPPED)  # nobody asked for that: it is handed back
     else:
         tail = tree.capture.tail()
         what = describe_exit(code, blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory))

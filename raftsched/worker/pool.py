@@ -18,7 +18,7 @@ from typing import Protocol
 from raftsched.clock import Clock
 from raftsched.worker import wire
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, STOPS_ERROR, asked_error, describe_exit
+from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, asked_error, describe_exit
 from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.shortage import cannot_start
@@ -205,7 +205,7 @@ class Pool:
                 if run.end_by <= now:
                     run.end_by = NEVER
                     if run.asked is None:
-                        run.asked, run.reason = wire.KILLED, STOPS_ERROR
+                        run.asked, run.reason = wire.KILLED, wire.NODE_STOPPED
                     self._host.kill_keeper(service.pid)
                 self._due_at = min(self._due_at, run.began_at, run.end_by)
         self._grow(now)
@@ -314,7 +314,7 @@ class Pool:
             elif gone.not_begun:
                 self._emit(wire.not_begun(token, gone.not_begun, now_ms))
             elif gone.for_node:
-                self._emit_with(done, run, wire.KILLED, STOPS_ERROR, output)
+                self._emit_with(done, run, wire.KILLED, wire.NODE_STOPPED, output)
             else:
                 tail = gone.output.tail
                 limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None

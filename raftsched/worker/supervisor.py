@@ -24,7 +24,7 @@ from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import LEASE_ENDED, STOPS_ERROR, Surroundings, asked_error, keep_attempt
+from raftsched.worker.keeper import LEASE_ENDED, Surroundings, asked_error, keep_attempt
 from raftsched.worker.lease import LeaseSlot, Watch
 from raftsched.worker.pool import NEVER, OVERDUE_MS, Pool, Serve, Service, within
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
@@ -253,7 +253,7 @@ class Supervisor:
         self._pool.wind_down(grace_ms)
         for keeper in self._attempts.values():
             if keeper.asked is None:
-                keeper.asked = wire.Done(keeper.launch.token, wire.KILLED, None, 0, None, STOPS_ERROR)
+                keeper.asked = wire.Done(keeper.launch.token, wire.KILLED, None, 0, None, wire.NODE_STOPPED)
                 keeper.stopping = True
             self._tell(keeper, wire.CMD_STOP, within(grace_ms, keeper.launch))
 

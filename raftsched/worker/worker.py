@@ -36,6 +36,7 @@ from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import BadJob, spec_of
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
+from raftsched.worker.wire import NODE_STOPPED
 
 HANDLERS = ("exec", "shell", "python", "http")
 TICK_S = 0.1
@@ -421,7 +422,7 @@ class Worker:
         todo, self._todo = self._todo, {}
         for token in todo:
             self._started[token] = self._tenure.session
-            self._report_unstarted(token, Outcome.KILLED, STOPS, begun=False)
+            self._report_unstarted(token, Outcome.KILLED, NODE_STOPPED, begun=False)
 
     def _start(self, view: ReadView, token: int, key: bytes) -> None:
         session = self._tenure.session

@@ -99,7 +99,7 @@ class TestTheNodeStops:
                 bed.runner.wind_down(200)
                 for token in tokens:
                     end = await bed.end(token)
-                    assert (end.outcome, end.error) == (Outcome.KILLED, "Its node stops.")
+                    assert (end.outcome, end.error) == (Outcome.KILLED, "Its node stopped.")
 
         asyncio.run(body())
 
@@ -126,7 +126,7 @@ class TestTheNodeStops:
                     assert one is not None
                     os.kill(one, signal.SIGTERM)
                 end = await bed.end(token)
-                assert (end.outcome, end.error) == (Outcome.KILLED, "Its node stops.")
+                assert (end.outcome, end.error) == (Outcome.KILLED, "Its node stopped.")
                 alone = bed.launch(bed.python_script(STAYS))
                 (pid,) = await bed.pids(1)
                 os.kill(pid, signal.SIGTERM)  # by somebody, and to nobody else
@@ -161,7 +161,7 @@ class TestAKeeperThatDoesNotMove:
                 assert (end.outcome, end.error) == {
                     "timeout": (Outcome.TIMED_OUT, "timed out after 1 s"),
                     "kill": (Outcome.KILLED, "killed on request"),
-                    "stop": (Outcome.KILLED, "Its node stops."),
+                    "stop": (Outcome.KILLED, "Its node stopped."),
                 }[how]
                 assert not os.path.exists(f"/proc/{pid}")
                 assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED
