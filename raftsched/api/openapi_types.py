@@ -249,6 +249,14 @@ def _placement_in(schema: dict[str, Any]) -> None:
     schema["properties"]["on"] = {"enum": ["one", None]}  # "all" is not supported yet
 
 
+def _kill_in(schema: dict[str, Any]) -> None:
+    """Of a job or of a namespace, never all there are."""
+    _needs("filter")(schema)
+    said: dict[str, Any] = {"not": dict(_NULL)}
+    named = {"anyOf": [{"required": [name], "properties": {name: said}} for name in ("job", "namespace")]}
+    schema["properties"]["filter"] = {"allOf": [{"$ref": "#/components/schemas/KillFilterIn"}, named]}
+
+
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TriggerIn": _trigger_in,
@@ -265,6 +273,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
         {"job_succeeded": "within"},
     ),
     "RequeueIn": _chosen("DeadFilterIn"),
+    "KillIn": _kill_in,
     "ActionsIn": _chosen("JobFilterIn", "action"),
     "JobIn": _job_in,
     "PlacementIn": _placement_in,
