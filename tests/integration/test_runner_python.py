@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from raftsched.core.model import Outcome
+from raftsched.worker.leftovers import VARIABLE
 from raftsched.worker.runner import BASE_ENVIRONMENT, RunEnd
 from raftsched.worker.wire import Python
 from tests.integration.runner_bed import MARK, NODES_OWN, Bed
@@ -232,7 +233,7 @@ def test_a_functions_environment_is_clean(tmp_path: Path, monkeypatch: pytest.Mo
             found = result(await b.run(call("whole_env", {"A": "b"})))
             assert found.pop("A") == "b"
             assert not found.keys() & NODES_OWN.keys()
-            assert found.keys() <= BASE_ENVIRONMENT | {k for k in found if k.startswith("LC_")} | {MARK}
+            assert found.keys() <= BASE_ENVIRONMENT | {k for k in found if k.startswith("LC_")} | {MARK, VARIABLE}
 
     asyncio.run(body())
 
