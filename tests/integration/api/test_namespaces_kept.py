@@ -20,7 +20,8 @@ from tests.support.tokens import As, guarded, limited
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 BY_BODY = {  # checked by what they are sent: tried below, one by one
     ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:actions"),
-    ("POST", "/v1/dead-letters/requeue"), ("GET", "/v1/operations"), ("GET", "/v1/namespaces"), ("GET", "/v1/webhooks"),
+    ("POST", "/v1/instances:kill"), ("POST", "/v1/dead-letters/requeue"),
+    ("GET", "/v1/operations"), ("GET", "/v1/namespaces"), ("GET", "/v1/webhooks"),
 }  # fmt: skip
 
 
@@ -108,6 +109,19 @@ def test_every_way_in_by_a_body_is_known_here() -> None:
         said = OPERATIONS[route.handler]
         if said.scope == "checked" and "{" not in route.path and "namespace" not in said.query:
             assert (route.method, route.path) in BY_BODY, f"{route}: how is it tried that it stays in its namespaces?"
+
+
+def test_runs_are_ended_where_one_may(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        for wanted in ({"namespace": "theirs"}, {"namespace": "theirs", "job": "j"}, {"job": place.jobs["theirs"]}):
+            status, _ = await place.mine("POST", "/v1/instances:kill", {"filter": wanted})
+            assert status in (403, 404), wanted
+        _, run = await place.admin("GET", f"/v1/instances/{place.instances['theirs']}")
+        assert run["state"] == "WAITING"
+        _, done = await place.mine("POST", "/v1/instances:kill", {"filter": {"namespace": "mine"}})
+        assert done["killed"] == 1
+
+    placed(tmp_path, test)
 
 
 def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
