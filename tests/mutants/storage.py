@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_FAST = ("synced", "log", "snapshot", "state", "told", "datafile")
-_STORE = (*(f"unit/store/test_{name}.py" for name in _FAST), "unit/store", "unit/harness/test_power_loss.py")
+_FAST = ("synced", "log", "snapshot", "state", "told", "datafile", "swap_killed")
+_STORE = tuple(f"unit/store/test_{name}.py" for name in _FAST)
 
 STORAGE = (
     Mutant(

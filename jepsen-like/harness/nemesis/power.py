@@ -10,17 +10,13 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-import raftsched
 from harness.cluster import Node
 from harness.machine import Machine
 from harness.nemesis import Fault
-from harness.workloads.once import TIMEOUT_S, create
 from harness.world import World
 
 TRIES, TRY_S = 200, 0.005
 PASSING_MAX = 2  # syncs of each node before the one that waits
-WRITERS = 8  # who create jobs, one after the other, until the power goes
-JOBS_MAX = 4  # of each: they have to run in time afterwards
 TOLD_S = 0.05  # what was answered before the power went has arrived
 HEAD = struct.Struct("=4Q")  # offset, length of the old bytes, size of the file before, length of the path
 
@@ -32,8 +28,6 @@ class PowerLoss:
         self.name = name
         self.whole = everybody
         self._everybody = everybody
-        self._losses = 0
-        self._writers: list[asyncio.Task[None]] = []
 
     def impossible(self, machine: Machine, nodes: int) -> str | None:
         return machine.lacks("shim")
@@ -43,8 +37,6 @@ class PowerLoss:
         nodes = [node for node in nodes if node.alive]
         if not nodes:
             return None
-        self._losses += 1
-        self._writers = [asyncio.create_task(self._write(world, nodes, number)) for number in range(WRITERS)]
         await until_writing(nodes, world.rng.randint(0, PASSING_MAX))
         await world.cluster.kill(nodes)
         await asyncio.sleep(1.0)  # what the node had started ends with it, and writes no more
@@ -60,17 +52,6 @@ class PowerLoss:
     async def heal(self, world: World) -> None:
         for node in world.cluster.nodes:
             node.hold.unlink(missing_ok=True)
-        await asyncio.gather(*self._writers)
-
-    async def _write(self, world: World, nodes: Sequence[Node], number: int) -> None:
-        """Jobs are acknowledged up to the last moment: it is them that a loss may take."""
-        process = f"{self.name}-{self._losses}-{number}"
-        servers = [f"http://{host}:{port}" for host, port in (node.address for node in world.cluster.nodes)]
-        async with raftsched.AsyncClient(servers, timeout=TIMEOUT_S) as client:
-            job = 0
-            while all(node.alive for node in nodes) and job < JOBS_MAX:
-                job += 1
-                await create(world, client, process, f"{process}-{job}")
 
 
 async def until_writing(nodes: Sequence[Node], passing: int = 0) -> None:

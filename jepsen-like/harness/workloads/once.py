@@ -38,29 +38,28 @@ class Once:
         under_way: set[asyncio.Task[None]] = set()
         while await world.pause(0, 2 * mean):  # whether or not the last one was answered
             self._number += 1
-            task = asyncio.create_task(create(world, client, process, f"once-{self._number}"))
+            task = asyncio.create_task(self._create(world, client, process, f"once-{self._number}"))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
         if under_way:
             await asyncio.gather(*under_way)
 
+    async def _create(self, world: World, client: raftsched.AsyncClient, process: str, name: str) -> None:
+        at_ms = wall_ms() + world.rng.randint(*AHEAD_MS)
+        seconds = world.rng.uniform(*(LONG_S if world.rng.random() < LONG_SHARE else LIVES_S))
+        job: Any = {"trigger": {"at": rfc3339(at_ms)}, **world.handler(name, round(seconds, 2))}
+        if world.rng.random() < 0.5:
+            job["name"] = name
+        number = world.history.invoke("create", process, job=name, at_ms=at_ms)
+        try:
+            made = await client.jobs.create(job)
+        except UnknownOutcomeError as error:
+            world.history.complete(number, "unknown", error=error.detail)
+        except ClientError as error:
+            kind = "unknown" if error.status == 500 else "fail"
+            world.history.complete(number, kind, error=error.detail, status=error.status, code=error.code)
+        else:
+            world.history.complete(number, "ok", id=made.id)
+
     async def settle(self, world: World) -> None:
         return None
-
-
-async def create(world: World, client: raftsched.AsyncClient, process: str, name: str) -> None:
-    at_ms = wall_ms() + world.rng.randint(*AHEAD_MS)
-    seconds = world.rng.uniform(*(LONG_S if world.rng.random() < LONG_SHARE else LIVES_S))
-    job: Any = {"trigger": {"at": rfc3339(at_ms)}, **world.handler(name, round(seconds, 2))}
-    if world.rng.random() < 0.5:
-        job["name"] = name
-    number = world.history.invoke("create", process, job=name, at_ms=at_ms)
-    try:
-        made = await client.jobs.create(job)
-    except UnknownOutcomeError as error:
-        world.history.complete(number, "unknown", error=error.detail)
-    except ClientError as error:
-        kind = "unknown" if error.status == 500 else "fail"
-        world.history.complete(number, kind, error=error.detail, status=error.status, code=error.code)
-    else:
-        world.history.complete(number, "ok", id=made.id)
