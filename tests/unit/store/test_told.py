@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from raftsched.core.commands import Barrier, CreateJob, encode
@@ -75,4 +76,20 @@ def test_it_is_told_once_however_often_the_turn_is_repeated(tmp_path: Path) -> N
     assert len(told) == len(set(told))
     assert 40 < len(told) < 60
     assert jobs(store) == 59
+    store.close()
+
+
+def test_a_turn_that_is_repeated_tells_nobody_twice(tmp_path: Path) -> None:
+    """The map may turn out to be full when the turn is committed, after it was told."""
+    store = Store.open(tmp_path / "s", sync=False, map_bytes=2**20)
+    told: list[int] = []
+
+    def tell(result: TurnResult) -> None:
+        told.append(result.applied[0].index)
+        if len(told) == 1:
+            raise lmdb.MapFullError("at the commit")
+
+    store.run_turn(turn(creating(1)), tell)
+    assert told == [1]
+    assert jobs(store) == 1
     store.close()
