@@ -36,7 +36,7 @@ from raftsched.raft import Change, Raft, RaftOptions
 from raftsched.raft.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.sealing import Sealer
-from raftsched.store import SnapshotMeta, Store
+from raftsched.store import SnapshotMeta, Store, make_directory
 from raftsched.worker import cgroup
 from raftsched.worker.checks import Checks
 from raftsched.worker.discovery import discover
@@ -117,7 +117,7 @@ class Node:
         key = read_key(config.cluster_key_file)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_inside(calls, self._inside)
-        config.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # secrets may lie there as they are
+        make_directory(config.data)  # secrets may lie there as they are
         sealer = Sealer(key) if key else None
         self._store = Store.open(config.data / "store")
         output = self._output = OutputStore(config.data / "output", max_attempt_bytes=config.output_max)

@@ -41,8 +41,11 @@ def restore(
     paused: bool = False,
     progress: Callable[[int], None] = lambda done: None,
     rng: Random,
+    now_ms: int,
 ) -> Restored:
-    """`raft`: host:port by which other nodes reach this one. Raises StartupError; then the directory is as it was."""
+    """`raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock.
+
+    Raises StartupError; then the directory is as it was."""
     try:
         _require_empty(data)
         with source.open("rb") as opened:
@@ -53,7 +56,7 @@ def restore(
         work = data / _UNDER_WAY
         work.mkdir()
         try:
-            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng)
+            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng, now_ms=now_ms)
             os.rename(work / "store", data / "store")
             snapshot.sync_directory(data)
         except BaseException:
@@ -92,6 +95,7 @@ def _make(
     paused: bool,
     progress: Callable[[int], None],
     rng: Random,
+    now_ms: int,
 ) -> Restored:
     copy = work / "copy"
     with copy.open("xb") as file:
@@ -99,15 +103,16 @@ def _make(
     contents = backup.look(source)
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
     fresh = snapshot.unpack(copy, work / "store", was, map_bytes=MAP_BYTES, sync=False)
-    index = label.index + refound.INDEX_AHEAD
+    ahead = refound.ahead(now_ms)
+    index = label.index + ahead.entries
     cluster_id = rng.randbytes(16)
     member, own = alone(node, raft, rng)
     env = Environment(fresh.directory, map_bytes=MAP_BYTES, sync=False, shared=False)
     try:
         with env.lmdb.begin(write=True) as txn:
             tx = Tx(WriteView(txn, env.tables))
-            term = max(label.term, tx.meta.epoch) + refound.TERMS_AHEAD
-            refound.refound(tx, index, cluster_id, member, paused=paused)
+            term = max(label.term, tx.meta.epoch) + ahead.terms
+            refound.refound(tx, index, cluster_id, member, ahead.tokens, paused=paused)
             state = records.State(
                 term=term,
                 commit_index=index,

@@ -182,6 +182,7 @@ def restore(file: Path, data: Path, node: str, raft: str, paused: bool) -> None:
     """
     from random import SystemRandom
 
+    from raftsched.clock import SystemClock
     from raftsched.config import ConfigError, parse_address, parse_peers
     from raftsched.restore import restore as make
 
@@ -196,7 +197,8 @@ def restore(file: Path, data: Path, node: str, raft: str, paused: bool) -> None:
         raise Failure(f"cannot read {file}: {(error.strerror or str(error)).lower()}", Exit.NOT_FOUND) from None
     try:
         with Progress("restore", size, sizes=True) as progress:
-            found = make(file, data, node, str(address), paused=paused, progress=progress.at, rng=SystemRandom())
+            chance, now_ms = SystemRandom(), SystemClock().wall_ms()
+            found = make(file, data, node, str(address), paused=paused, progress=progress.at, rng=chance, now_ms=now_ms)
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
     old = found.contents

@@ -13,7 +13,7 @@ from pathlib import Path
 from raftsched.errors import StartupError
 
 VERSION = "0.3.17"
-SHA256 = "e8bdf06797085d734df86e24ab4802fe87893dff77268565ec036f7ad4a1cfe4"
+SHA256 = "45ba8b60ce682f65a65c8ab0c8c724028a28872c6470f0368c6dd4e015de7e15"  # of all its modules (digest)
 
 
 def check(version: str | None = None, source: Path | None = None) -> None:
@@ -28,9 +28,17 @@ def check(version: str | None = None, source: Path | None = None) -> None:
         package = importlib.util.find_spec("pysyncobj")
         if package is None or package.origin is None:
             raise StartupError(f"pysyncobj cannot be found; install pysyncobj=={VERSION}.")
-        source = Path(package.origin).with_name("syncobj.py")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    if digest != SHA256:
+        source = Path(package.origin).parent
+    found = digest(source)
+    if found != SHA256:
         raise StartupError(
-            f"{source} is not the audited file of pysyncobj {VERSION} (SHA-256 {digest[:16]}...); reinstall it."
+            f"{source} does not hold the audited files of pysyncobj {VERSION} (SHA-256 {found[:16]}...); reinstall it."
         )
+
+
+def digest(package: Path) -> str:
+    """SHA-256 over the names and the contents of the modules."""
+    total = hashlib.sha256()
+    for module in sorted(package.glob("*.py")):
+        total.update(module.name.encode() + b"\0" + hashlib.sha256(module.read_bytes()).digest())
+    return total.hexdigest()

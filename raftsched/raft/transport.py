@@ -29,6 +29,7 @@ from raftsched.raft.options import RaftOptions
 log = logging.getLogger(__name__)
 
 _HELLO_MAX_BYTES = 64 * 1024
+_TOLD_S, _TOLD_MAX = 60.0, 1_000  # so many lines about refused connections in that time, at most
 _REASON_CHARS = 400  # of a refusal: it may quote a stranger
 _LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers proves nothing
 
@@ -90,7 +91,8 @@ class Link(asyncio.Protocol):
                 if self._transport is None:
                     return
         except codec.Malformed as error:
-            self.close(f"{self.name} sent what is not a message: {error}")
+            self._owner.malformed += 1
+            self.close(f"{self.name} sent what is not a message: {error}", "malformed")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -135,9 +137,12 @@ class Link(asyncio.Protocol):
         self.sent_at = self._owner.now()
         self._transport.write(data)
 
-    def close(self, why: str | None = None) -> None:
-        """At once, dropping what is not sent yet."""
-        if why is not None:
+    def close(self, why: str | None = None, kind: str = "") -> None:
+        """At once, dropping what is not sent yet. Strangers come as often as they like: of those, what is of one `kind`
+        is said once a minute of each host."""
+        if why is not None and self.peer is None:
+            self._owner.log_once(why, f"{self._host} {kind}")
+        elif why is not None:
             log.warning("%s", why)
         if self._transport is not None:
             self._transport.abort()
@@ -148,10 +153,13 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def refuse(self, reason: str, *, quiet: bool = False) -> None:
+    def refuse(self, reason: str, *, quiet: bool = False, proven: bool = False) -> None:
+        """`proven`: it holds the key; of who does not, the reasons are not told apart, as they may quote him."""
         reason = reason[:_REASON_CHARS]
         if not quiet:
-            self._owner.log_once(f"connection with {self.name} refused: {reason}", f"{self._host} {reason}")
+            self._owner.log_once(
+                f"connection with {self.name} refused: {reason}", f"{self._host} {reason if proven else 'refused'}"
+            )
         if self._transport is not None:
             self._flush()
             self._transport.write(codec.encode(codec.Refused(reason, quiet)))
@@ -168,7 +176,10 @@ class Link(asyncio.Protocol):
         if isinstance(frame, codec.Refused):
             if not frame.quiet:
                 reason = frame.reason[:_REASON_CHARS]
-                self._owner.log_once(f"{self.name} refuses this node: {reason!r}", f"{self._host} {reason}")
+                self._owner.log_once(
+                    f"{self.name} refuses this node: {reason!r}",
+                    f"{self._host} {reason if self.expected else 'refuses'}",
+                )
             self.close()
         elif self.expected is None:
             self._shake_accepted(frame)
@@ -191,14 +202,14 @@ class Link(asyncio.Protocol):
             if not owner.verifies(frame, proof(owner.key, b"dial", self._theirs, self._mine)):
                 self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
             elif (reason := owner.refusal(self._theirs)) is not None:
-                self.refuse(reason)
+                self.refuse(reason, proven=True)
             elif owner.dials(self._theirs.node):
                 self.refuse(f"{owner.node_id!r} dials {self._theirs.node!r}, not the other way round", quiet=True)
             else:
                 self.send(codec.encode(codec.Welcome()))
                 self._open(self._theirs)
         else:
-            self.close(f"{self.name} broke the handshake")
+            self.close(f"{self.name} broke the handshake", "handshake")
 
     def _shake_dialled(self, frame: codec.Frame) -> None:
         owner = self._owner
@@ -211,14 +222,14 @@ class Link(asyncio.Protocol):
                 self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
             elif (reason := owner.refusal(self._theirs)) is not None:
                 self._prove()  # who we are is news to the other side as well, and it wants proof
-                self.refuse(reason)
+                self.refuse(reason, proven=True)
             else:
                 self._proven = True
                 self._prove()
         elif isinstance(frame, codec.Welcome) and self._proven and self._theirs is not None:
             self._open(self._theirs)
         else:
-            self.close(f"{self.name} broke the handshake")
+            self.close(f"{self.name} broke the handshake", "handshake")
 
     def _prove(self) -> None:
         assert self._mine is not None and self._theirs is not None  # noqa: PT018
@@ -271,6 +282,7 @@ class Transport:
         self._number = 0
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._told: dict[str, float] = {}
+        self.malformed = 0  # connections closed for what was no message, since this node started
         self._ticked_at = self.now()
         self._stopping = False
 
@@ -356,7 +368,7 @@ class Transport:
                 link.heard_at = now
             if link.peer is None:
                 if now - link.opened_at > options.handshake_ms / 1000:
-                    link.close(f"{link.name} did not finish the handshake in time")
+                    link.close(f"{link.name} did not finish the handshake in time", "late")
             elif now - link.heard_at > options.dead_peer_ms / 1000:
                 link.close(f"nothing heard from {link.name} for {options.dead_peer_ms} ms")
             elif now - link.sent_at > options.keepalive_ms / 1000:
@@ -368,11 +380,12 @@ class Transport:
     def log_once(self, line: str, about: str) -> None:
         """A peer that tries again and again is worth one line a minute."""
         now = self.now()
-        if now - self._told.get(about, float("-inf")) > 60:
-            if len(self._told) > 1_000:
-                self._told.clear()
-            self._told[about] = now
-            log.warning("%s", line)
+        if now - self._told.get(about, float("-inf")) > _TOLD_S:
+            if len(self._told) >= _TOLD_MAX:
+                self._told = {other: at for other, at in self._told.items() if now - at <= _TOLD_S}
+            if len(self._told) < _TOLD_MAX:
+                self._told[about] = now
+                log.warning("%s", line)
 
     # ------------------------------------------------------------ links
 

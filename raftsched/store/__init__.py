@@ -5,7 +5,19 @@ never disagree, and a restart needs no replay. The write transaction lives in on
 in any thread.
 """
 
+from raftsched.store.snapshot import make_directory
 from raftsched.store.store import CorruptLog, Fresh, SnapshotMeta, Store, StoreView
 from raftsched.store.turn import LogEntry, OnApplied, Turn, TurnResult
 
-__all__ = ["CorruptLog", "Fresh", "LogEntry", "OnApplied", "SnapshotMeta", "Store", "StoreView", "Turn", "TurnResult"]
+__all__ = [
+    "CorruptLog",
+    "Fresh",
+    "LogEntry",
+    "OnApplied",
+    "SnapshotMeta",
+    "Store",
+    "StoreView",
+    "Turn",
+    "TurnResult",
+    "make_directory",
+]

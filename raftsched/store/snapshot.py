@@ -53,6 +53,18 @@ def sync_file(file: Path) -> None:
         os.close(fd)
 
 
+def make_directory(directory: Path) -> None:
+    """Makes it, for its owner alone, with those above it; the entries of all that are new are on the disk."""
+    new = []
+    above = directory.absolute()
+    while not above.exists():
+        new.append(above)
+        above = above.parent
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for made in new:
+        sync_directory(made.parent)
+
+
 def sync_directory(directory: Path) -> None:
     """The entry of a file made or renamed just now is on the disk, too (fsync(2))."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

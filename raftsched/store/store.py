@@ -223,9 +223,13 @@ class Store:
                 raise self._corrupt("store", error) from error
 
     def _applied(self, txn: Any) -> int:
+        state = self._state_in(txn)
+        return 0 if state is None else state.applied_index
+
+    def _state_in(self, txn: Any) -> State | None:
         raw = txn.get(STATE, db=self._env.own)
         try:
-            return 0 if raw is None else records.decode_state(raw).applied_index
+            return None if raw is None else records.decode_state(raw)
         except (Damaged, records.UnknownFormat) as error:
             raise self._corrupt("state record", error) from None
 
@@ -245,7 +249,14 @@ class Store:
             return self._state.base_term
         with self._transaction() as txn:
             raw = txn.get(records.index_key(index), db=self._env.log)
-        return None if raw is None else self._term_in(index, raw)
+            if raw is None:
+                return self._base_term(txn, index)
+        return self._term_in(index, raw)
+
+    def _base_term(self, txn: Any, index: int) -> int | None:
+        """Of the entry before the log as this transaction sees it: a turn may have dropped it a moment ago."""
+        state = self._state_in(txn)
+        return state.base_term if state is not None and state.base_index == index else None
 
     def _term_in(self, index: int, raw: bytes) -> int:
         """Of a stored entry. Raises CorruptLog."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import shutil
 import struct
 from pathlib import Path
 from zlib import crc32
@@ -179,7 +180,13 @@ def test_only_the_audited_library_is_accepted(tmp_path: Path) -> None:
     audit.check()
     with pytest.raises(StartupError, match=r"pysyncobj 0\.3\.16 is installed"):
         audit.check(version="0.3.16")
-    changed = tmp_path / "syncobj.py"
-    changed.write_text("print()")
-    with pytest.raises(StartupError, match="not the audited file"):
-        audit.check(source=changed)
+    package = Path(pysyncobj.pickle.__file__).parent
+    for module in package.glob("*.py"):
+        shutil.copy(module, tmp_path)
+    audit.check(source=tmp_path)
+    for name in ("syncobj.py", "node.py"):  # also one of those that it imports
+        kept = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(kept + b"print()")
+        with pytest.raises(StartupError, match="not hold the audited files"):
+            audit.check(source=tmp_path)
+        (tmp_path / name).write_bytes(kept)

@@ -110,7 +110,7 @@ def test_what_is_no_whole_backup_is_said(saved: Saved, tmp_path: Path, change: A
 
 
 def restored(path: Path, data: Path, **more: Any) -> Any:
-    return restore(path, data, "n1", "127.0.0.1:9501", rng=Random(7), **more)
+    return restore(path, data, "n1", "127.0.0.1:9501", rng=Random(7), now_ms=0, **more)
 
 
 def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
@@ -181,6 +181,17 @@ def test_a_restored_state_is_sound_and_another_cluster(saved: Saved, world: Worl
 
 def test_two_clusters_of_one_backup_are_two(saved: Saved, tmp_path: Path) -> None:
     path = saved.save(tmp_path / "b")
-    one = restore(path, tmp_path / "1", "n1", "a:1", rng=Random(1))
-    two = restore(path, tmp_path / "2", "n1", "a:1", rng=Random(2))
-    assert one.cluster_id != two.cluster_id
+    hour_ms, found = 3_600_000, []
+    for number in (1, 2):
+        data = tmp_path / str(number)
+        done = restore(path, data, "n1", "a:1", rng=Random(number), now_ms=T0 + number * hour_ms)
+        store = Store.open(data / "store", sync=False)
+        with store.read() as view:
+            token = decode_meta(view.get(Table.META, b"meta")).last_token
+        found.append((done.cluster_id, token, done.index, store.hard_state()[0]))
+        store.close()
+    (one, tokens, index, term), (two, tokens_2, index_2, term_2) = found
+    assert one != two
+    assert tokens_2 - tokens > hour_ms * 3, "what the first cluster can have given in an hour"
+    assert index_2 - index > hour_ms
+    assert term < term_2 < 2**31

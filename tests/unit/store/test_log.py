@@ -119,6 +119,18 @@ class TestDrop:
         assert store.log_term(3) == 1  # the one just before
         assert store.log_term(2) is None
 
+    def test_the_term_before_the_log_is_known_while_a_turn_moves_it(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The turn is in LMDB, and this thread has not heard of it."""
+        log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
+        store.run_turn(Turn(append=log, commit_index=5, apply=log))
+        before, first = store._state, store._first
+        store.run_turn(Turn(drop_below=4))
+        monkeypatch.setattr(store, "_state", before)
+        monkeypatch.setattr(store, "_first", first)
+        assert [store.log_term(i) for i in (2, 3, 4)] == [None, 13, 14]
+
     def test_the_term_before_the_log_survives(self, store: Store, tmp_path: Path) -> None:
         log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
         store.run_turn(Turn(append=log, commit_index=5, apply=log))

@@ -13,7 +13,7 @@ import lmdb
 import pytest
 
 from raftsched.core.tables import Table
-from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, Turn, records
+from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, Turn, records, snapshot
 from raftsched.store.environment import DATA
 from tests.unit.store.test_state import create, dump, turn
 
@@ -344,3 +344,14 @@ class TestWhoElseIsThere:
         if what != "close":
             assert other.copy(tmp_path / "copy").index == other.applied_index
             assert other.applied_index == (29 if what == "swap" else 1)
+
+
+def test_the_entries_of_new_directories_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(snapshot, "sync_directory", synced.append)
+    data = tmp_path / "lib" / "raftsched"
+    snapshot.make_directory(data)
+    assert set(synced) == {tmp_path, tmp_path / "lib"}
+    assert data.stat().st_mode & 0o777 == 0o700
+    snapshot.make_directory(data)
+    assert len(synced) == 2
