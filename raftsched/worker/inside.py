@@ -105,6 +105,10 @@ class Inside:
 
     def wind_down(self, grace_ms: int) -> None:
         self._others.wind_down(grace_ms)
+        loop = asyncio.get_running_loop()
+        for token, run in self._runs.items():
+            allowed_ms = grace_ms if run.spec.stop_ms is None else min(grace_ms, run.spec.stop_ms)
+            loop.call_later(allowed_ms / 1000, self._end, token, Outcome.KILLED, wire.NODE_STOPPED)
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
         self._lease = (session, deadline_boot_ms)

@@ -164,6 +164,26 @@ def test_a_run_ends_before_its_lease_does() -> None:
     asyncio.run(main())
 
 
+def test_a_node_that_stops_gives_its_grace_first() -> None:
+    async def main() -> None:
+        async def ends() -> int:
+            await asyncio.sleep(0.05)
+            return 7
+
+        bed = Bed(forever=forever, ends=ends)
+        bed.inside.set_lease(3, SystemClock().boot_ms() + 60_000)
+        bed.launch("forever", 1)
+        bed.launch("ends", 2)
+        bed.inside.wind_down(1_000)
+        while len(bed.ends) < 2:
+            bed.ended.clear()
+            await bed.ended.wait()
+        assert (bed.ends[1].outcome, bed.ends[1].error) == (Outcome.KILLED, "Its node stopped.")
+        assert (bed.ends[2].outcome, bed.ends[2].result) == (Outcome.SUCCEEDED, b"7")
+
+    asyncio.run(main())
+
+
 def test_a_run_of_another_session_ends() -> None:
     async def main() -> None:
         bed = Bed(forever=forever)
