@@ -129,6 +129,8 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"log_keep_entries": "all"}, "whole number"),
         ({"log_keep_entries": True}, "whole number"),
         ({"leader_wait": "99ms"}, "from 100ms to 10s"),
+        ({"grace": "61m"}, "grace must be from 0s to 1h"),
+        ({"grace": True}, "grace"),
         ({"leader_wait": "soon"}, "is not a duration"),
         ({"leader_wait": True}, "leader_wait"),
         ({"log_keep_bytes": "64 megs"}, "such as 64MiB"),
