@@ -351,7 +351,7 @@ def lost_leader(tmp_path: Path) -> Solo:
 
 def stands(b: Solo) -> int:
     """Until it asks for pre-votes; the round."""
-    for _ in range(100):
+    for _ in range(110):  # of 20 ms: election_max_ms and a little
         if rounds := pre_vote_rounds(b):
             return rounds[-1]
         b.pass_time(0.02)
@@ -405,7 +405,7 @@ def test_of_two_that_ask_at_once_one_gives_way(tmp_path: Path) -> None:
     c = Solo(tmp_path / "c", node="c", options=RaftOptions())
     c.feed("a", codec.Ping(3, 1))
     c.replica.disconnected("a", 1)
-    for _ in range(100):
+    for _ in range(110):  # of 20 ms: election_max_ms and a little
         if rounds := [frame.round for frame in c.take(codec.PreVoteRequest, "b")]:
             break
         c.pass_time(0.02)
