@@ -63,15 +63,6 @@ APPLYING = (
         None,
     ),
     Mutant(
-        "report_of_an_old_token",
-        "a report counts for the attempt whose token it carries",
-        "core/apply/attempts.py",
-        "if instance is None or attempt is None or attempt.token != token:",
-        "if instance is None or attempt is None:",
-        _CORE,
-        None,
-    ),
-    Mutant(
         "fire_of_another_time",
         "a fire is for the revision and the time that the job has",
         "core/apply/firing.py",
