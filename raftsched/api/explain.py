@@ -12,7 +12,7 @@ from aiohttp import web
 
 from raftsched.api.cluster import seen
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.durations import format_time, format_time_or_none, parse_time
 from raftsched.api.explain_words import (
     end_words,
     gap_words,
@@ -135,7 +135,14 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
         found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
     live = found[0].live
     known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
-    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id))
+    heard_ms = None if live is None else await _heard_ms(ctx, request, live.node)
+    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms))
+
+
+async def _heard_ms(ctx: ApiContext, request: web.Request, node: str) -> int | None:
+    """When the leader last heard of the node's worker; None: nobody says."""
+    heard = next((n.last_heartbeat_at for n in (await seen(ctx, request)).nodes if n.id == node), None)
+    return None if heard is None else parse_time(heard)
 
 
 def _read(
@@ -168,9 +175,10 @@ def explain(
     obstacle: Obstacle | None,
     now_ms: int,
     cut_off: str | None = None,
+    heard_ms: int | None = None,
 ) -> ExplainOut:
     """`policy` is that of the row's revision, None when it is not kept any more. `cut_off`: the node that was asked,
-    when it is not connected with the one that runs it."""
+    when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one."""
     attempts = {a.token: a for a in row.attempts}
     then = _then(row, job, policy)
     if row.state in FINAL:
@@ -178,7 +186,7 @@ def explain(
     elif obstacle is not None:
         now = f"It is {row.state.name}. {obstacle.text}"
     else:
-        now = going_words(row, policy, now_ms, cut_off)
+        now = going_words(row, policy, now_ms, cut_off, heard_ms)
     return ExplainOut(
         id=instance_text(row.key),
         job_id=job_text(row.job_id),

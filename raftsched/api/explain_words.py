@@ -218,9 +218,14 @@ def _with(text: str, detail: str | None) -> str:
     return text if not detail else f"{text}: {detail.rstrip('.')}"
 
 
-def going_words(row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None) -> str:
+SILENT_MS = 2_000  # a worker says twice a second that it is there
+
+
+def going_words(
+    row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None, heard_ms: int | None = None
+) -> str:
     """How it stands with one that has begun. `cut_off`: the node that was asked, when it is not connected with the one
-    that runs it."""
+    that runs it. `heard_ms`: when the leader last heard of that one."""
     live = row.live
     if live is None:
         return f"It is {row.state.name}."
@@ -236,13 +241,17 @@ def going_words(row: Instance, policy: Policy | None, now_ms: int, cut_off: str 
         )
     elif ends_ms is not None and ends_ms <= now_ms:
         text += f" It is past its timeout, which was over at {format_time(ends_ms)}.{_killed_next(policy)}"
-    if cut_off is not None:
-        text += (
-            f" {live.node} is not connected with {cut_off}, which was asked: it may be down. If the leader hears "
-            "nothing of it for the time of its lease (session_ttl and a quarter), its session ends and this "
-            "attempt is lost."
+    silent = ""
+    if heard_ms is not None and now_ms - heard_ms >= SILENT_MS:
+        silent = f" The leader last heard of {live.node} {format_duration((now_ms - heard_ms) // 1000 * 1000)} ago."
+    elif cut_off is not None and heard_ms is None:
+        silent = f" {live.node} is not connected with {cut_off}, which was asked: it may be down."
+    if silent:
+        silent += (
+            " If the leader hears nothing of it for the time of its lease (session_ttl and a quarter), its session "
+            "ends and this attempt is lost."
         )
-    return text
+    return text + silent
 
 
 def end_words(row: Instance) -> str:

@@ -396,6 +396,15 @@ class TestHowItGoes:
         found = explain(row, None, None, None, world.now, "n3")
         assert "It is RUNNING on n2. n2 is not connected with n3, which was asked: it may be down." in found.text
 
+    def test_one_on_a_node_that_is_silent(self) -> None:
+        world, key, _ = self.running()
+        row = world.instance(key)
+        found = explain(row, None, None, None, world.now, "n3", world.now - 7_300)
+        assert "It is RUNNING on n2. The leader last heard of n2 7s ago. If the leader hears nothing" in found.text
+        for cut_off in (None, "n3"):  # a connection that is being made anew is no news when the leader hears of it
+            found = explain(row, None, None, None, world.now, cut_off, world.now - 600)
+            assert found.text.endswith("It is RUNNING on n2.")
+
 
 class TestWhatItWaitsForNow:
     def test_a_node_that_has_no_session(self) -> None:
