@@ -122,6 +122,7 @@ class Ping(msgspec.Struct, array_like=True, frozen=True, tag=16):
     term: Count
     sent_at_ms: Count  # boot clock of the leader
     log_ms: _Moment = 0  # what it would stamp on an entry now; 0: it does not know its clock yet
+    taken: Count = 0  # number of the newest batch that came from the other node
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, tag=17):

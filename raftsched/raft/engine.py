@@ -207,6 +207,11 @@ class Engine:
         if self.is_leader:
             self._lead.replicate(more_soon)
 
+    @property
+    def entry_bytes(self) -> int:
+        """Leader: how large an entry may be, by what the connections carry."""
+        return self._lead.entry_bytes()
+
     def commit_to(self, index: int) -> None:
         """Follower: everything up to `index` is committed."""
         self._core.commit_to(index)
@@ -487,4 +492,6 @@ class Engine:
             self.adopt(m.term)
         elif m.accepted and m.term == self.term and self.is_leader:
             clock = self._clock
-            self.heartbeats.answered(peer, m.sent_at_ms, m.wall_ms, clock.boot_ms(), clock.wall_ms())
+            now_ms = clock.boot_ms()
+            self.heartbeats.answered(peer, m.sent_at_ms, m.wall_ms, now_ms, clock.wall_ms())
+            self._lead.measured(peer, now_ms - m.sent_at_ms)

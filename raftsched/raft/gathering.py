@@ -46,9 +46,9 @@ class Gathering:
             size += sum(map(len, batch[2]))
         return calls <= ALONE_CALLS and size <= ALONE_BYTES
 
-    def take(self) -> list[Batch]:
-        """The batches of the next entry."""
-        batches = self._intake.take()
+    def take(self, max_bytes: int) -> list[Batch]:
+        """The batches of the next entry, of about `max_bytes`."""
+        batches = self._intake.take(max_bytes)
         self._alone = self._are_few(batches)
         return batches
 

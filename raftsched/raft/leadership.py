@@ -13,6 +13,7 @@ from raftsched.raft.library import GuardedSyncObj
 from raftsched.raft.membership import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replication import Progress
+from raftsched.raft.window import Window
 
 _PROBE_BYTES = 64 * 1024  # entries that travel with a probe
 
@@ -110,9 +111,9 @@ class Leadership:
         if progress.snapshot or (progress.probing and progress.asked):
             return
         journal, options, core = self._journal, self._options, self._core
-        limit = _PROBE_BYTES if progress.probing else options.append_max_bytes
+        limit = _PROBE_BYTES if progress.probing else min(options.append_bytes, progress.window.size)
         while (start := core.next_index(peer)) <= journal.last_index or progress.probing:
-            full = progress.inflight_bytes >= options.inflight_max_bytes
+            full = progress.inflight_bytes >= progress.window.size
             if progress.inflight and (full or len(progress.inflight) >= options.inflight_max_messages):
                 return
             prev_term = journal.term(start - 1)
@@ -168,6 +169,19 @@ class Leadership:
         elif m.reset and self._guards.old_connections_dropped and self._guards.rolled_back_disk_refused:
             self._host.lacks(peer, m.next_index - 1, match)  # no late answer: those of older connections are dropped
 
+    def measured(self, peer: str, took_ms: int) -> None:
+        """A heartbeat was answered."""
+        self._of(peer).window.measured(took_ms)
+
+    def entry_bytes(self) -> int:
+        """How large an entry may be, so that the followers who are needed for a majority have two on their way."""
+        membership, options = self._membership, self._options
+        windows = sorted((self._of(v).window.size for v in membership.voters if v != membership.node_id), reverse=True)
+        needed = membership.majority - 1
+        if not 0 < needed <= len(windows):
+            return options.entry_max_bytes
+        return min(options.entry_max_bytes, max(options.window_least_bytes, windows[needed - 1] // 2))
+
     def advance_commit(self) -> None:
         """Commits what a majority has on its disks, entries of this term only (and with them all before)."""
         journal = self._journal
@@ -200,7 +214,7 @@ class Leadership:
     def _start(self, peer: str) -> Progress:
         self._core.set_next_index(peer, self._journal.last_index + 1)
         self._core.set_match_index(peer, 0)
-        progress = self._progress[peer] = Progress()
+        progress = self._progress[peer] = Progress(Window(self._options, self._options.inflight_max_bytes))
         return progress
 
     def _of(self, peer: str) -> Progress:

@@ -30,8 +30,11 @@ class RaftOptions:
     intake_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
 
     # replication
-    append_max_bytes: int = 4 * MIB  # entries of one message
+    append_max_bytes: int = 4 * MIB  # one entry
+    append_bytes: int = 256 * KIB  # entries of one message, if there is more than one
     inflight_max_bytes: int = 8 * MIB  # per peer, sent and not acknowledged
+    window_first_bytes: int = 256 * KIB  # of that, on a connection of which nothing is known (window.py)
+    window_least_bytes: int = 64 * KIB  # of that, however slow the connection is
     inflight_max_messages: int = 256
     apply_max_bytes: int = 4 * MIB  # entries applied by one turn
 

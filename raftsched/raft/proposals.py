@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 Batch = tuple[int, int, list[bytes]]  # origin, seq, encoded commands
 Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
 
+_BACKLOG = 1024 * 1024  # bytes that wait: below that nobody waits long
+_RATE_S, _SAMPLE_S = 1.5, 0.25
+_HOPE = 0.8  # of the time until its deadline that a call may be expected to wait
+
 OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
 
@@ -84,9 +88,15 @@ class Proposer:
         self._sent = 0  # highest seq sent over the present route
         self._bytes = 0
         self._next_deadline = float("inf")
+        self._answered = 0  # bytes, since this node started
+        self._samples: deque[tuple[float, int]] = deque()  # (when, answered) while more than _BACKLOG waited
+        self._rate: float | None = None  # bytes a second, while so much waits
 
-    def add(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
-        """`early`: see `tell`. Raises Overloaded, or RaftschedError("too-large") for what fits no entry."""
+    def add(
+        self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False, now: float = 0.0
+    ) -> None:
+        """`early`: see `tell`; `now` is monotonic, as `deadline` is. Raises Overloaded, also for what would not be done
+        by its deadline, or RaftschedError("too-large") for what fits no entry."""
         size = sum(map(len, commands)) + OVERHEAD
         options = self._options
         too_large = size > options.entry_max_bytes or len(commands) > options.entry_max_commands
@@ -98,9 +108,31 @@ class Proposer:
             )
         if self._bytes + size > options.waiting_max_bytes:
             raise Overloaded()
+        if self._rate is not None and (self._bytes + size) / self._rate > _HOPE * (deadline - now):
+            raise Overloaded(
+                f"{self._bytes} bytes wait here, and {int(self._rate)} a second get through; try again in a while."
+            )
         self._bytes += size
         self._waiting.append(_Call(commands, size, deadline, reply, early))
         self._next_deadline = min(self._next_deadline, deadline)
+
+    def sample(self, now: float) -> None:
+        """How fast what waits gets through; to be called on every tick, as long as there is a leader."""
+        if self._bytes < _BACKLOG:
+            self.forget_rate()
+            return
+        samples = self._samples
+        if not samples or now - samples[-1][0] >= _SAMPLE_S:
+            samples.append((now, self._answered))
+            while now - samples[0][0] > 2 * _RATE_S:
+                samples.popleft()
+            since, answered = samples[0]
+            done = self._answered - answered
+            self._rate = done / (now - since) if done and now - since >= _RATE_S else None
+
+    def forget_rate(self) -> None:
+        self._samples.clear()
+        self._rate = None
 
     @property
     def waiting(self) -> bool:
@@ -111,8 +143,12 @@ class Proposer:
         """Another leader, another term or another connection: everything unanswered goes out again, in order."""
         self._sent = min(self._sealed) - 1 if self._sealed else self._seq
 
-    def batches(self, max_bytes: int) -> list[Batch]:
-        """What is to be sent now, at most about `max_bytes`."""
+    def batches(self, max_bytes: int, batch_bytes: int | None = None) -> list[Batch]:
+        """What is to be sent now, at most about `max_bytes`; calls are gathered into batches of `batch_bytes`, or of
+        what fits an entry."""
+        most = self._options.entry_max_bytes
+        if batch_bytes is not None:
+            most = min(most, batch_bytes)
         chosen: list[Batch] = []
         size = 0
         if self._sent < self._seq:
@@ -127,12 +163,12 @@ class Proposer:
                 self._sent = seq
             self._sent = self._seq
         while self._waiting and size < max_bytes:
-            sealed = self._seal()
+            sealed = self._seal(most)
             chosen.append((self.origin, sealed.seq, sealed.commands))
             size += sealed.size
         return chosen
 
-    def _seal(self) -> _Sealed:
+    def _seal(self, max_bytes: int) -> _Sealed:
         options = self._options
         self._seq += 1
         self._sent = self._seq
@@ -141,7 +177,7 @@ class Proposer:
         while waiting:
             call = waiting[0]
             if sealed.calls and (
-                sealed.size + call.size > options.entry_max_bytes
+                sealed.size + call.size > max_bytes
                 or len(sealed.commands) + len(call.commands) > options.entry_max_commands
             ):
                 break
@@ -205,6 +241,7 @@ class Proposer:
         for call in sealed.calls:
             end = position + len(call.commands)
             self._bytes -= call.size
+            self._answered += call.size
             if call.reply is not None:
                 call.reply(answers[position:end], None)
             position = end

@@ -185,6 +185,8 @@ class Replica:
     # ------------------------------------------------------------ the engine's host
 
     def send(self, peer: str, frame: codec.Frame) -> bool:
+        if type(frame) is codec.Ping:
+            frame = msgspec.structs.replace(frame, taken=self.forwarding.taken(peer))
         return self._links.send(peer, frame)
 
     def hold(self, action: Action) -> None:
@@ -230,6 +232,7 @@ class Replica:
         self.roster.connected(hello)
         self._forming.heard(hello)
         self.sender.finished(hello.node)
+        self.forwarding.connected(hello.node)
         self.engine.connected(hello.node)
 
     def disconnected(self, peer: str, connection: int) -> None:
@@ -254,6 +257,8 @@ class Replica:
             return
         if isinstance(frame, _ENGINE):
             self.engine.receive(peer, frame)
+            if isinstance(frame, codec.Ping) and peer == self.engine.leader_id:
+                self.forwarding.arrived(frame.taken)
             if isinstance(frame, codec.AppendAnswer) and not self.engine.takes_snapshot(peer):
                 self.sender.finished(peer)
             return
@@ -297,7 +302,7 @@ class Replica:
             raise NoLeader("This node has stopped.")
         if self.guards.contain_callback_errors and reply is not None:
             reply = partial(contained, reply)
-        self.proposer.add(commands, deadline, reply, early=early)
+        self.proposer.add(commands, deadline, reply, early=early, now=self._clock.monotonic())
         self._links.wake()
 
     def submit(self, commands: Sequence[bytes]) -> None:
@@ -337,7 +342,7 @@ class Replica:
         if engine.is_leader:
             gathers = not self.changes.handing_over
             if gathers and not waits and self.gathering.due(self.driver.busy):
-                engine.append(encode_entry(self.stamps.now_ms(), self.gathering.take()))
+                engine.append(encode_entry(self.stamps.now_ms(), self.gathering.take(engine.entry_bytes)))
             engine.replicate(more_soon=(gathers and bool(self.intake)) or self.gathering.told_later())
             self.changes.pump()
         if not waits and self.driver.pump() and not self.driver.busy:
@@ -391,6 +396,7 @@ class Replica:
                 self._read_members()
             for batch in entry.batches:
                 if batch.origin == self.proposer.origin:
+                    self.forwarding.arrived(batch.seq)
                     self.proposer.applied(batch)
         if result.applied:
             self.roster.applied()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from raftsched.raft.guards import Guards
 from raftsched.raft.journal import Journal
+from raftsched.raft.window import Window
 
 _WALK = 4096  # entries looked at for one answer; the next probe goes on from there
 
@@ -76,6 +77,7 @@ def _start_of_term(journal: Journal, index: int, term: int, floor: int, guards: 
 class Progress:
     """What the leader remembers of a follower beside its next and match index."""
 
+    window: Window
     probing: bool = True  # one message at a time until one matched
     asked: bool = False  # a probe is on its way
     lowest: int | None = None  # lowest start a follower asked for since something matched
@@ -91,6 +93,7 @@ class Progress:
     def sent(self, last_index: int, size: int) -> None:
         self.inflight.append((last_index, size))
         self.inflight_bytes += size
+        self.window.used(self.inflight_bytes)
 
     def acknowledged(self, match: int) -> None:
         while self.inflight and self.inflight[0][0] <= match:

@@ -81,9 +81,9 @@ def test_what_an_earlier_leader_may_have_taken_has_an_unknown_outcome() -> None:
     proposer = Proposer(9, OPTIONS, ALL)
     got: list[object] = []
     proposer.add([unique(1)], 5.0, lambda answers, error: got.append(error))
-    ((_, seq, _),) = proposer.batches(1_000)
+    ((_, seq, _),) = proposer.batches(1_000, 1_000)
     proposer.rerouted()
-    assert proposer.batches(1_000)
+    assert proposer.batches(1_000, 1_000)
     proposer.rejected(seq, [0])
     assert isinstance(got[0], UnknownOutcome)
     proposer.rejected(seq, [0])

@@ -1,0 +1,38 @@
+"""How much may be on its way to a peer: so much that the connection is used, so little that heartbeats, which wait
+behind it, arrive in time.
+
+What was measured says it: as long as the way there and back takes no longer than it did at its best and two heartbeats
+more, the window is doubled where it is used; where it takes longer, the window shrinks in proportion. Then it holds
+what the connection carries in that time (Little's law: what is on its way is the rate times the delay).
+"""
+
+from __future__ import annotations
+
+from raftsched.raft.options import RaftOptions
+
+
+class Window:
+    """Of one connection, in one direction."""
+
+    def __init__(self, options: RaftOptions, most: int) -> None:
+        """`most`: bytes that it never grows beyond."""
+        self.size = min(options.window_first_bytes, most)
+        self._least = min(options.window_least_bytes, most)
+        self._most = most
+        self._slack_ms = 2 * options.heartbeat_ms
+        self._best_ms: float | None = None
+        self._peak = 0  # the most that was on its way since the last measurement
+
+    def used(self, size: int) -> None:
+        """So many bytes are on their way."""
+        self._peak = max(self._peak, size)
+
+    def measured(self, took_ms: float) -> None:
+        """There and back, behind all that was on its way."""
+        self._best_ms = took_ms if self._best_ms is None else min(self._best_ms, took_ms)
+        peak, self._peak = self._peak, 0
+        target_ms = self._best_ms + self._slack_ms
+        if took_ms > target_ms:
+            self.size = max(self._least, int(self.size * target_ms / took_ms))
+        elif 2 * peak >= self.size:
+            self.size = min(self._most, 2 * self.size)
