@@ -120,11 +120,9 @@ def test_output_comes_back_from_any_node(
     assert row["state"] == state, row
     if code is not None:
         assert row["exit_code"] == code
+    path = f"/v1/instances/{row['id']}/output?consistency=leader"  # else a node may not know yet that it has ended
     for node in cluster.nodes:
-        reply = cluster.wait(
-            "the output",
-            lambda node=node: (r := node.request("GET", f"/v1/instances/{row['id']}/output")).status == 200 and r,
-        )
+        reply = cluster.wait("the output", lambda node=node: (r := node.request("GET", path)).status == 200 and r)
         assert output in reply.body.decode(), reply.body
     if state == "FAILED":
         assert row["error"]
