@@ -40,6 +40,7 @@ def run_freeze(
     made: list[tuple[str, Job]] = []
     verdict = Verdict()
     for number, (first, second) in enumerate(rng.sample(ROUNDS, rounds)):
+        cluster.wait("every node to take runs", lambda: all(takes_runs(n) for n in nodes_of(cluster)))
         leader = cluster.leader()
         made += start(leader, rng, number, jobs, seconds, files)
         running = cluster.wait("all to run", lambda node=leader: all_run(node, jobs))
@@ -56,9 +57,7 @@ def run_freeze(
             row["node"] in {node.id for node in followers} for row in running
         )
         quiet_ns = wait_quiet(cluster)
-        cluster.wait(
-            "every session", lambda: all(n["session_open"] for n in cluster.leader().get("/v1/cluster")["nodes"])
-        )
+        cluster.wait("every session", lambda: all(n["session_open"] for n in nodes_of(cluster)))
     time.sleep(STRAGGLERS_S)
     for node in cluster.nodes:
         verdict.look(STOOD)
@@ -68,6 +67,16 @@ def run_freeze(
         job.rows = agreed_rows(cluster, job_id, job.name, verdict)
     judge([job for _, job in made], {job.name: read_history(files / job.name) for _, job in made}, quiet_ns, verdict)
     return verdict
+
+
+def nodes_of(cluster: Cluster) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = cluster.leader().get("/v1/cluster")["nodes"]
+    return nodes
+
+
+def takes_runs(node: dict[str, Any]) -> bool:
+    """It has a session, and the leader has heard of it: else all runs would go to others."""
+    return node["session_open"] and node["last_heartbeat_at"] is not None
 
 
 def start(
