@@ -159,8 +159,10 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     at = await _start(ctx, request, query, follow)
     streams = request.app[STREAMS]
     with streams.one():
+        start = at
         frames, at, more = _read(ctx, at, wanted)
-        response = await begin(ctx, request, frame(ident=_number(at)))
+        # A reader that is cut off here goes on before what it was not sent.
+        response = await begin(ctx, request, frame(ident=_number(start if frames else at)))
         if request.method == "HEAD":
             return response
         try:

@@ -154,6 +154,25 @@ def test_what_comes_is_told_when_it_comes(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_the_first_id_is_before_what_was_not_sent_yet(tmp_path: Path) -> None:
+    """A reader that is cut off after it, before the first event, misses nothing when it goes on there."""
+
+    async def test(call: Client) -> None:
+        call.cluster.quiet = True
+        before = str(call.cluster.store.applied_index)
+        for name in ("a", "b"):
+            await call("POST", "/v1/jobs", {**JOB, "name": name})
+        async with call.session.get(f"{call.url}/v1/events?after={before}") as answer:
+            hello = await anext(sse.read(answer))
+        assert hello == ("", before, None)
+        assert [said.data["job"] for said in await kept(call, headers={"Last-Event-ID": hello.id})] == ["a", "b"]
+        async with call.session.get(f"{call.url}/v1/events?after={before}&type=queue") as answer:
+            hello = await anext(sse.read(answer))
+        assert hello.id == str(call.cluster.store.applied_index), "there was nothing for it"
+
+    run(tmp_path, test)
+
+
 def test_silence_moves_the_reader_on(tmp_path: Path) -> None:
     """One that waits for something rare must not fall out of what is kept meanwhile."""
 
