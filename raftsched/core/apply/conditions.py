@@ -129,7 +129,7 @@ def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected
             # Who writes a job may not be one who may know those of other namespaces, but for those he names himself.
             known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
             way = ", which waits for ".join(known)
-            detail = f"it would never run: {own} waits for {way}; take out one of these conditions."
+            detail = f"it would never run: {own} waits for {way}; take out one of these conditions"
             return Rejected("invalid-job", detail, f"/conditions/{place}/job_succeeded")
         if last in seen:
             continue

@@ -510,7 +510,7 @@ class TestCircles:
         detail, pointer = self.refused(world, self.create("b", "default/x", "default/a"))
         assert detail == (
             "it would never run: default/b waits for default/a, which waits for default/b; take out one of these"
-            " conditions."
+            " conditions"  # the API ends what it says of a field with a full stop itself
         )
         assert pointer == "/conditions/1/job_succeeded"
         world.create(name="b", **self.after("default/x"))
