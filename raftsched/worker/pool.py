@@ -28,6 +28,7 @@ GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 
 KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
+HTTP_ENDS_MS = 4_000  # for the http service to give up a request; it ends with all others when it does not
 NEVER = 1 << 62
 
 Serve = Callable[[socket.socket, Shared], None]
@@ -206,6 +207,7 @@ class Pool:
                     run.end_by = NEVER
                     if run.asked is None:
                         run.asked, run.reason = wire.KILLED, wire.NODE_STOPPED
+                    service.ending = True
                     self._host.kill_keeper(service.pid)
                 self._due_at = min(self._due_at, run.began_at, run.end_by)
         self._grow(now)
@@ -372,6 +374,7 @@ class Pool:
         if service.kind == "http":
             op = OP_TIMEOUT if outcome == wire.TIMED_OUT else OP_KILL
             service.send(PACKET_HEAD.pack(run.launch.token, op))
+            self._end_by(run, self._clock.boot_ms() + HTTP_ENDS_MS)
             return
         service.ending = True
         self._end_by(run, self._clock.boot_ms() + run.launch.grace_ms)

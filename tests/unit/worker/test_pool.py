@@ -24,6 +24,7 @@ class House:
         self.sockets: list[socket.socket] = []
         self.emitted: list[bytes] = []
         self.tokens = 0
+        self.killed: list[int] = []
         self.pool = Pool(self, self, PythonService([]), lambda: lambda work, shared: None, 100)
 
     def boot_ms(self) -> int:
@@ -38,19 +39,19 @@ class House:
     def start_service(self, kind: str, session: int, serve: Serve) -> Service:
         ours, theirs = socket.socketpair()
         self.sockets += [ours, theirs]
-        self.services.append(Service(kind, session, ours, ours, 0))
+        self.services.append(Service(kind, session, ours, ours, len(self.services) + 1))
         return self.services[-1]
 
     def emit(self, message: bytes) -> None:
         self.emitted.append(message)
 
     def kill_keeper(self, pid: int) -> None:
-        raise AssertionError("no keeper is late here")
+        self.killed.append(pid)
 
-    def launch(self, count: int, fresh: bool = False) -> None:
+    def launch(self, count: int, fresh: bool = False, kind: str = "python") -> None:
         for _ in range(count):
             self.tokens += 1
-            self.pool.launch(wire.Launch(self.tokens, 1, "python", 60_000, 1_000, b"task", fresh))
+            self.pool.launch(wire.Launch(self.tokens, 1, kind, 60_000, 1_000, b"task", fresh))
         self.pool.tick(self.now)
 
     def answer(self, service: Service) -> None:
@@ -67,6 +68,7 @@ class House:
 def house() -> Iterator[House]:
     made = House()
     yield made
+    assert made.killed == []
     for sock in made.sockets:
         sock.close()
 
@@ -143,3 +145,28 @@ def test_an_answer_that_had_to_wait_for_the_end_of_its_process_counts(house: Hou
     house.pool.gone(service, wire.Gone(0, False, wire.Collected(b"", False, 0, "")))
     (message,) = house.emitted
     assert wire.decode_up(message).outcome == wire.SUCCEEDED
+
+
+def test_an_http_service_that_does_not_move_is_ended_for_a_run_that_was_to_end(house: House) -> None:
+    house.launch(2, kind="http")
+    (service,) = house.services
+    house.pool.kill(1, "asked to")
+    house.forward(module.HTTP_ENDS_MS + module.OVERDUE_MS - 1)
+    assert house.killed == []
+    house.forward(1)
+    assert house.killed.pop() == service.pid
+    house.launch(1, kind="http")
+    assert len(house.services) == 2  # it is given nothing more
+    house.pool.vanished(service, lost=False)
+    ends = {end.token: end for end in map(wire.decode_up, house.emitted) if isinstance(end, wire.Done)}
+    assert [(end.outcome, end.error, end.alone) for _, end in sorted(ends.items())] == [
+        (wire.KILLED, "asked to", False),
+        (wire.LOST, "its keeper process was killed", True),
+    ]
+
+
+def test_an_http_run_that_ends_in_time_leaves_its_service_alone(house: House) -> None:
+    house.launch(1, kind="http")
+    house.pool.kill(1, "asked to")
+    house.pool.answered(house.services[0], b"\0" + wire.encode(wire.Done(1, wire.KILLED, house.now, house.now)))
+    house.forward(module.HTTP_ENDS_MS + module.OVERDUE_MS + 1)
