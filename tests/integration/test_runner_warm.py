@@ -25,6 +25,7 @@ PUT_BACK = [
         "stdin",
         "path",
         "recursion",
+        "digits",
         "timeout",
         "decimal",
         "locale",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _locale  # the module locale costs a millisecond, and all that is needed is here
 import ctypes
 import gc
+import io
 import os
 import socket
 import sys
@@ -29,7 +30,10 @@ _UNKNOWN = b"?"  # no time zone
 class Values:
     """Settings of the interpreter as they are now."""
 
-    __slots__ = ("_argv", "_garbage", "_hooks", "_locale", "_loops", "_path", "_recursion", "_thresholds", "_timeout")
+    __slots__ = (
+        *("_argv", "_asyncgen", "_debug", "_digits", "_garbage", "_hooks", "_locale", "_loops", "_origin", "_path"),
+        *("_recursion", "_switch", "_thresholds", "_timeout"),
+    )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Values) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
@@ -42,7 +46,12 @@ class Values:
         self._locale = _locale.setlocale(_ALL, None)
         self._path = list(sys.path)
         self._argv = list(sys.argv)
-        self._hooks = (sys.excepthook, sys.unraisablehook, sys.displayhook)
+        self._hooks = (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.breakpointhook)
+        self._digits = sys.get_int_max_str_digits()
+        self._switch = sys.getswitchinterval()
+        self._asyncgen = sys.get_asyncgen_hooks()
+        self._origin = sys.get_coroutine_origin_tracking_depth()
+        self._debug = gc.get_debug()
         self._garbage = gc.isenabled()
         self._thresholds = gc.get_threshold()
         self._loops = _loop_policy()
@@ -62,8 +71,18 @@ class Values:
             sys.path = list(self._path)
         if sys.argv != self._argv:
             sys.argv = list(self._argv)
-        if (sys.excepthook, sys.unraisablehook, sys.displayhook) != self._hooks:
-            sys.excepthook, sys.unraisablehook, sys.displayhook = self._hooks
+        if (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.breakpointhook) != self._hooks:
+            sys.excepthook, sys.unraisablehook, sys.displayhook, sys.breakpointhook = self._hooks
+        if sys.get_int_max_str_digits() != self._digits:
+            sys.set_int_max_str_digits(self._digits)
+        if sys.getswitchinterval() != self._switch:
+            sys.setswitchinterval(self._switch)
+        if sys.get_asyncgen_hooks() != self._asyncgen:
+            sys.set_asyncgen_hooks(*self._asyncgen)
+        if sys.get_coroutine_origin_tracking_depth() != self._origin:
+            sys.set_coroutine_origin_tracking_depth(self._origin)
+        if gc.get_debug() != self._debug:
+            gc.set_debug(self._debug)
         if gc.isenabled() != self._garbage:
             (gc.enable if self._garbage else gc.disable)()
         if gc.get_threshold() != self._thresholds:
@@ -119,12 +138,25 @@ class Streams:
         return done
 
 
+class _Writer(io.TextIOWrapper):
+    """Notes what cannot be read from it: how it ends lines."""
+
+    lines_changed = False
+
+    def reconfigure(self, **settings: Any) -> None:
+        self.lines_changed |= "newline" in settings
+        super().reconfigure(**settings)
+
+
 def _reader() -> Any:
     return open(0, closefd=False, encoding="utf-8")
 
 
 def _writer(fd: int) -> Any:
-    return open(fd, "w", buffering=1, closefd=False, encoding="utf-8", errors="backslashreplace")
+    raw = io.BufferedWriter(io.FileIO(fd, "wb", closefd=False))
+    writer = _Writer(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    writer.mode = "w"  # type: ignore[misc]  # as open() does
+    return writer
 
 
 def _sound(stream: Any) -> bool:
@@ -132,7 +164,10 @@ def _sound(stream: Any) -> bool:
         if stream.closed or stream.encoding != "utf-8":
             return False
         return not stream.writable() or (
-            stream.line_buffering and not stream.write_through and stream.errors == "backslashreplace"
+            stream.line_buffering
+            and not stream.write_through
+            and not stream.lines_changed
+            and stream.errors == "backslashreplace"
         )
     except ValueError:  # detached
         return False

@@ -41,8 +41,12 @@ def look():
         "timeout": socket.getdefaulttimeout(),
         "prec": decimal.getcontext().prec,
         "locale": locale.setlocale(locale.LC_ALL, None),
-        "garbage": [gc.isenabled(), gc.get_threshold()],
-        "hook": sys.excepthook is sys.__excepthook__,
+        "garbage": [gc.isenabled(), gc.get_threshold(), gc.get_debug()],
+        "hook": [sys.excepthook is sys.__excepthook__, sys.breakpointhook is sys.__breakpointhook__],
+        "generators": list(sys.get_asyncgen_hooks()),
+        "origins": sys.get_coroutine_origin_tracking_depth(),
+        "digits": sys.get_int_max_str_digits(),
+        "switch": sys.getswitchinterval(),
         "traced": sys.gettrace() is not None,
         "umask": _umask(),
         "variable": variable.get(),
@@ -109,6 +113,9 @@ def changes(what):
         sys.argv.append("--more")
     elif what == "recursion":
         sys.setrecursionlimit(60)
+    elif what == "digits":
+        sys.set_int_max_str_digits(0)
+        sys.setswitchinterval(2.0)
     elif what == "timeout":
         socket.setdefaulttimeout(0.001)
     elif what == "decimal":
@@ -118,8 +125,11 @@ def changes(what):
     elif what == "garbage":
         gc.disable()
         gc.set_threshold(7)
+        gc.set_debug(gc.DEBUG_SAVEALL)
     elif what == "hooks":
-        sys.excepthook = print
+        sys.excepthook = sys.breakpointhook = print
+        sys.set_asyncgen_hooks(print, print)
+        sys.set_coroutine_origin_tracking_depth(9)
         sys.settrace(lambda *about: None)
     elif what == "umask":
         os.umask(0o137)
