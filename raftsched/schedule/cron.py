@@ -24,7 +24,7 @@ from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.zones import Stretch, Zone
 
 HORIZON = int(datetime(LAST_YEAR + 1, 1, 3, tzinfo=UTC).timestamp())  # no zone's LAST_YEAR lasts longer
-_OFFSET_MAX = 48 * 3600  # more than any offset, plus any single change of one
+OFFSET_MAX = 48 * 3600  # more than any offset, plus any single change of one
 
 
 class Times(Protocol):
@@ -67,8 +67,8 @@ def _next_fixed(expression: Pattern, zone: Zone, after: int) -> int | None:
     if wall is None:
         return None
     # R never goes back, so this wall time stays the answer; what remains is to find the instant that reaches it.
-    if wall - _OFFSET_MAX > stretch.end:
-        stretch = zone.stretch(wall - _OFFSET_MAX)
+    if wall - OFFSET_MAX > stretch.end:
+        stretch = zone.stretch(wall - OFFSET_MAX)
     while wall - stretch.offset >= stretch.end:
         stretch = zone.stretch(stretch.end)
     return max(wall - stretch.offset, stretch.start)
@@ -88,8 +88,9 @@ def _next_elapsed(expression: Pattern, zone: Zone, after: int) -> int | None:
             # the clock went back behind where the search began, or jumped over what it found
             low = begin
             wall = expression.times.next_from(low)
-    # Nothing further on the wall; but the clock may still go back over what was there. Only a year field ends like
-    # that, at midnight of a New Year's night, and a zone that turned its clock back just then would be the first.
+    # Nothing further on the wall; but the clock may still go back over what was there. A year field ends like that, at
+    # midnight of a New Year's night, and a zone that turned its clock back just then would be the first; and a rule
+    # with a local UNTIL, which is the first of two times.
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from raftsched.core.model import Trigger
-from raftsched.schedule.cron import count_between, next_after
+from raftsched.schedule.cron import HORIZON, OFFSET_MAX, count_between, next_after
 from raftsched.schedule.rule_text import Freq, Rule, parse_rule
 from raftsched.schedule.rule_times import RuleTimes
 from raftsched.schedule.wall import DAY_S
@@ -23,7 +23,7 @@ from raftsched.schedule.zones import Zone, zone
 
 class Recurrence:
     """In UTC seconds: no time is before `first`; `until` is the last instant that UNTIL or COUNT allow, if that is
-    known (an UNTIL on the wall is kept to by `times`)."""
+    known. An UNTIL on the wall is kept to by `times`, and where clocks show it twice it is the first time."""
 
     def __init__(self, rule: Rule, place: Zone, start: int, rounded: bool) -> None:
         self.rule = rule
@@ -35,7 +35,7 @@ class Recurrence:
         wall = self.first + place.offset(start)
         self.times = RuleTimes(replace(rule, count=None), wall, wall if self.fixed else wall - 2 * DAY_S)
         self.has_seconds = rule.freq is Freq.SECONDLY or any(offset % 60 for offset in self.times.pattern)
-        self.until = rule.until if rule.until_utc else None
+        self.until = rule.until if rule.until is None or rule.until_utc else _shown(place, rule.until, self.first)
         if rule.count is not None:
             # what is in the second of a creation went by before the job was there
             self.until = _nth(self, place, start if rounded else start - 1, rule.count)
@@ -55,6 +55,17 @@ def recurrence(trigger: Trigger, anchor_ms: int) -> Recurrence:
 @lru_cache(maxsize=512)
 def _recurrence(text: str, timezone: str, start: int, rounded: bool) -> Recurrence:
     return Recurrence(parse_rule(text), zone(timezone), start, rounded)
+
+
+def _shown(place: Zone, wall: int, since: int) -> int | None:
+    """The first instant from `since` on at which the clocks show it; None when they never do."""
+    at = max(since, wall - OFFSET_MAX)
+    while at <= min(wall + OFFSET_MAX, HORIZON):
+        stretch = place.stretch(at)
+        if at <= wall - stretch.offset < stretch.end:
+            return wall - stretch.offset
+        at = stretch.end
+    return None
 
 
 def _nth(rule: Recurrence, place: Zone, after: int, count: int) -> int | None:

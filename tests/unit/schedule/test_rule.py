@@ -112,6 +112,25 @@ def test_notes_where_clocks_change() -> None:
 
 
 @pytest.mark.parametrize(
+    "start, until, times",
+    [
+        ("2027-10-31T00:00:00Z", "023000", ["02:00:00+02:00", "02:15:00+02:00", "02:30:00+02:00"]),
+        ("2027-10-31T00:30:00Z", "025959", ["02:30:00+02:00", "02:45:00+02:00"]),
+        ("2027-10-31T01:15:00Z", "023000", ["02:15:00+01:00", "02:30:00+01:00"]),  # it starts in the second pass
+        ("2027-10-31T01:30:00Z", "030000", ["02:30:00+01:00", "02:45:00+01:00", "03:00:00+01:00"]),
+    ],
+)
+def test_a_local_end_in_the_hour_that_comes_twice(start: str, until: str, times: list[str]) -> None:
+    """It is one instant, whoever asks: for the next time, from within the second pass too, and for what was missed."""
+    trigger = rrule(f"FREQ=MINUTELY;INTERVAL=15;UNTIL=20271031T{until}", MADRID, starts_at_ms=ms(start))
+    found = following(trigger, ms(start) - 1, 9)
+    assert [local(at, MADRID)[11:] for at in found] == times
+    after = missed(trigger, ms(start) - 1, ms("2027-10-31T06:00Z"), keep=9)
+    assert (list(after.times), after.count) == (found, len(found))
+    assert next_nominal(trigger, found[-1] + 1_800_000) is None
+
+
+@pytest.mark.parametrize(
     "rule, detail",
     [
         ("", "the rule is empty"),
