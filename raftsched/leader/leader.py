@@ -86,7 +86,7 @@ class Leader:
 
     def on_role(self) -> None:
         """Role, term or leadership changed."""
-        if self._raft.leading:
+        if self._raft.leading and not self._stopped:
             if self._term is None or self._term.number != self._raft.term:
                 self._establish()
         elif self._term is not None:

@@ -42,6 +42,15 @@ class TestLeadership:
 
         play(scene)
 
+    def test_one_that_was_stopped_does_not_begin_again(self) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            await house.leader.stop()
+            house.leader.on_applied([])  # its node's worker still hands back
+            assert not house.leader.established
+
+        play(scene)
+
     def test_a_follower_does_nothing(self) -> None:
         async def scene(house: House) -> None:
             session = house.session()
