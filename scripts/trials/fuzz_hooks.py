@@ -56,13 +56,12 @@ schemathesis.openapi.format("date-time", times.map(lambda t: t.isoformat().repla
 schemathesis.openapi.format("revision-tag", st.sampled_from(["*", *(f'"{n}"' for n in range(1, 9))]))
 
 BY_FILTER = ("DELETE /v1/jobs", "DELETE /v1/dead-letters")  # that have to be told in one way what is meant
-PAIRS = (
-    *(("from", "to"), ("created_from", "created_to"), ("next_from", "next_to"), ("starts_at", "ends_at")),
-    *(("delays", "exponential"), ("tail", "offset")),
-)
+TIMES = (("from", "to"), ("created_from", "created_to"), ("next_from", "next_to"), ("starts_at", "ends_at"))
+PAIRS = (*TIMES, ("delays", "exponential"), ("tail", "offset"))
 NO_FAILURES = {
     ("DELETE /v1/jobs/{id}/state", UseAfterFree): "the state is EXPIRED then, and can be read as any other",
     ("DELETE /v1/namespaces/{ns}/jobs/{name}/state", UseAfterFree): "the same",
+    ("DELETE /v1/instances/{id}", UseAfterFree): "it is cancelled, and can be read as any other",
     ("DELETE /v1/tokens/{id}", UseAfterFree): "a revoked token is kept for a while, to be seen as such",
     ("POST /v1/jobs:batch", AcceptedNegativeData): "each job of a batch has a result of its own, with its own status",
 }
@@ -83,7 +82,8 @@ def _agree(value: Any) -> Any:
     if isinstance(agreed.get("first"), str):
         agreed["max"] = agreed["first"]  # which is not below it, as the default might be
     for low, high in PAIRS:
-        if low in agreed and _sound(agreed[low]) and high in agreed and _sound(agreed[high]):
+        sound = _is_time if (low, high) in TIMES else _sound
+        if low in agreed and sound(agreed[low]) and high in agreed and sound(agreed[high]):
             del agreed[high]
     return agreed
 
@@ -108,6 +108,15 @@ def _told(value: Any) -> Any:
     if isinstance(value, dict):
         return "told" if "$secret" in value else {key: _told(one) for key, one in value.items()}
     return [_told(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_time(value: Any) -> bool:
+    """What is none is to be refused, and so has to be sent."""
+    try:
+        parse_time(value)
+    except (TypeError, ValueError, AttributeError):
+        return False
+    return True
 
 
 def _sound(value: Any) -> bool:
