@@ -396,7 +396,8 @@ def _misfire(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> Mi
         errors.append(
             FieldError(
                 "/misfire/policy",
-                f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out',
+                f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out '
+                "(where a job has one, give null)",
             )
         )
     grace = duration_of(given.grace, "/misfire/grace", errors) or 0

@@ -219,6 +219,8 @@ def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
     said = error["detail"]
     if "is not declared, which it has to be" in said:
         return True  # a setting says so
+    if "has no meaning for a job that is due once" in said:
+        return True  # its trigger says so, which may be that of the job as it is
     try:
         value = body
         for part in error["pointer"].split("/")[1:]:

@@ -114,7 +114,8 @@ class TestMisfireOfWhatIsDueOnce:
         (error,) = caught.value.errors
         assert error.pointer == "/misfire/policy"
         assert error.detail == (
-            f'"{policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out'
+            f'"{policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out '
+            "(where a job has one, give null)"
         )
 
     @pytest.mark.parametrize("misfire", [None, {}, {"policy": "once"}, {"policy": "once", "grace": "1h"}])
