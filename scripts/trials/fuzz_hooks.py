@@ -8,6 +8,7 @@ import os
 import re
 import time
 from base64 import b64encode
+from contextlib import suppress
 from datetime import UTC, date
 from typing import Any
 
@@ -111,12 +112,12 @@ def _told(value: Any) -> Any:
 
 
 def _is_time(value: Any) -> bool:
-    """What is none is to be refused, and so has to be sent."""
-    try:
-        parse_time(value)
-    except (TypeError, ValueError, AttributeError):
-        return False
-    return True
+    """A time, or a day of a calendar. What is neither is to be refused, and so has to be sent."""
+    for read in (parse_time, date.fromisoformat):
+        with suppress(TypeError, ValueError, AttributeError):
+            read(value)
+            return True
+    return False
 
 
 def _sound(value: Any) -> bool:
