@@ -258,7 +258,7 @@ InstanceFilter = TypedDict(
 KillFilter = TypedDict(
     "KillFilter",
     {
-        "job": str,  # an id, or with `namespace` a name
+        "job": str,  # an id, "namespace/name", or with `namespace` a name
         "namespace": str,
         "state": Sequence[Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]],
         "from": Moment,
@@ -271,7 +271,7 @@ KillFilter = TypedDict(
 class EventFilter(TypedDict, total=False):
     type: str  # such as "instance.failed" or "job", several with commas
     namespace: str
-    job: str  # an id, or with `namespace` a name
+    job: str  # an id, "namespace/name", or with `namespace` a name
     state: str  # one, or several with commas
 
 
