@@ -1,0 +1,179 @@
+"""X.509 certificates of nodes: an authority of the cluster's own, certificates that it signs, and ephemeral ones.
+
+A node's certificate names it by a URI (RFC 5280, 4.2.1.6), `raftsched://CLUSTER/NODE`, which the other nodes compare;
+hosts and addresses beside it let the same files serve HTTPS. Keys are on P-256. Everything is PEM.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:  # who uses none of it does not load it
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+CA_DAYS = 3_650
+NODE_DAYS = 90
+SCHEME = "raftsched"
+_BEFORE = timedelta(minutes=10)  # clocks of other machines may be behind
+
+
+class Pair(NamedTuple):
+    """A certificate and its private key, as PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def make_ca(cluster: str, now_ms: int, days: int = CA_DAYS) -> Pair:
+    """An authority that signs certificates of nodes, and nothing else."""
+    from cryptography import x509
+
+    key = _new_key()
+    name = _name(f"{SCHEME} {cluster}")
+    builder = _begin(name, name, key, now_ms, days)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+    return _signed(builder, key, key)
+
+
+def make_node(ca: Pair, cluster: str, node: str, hosts: Sequence[str], now_ms: int, days: int = NODE_DAYS) -> Pair:
+    """A node's certificate for both ends of a connection. `hosts`: names and IP addresses that its clients use.
+    Raises ValueError for an authority or a host that is none."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    authority = x509.load_pem_x509_certificate(ca.certificate)
+    signer = serialization.load_pem_private_key(ca.key, None)
+    if not isinstance(signer, EllipticCurvePrivateKey) or signer.public_key() != authority.public_key():
+        raise ValueError("the key is not that of the authority's certificate")
+    key = _new_key()
+    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri(cluster, node))]
+    names += [_general_name(host) for host in dict.fromkeys(hosts)]
+    builder = _begin(_name(node), authority.subject, key, now_ms, days)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(digital_signature=True), critical=True)
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = builder.add_extension(issuer, critical=False)
+    return _signed(builder, key, signer)
+
+
+def make_ephemeral(now_ms: int) -> Pair:
+    """A certificate that says nothing, for one start of a process: others trust it for what is proved beside it."""
+    key = _new_key()
+    name = _name(SCHEME)
+    return _signed(_begin(name, name, key, now_ms, CA_DAYS), key, key)
+
+
+def uri(cluster: str, node: str) -> str:
+    """How a certificate names a node."""
+    return f"{SCHEME}://{quote(cluster, safe='')}/{quote(node, safe='')}"
+
+
+def identities(certificate: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """(cluster, node) of each URI of ours in a certificate as `getpeercert()` gives it."""
+    found = []
+    for kind, value in (certificate or {}).get("subjectAltName", ()):
+        scheme, _, rest = value.partition("://")
+        cluster, slash, node = rest.partition("/")
+        if kind == "URI" and scheme == SCHEME and slash and "/" not in node:
+            found.append((unquote(cluster), unquote(node)))
+    return found
+
+
+def identities_of(pem: bytes) -> list[tuple[str, str]]:
+    """The same, of the first certificate in PEM. Raises ValueError when it is none."""
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(pem)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    values = names.get_values_for_type(x509.UniformResourceIdentifier)
+    return identities({"subjectAltName": [("URI", value) for value in values]})
+
+
+def der(pem: bytes) -> bytes:
+    """The first certificate in PEM, as it is shown in a handshake. Raises ValueError."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+
+
+def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
+    """What `load_cert_chain` does, of bytes: a key that is in memory only stays there. Raises ssl.SSLError, OSError."""
+    file = os.memfd_create("pair", os.MFD_CLOEXEC)  # the ssl module takes names of files only
+    try:
+        os.write(file, pair.certificate.rstrip() + b"\n" + pair.key)
+        context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
+    finally:
+        os.close(file)
+
+
+def _no_password() -> str:
+    raise ValueError("the private key is encrypted; a node takes one that is not, readable by its user only")
+
+
+def _new_key() -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _name(common: str) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _begin(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, now_ms: int, days: int
+) -> x509.CertificateBuilder:
+    from cryptography import x509
+
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    builder = x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - _BEFORE).not_valid_after(now + timedelta(days=days))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+
+
+def _usage(**which: bool) -> x509.KeyUsage:
+    from cryptography import x509
+
+    every = (
+        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+        *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+    )
+    return x509.KeyUsage(**{name: which.get(name, False) for name in every})
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return x509.DNSName(host)  # raises ValueError for what is not ASCII
+
+
+def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey, signer: EllipticCurvePrivateKey) -> Pair:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    certificate = builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
+    return Pair(certificate, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
