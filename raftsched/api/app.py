@@ -22,7 +22,7 @@ from raftsched.api.operators_metrics import OperatorsMetrics
 from raftsched.api.output_source import CLIENT
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
-from raftsched.api.requests import HostCheck, check_operation
+from raftsched.api.requests import HostCheck, check_operation, check_site
 from raftsched.api.routes import ROUTES, Handler
 from raftsched.api.snapshot import BACKUPS, Backups
 from raftsched.api.strangers import STRANGERS, Strangers
@@ -104,6 +104,7 @@ def _guarded(
         try:
             headers = request.headers
             check(headers.get("Host"), headers.get("Origin"))
+            check_site(request.method, request.path, headers)
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
             if said is None:

@@ -132,6 +132,7 @@ class ApiContext:
     access_seen: AccessSeen | None = None
     ask: Ask | None = None
     committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
+    strict_transport: bool = False  # browsers are told to come by TLS only
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)

@@ -27,7 +27,7 @@ from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.jobs_out import job_json
 from raftsched.api.metrics import RequestCounts
 from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, from_rejected, retry_after
-from raftsched.api.replies import job_of, propose_one
+from raftsched.api.replies import GUARDS, STRICT, job_of, propose_one
 from raftsched.api.requests import HostCheck
 from raftsched.api.resolving import renew, settled
 from raftsched.api.strangers import Strangers
@@ -389,14 +389,16 @@ def _head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) -
     if not told:
         index = ctx.applied()
     stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
-    stamp = _stamp(ctx.now_ms() // 1000, leader, term)
+    stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.strict_transport)
     return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()
 
 
 @lru_cache(maxsize=4)
-def _stamp(seconds: int, leader: str | None, term: int) -> str:
+def _stamp(seconds: int, leader: str | None, term: int, strict: bool) -> str:
     """What stays as it is from one answer to the next."""
+    guards = {**GUARDS, "Strict-Transport-Security": STRICT} if strict else GUARDS
+    lines = "".join(f"{name}: {value}\r\n" for name, value in guards.items())
     return (
         f"Cache-Control: no-store\r\nDate: {formatdate(seconds, usegmt=True)}\r\n"
-        f"Raftsched-Leader: {leader or ''}\r\nRaftsched-Term: {term}\r\nRaftsched-Index: "
+        f"{lines}Raftsched-Leader: {leader or ''}\r\nRaftsched-Term: {term}\r\nRaftsched-Index: "
     )

@@ -22,7 +22,7 @@ OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
 TRUNCATED = "Raftsched-Output-Truncated"
 _CHUNK = 64 * 1024
 _PARAMETERS = ("attempt", "stream", "offset", "tail", "follow", *READ)
-_PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+_PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
 _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", ATTEMPT, OFFSET, TRUNCATED)
 
 
@@ -140,7 +140,6 @@ async def _pass_on(
         raise Problem("output-unavailable", f"Node {node}, which ran it, answers {answer.status}.")
     headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
     headers[SERVED_BY] = node
-    headers["X-Content-Type-Options"] = "nosniff"
     response = web.StreamResponse(status=answer.status, headers=headers)
     stamp(ctx, response.headers)
     await response.prepare(request)

@@ -22,6 +22,14 @@ from raftsched.core.model import Job
 
 _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
+GUARDS = {  # of every answer: browsers guess no types, and neither show it to other sites nor tell them where they were
+    "Server": "raftsched",  # whoever looks for versions asks with a token
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+STRICT = "max-age=31536000"  # a year in which browsers come by TLS only (RFC 6797)
 
 
 def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -73,6 +81,9 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     request = sent()
     index = request.shown or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")
+    headers.update(GUARDS)
+    if ctx.strict_transport:
+        headers["Strict-Transport-Security"] = STRICT
     headers["Raftsched-Leader"] = leader or ""
     headers["Raftsched-Term"] = str(term)
     headers["Raftsched-Index"] = str(index)

@@ -7,7 +7,7 @@ import asyncio
 import ipaddress
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
@@ -31,6 +31,8 @@ _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
 _PIECE = 64 * 1024  # bytes inflated before others have their turn
+_OWN_SITES = frozenset({"same-origin", "none"})  # none: the address was typed, or is a bookmark
+PAGES = ("/docs",)  # for people, so that links of other sites may lead there
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
@@ -38,7 +40,7 @@ _READ_PARAMETERS = frozenset({"consistency", "min_index"})
 
 class HostCheck:
     """No web page may drive a node through a browser: neither by a name of its own that leads to this address (Host),
-    nor by a request across origins (Origin)."""
+    nor by a request across origins (Origin, and what browsers say of themselves in Sec-Fetch-Site)."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
@@ -75,6 +77,18 @@ class HostCheck:
         except ValueError:
             return name.rstrip(".") in self._hosts
         return True
+
+
+def check_site(method: str, path: str, headers: Mapping[str, str]) -> None:
+    """What a browser says of where a request comes from (W3C Fetch Metadata). It says nothing when it is asked for an
+    image or a script of another origin but this. Raises Problem forbidden-host."""
+    site = headers.get("Sec-Fetch-Site")
+    if site is None or site.strip().lower() in _OWN_SITES:
+        return
+    to_a_page = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest", "document") == "document"
+    if to_a_page and method in ("GET", "HEAD") and path in PAGES:
+        return
+    raise Problem("forbidden-host", f"Requests of other sites are refused; links may lead to {', '.join(PAGES)}.")
 
 
 def _same(origin: str, host: str) -> bool:
@@ -187,12 +201,12 @@ def _too_large(limit: int) -> Problem:
 
 
 async def optional_json(request: web.Request, limit: int) -> bytes:
-    """The body of a request that may have none (then b"{}")."""
+    """The body of a request that may have none (then b"{}"). A type that pages of other origins may send without being
+    asked (a form's, text/plain) is refused without a body too."""
     raw = await read_body(request, limit)
-    if not raw:
-        return b"{}"
-    check_type(request)
-    return raw
+    if raw or request.headers.get("Content-Type"):
+        check_type(request)
+    return raw or b"{}"
 
 
 class Query:

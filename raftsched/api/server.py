@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 import ssl
@@ -59,6 +60,14 @@ class _Ordinary(web.RequestHandler):
         return response
 
 
+def _is_loopback(host: str) -> bool:
+    """A browser would keep to TLS for all else that listens there, too."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _said(error: BaseException | None) -> str:
     """In words of this API: the parser's own quote the request and where in memory it stands."""
     if isinstance(error, http_exceptions.LineTooLong):
@@ -92,6 +101,7 @@ class ApiServer:
         sock: socket.socket | None = None,
     ) -> ApiServer:
         """Raises OSError when the address cannot be bound. Port 0: any free one. `sock`: already bound there."""
+        ctx.strict_transport = tls is not None and not _is_loopback(host)
         app = build_app(ctx)
         runner = web.AppRunner(app, shutdown_timeout=STOP_S)
         await runner.setup()
