@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raftsched import quantities
+from raftsched import doors, quantities
+from raftsched.errors import Exit
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
@@ -35,11 +36,20 @@ SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
+    "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open",
 )  # fmt: skip
 
 
 class ConfigError(ValueError):
     """One line for the operator."""
+
+    exit = Exit.ERROR
+
+
+class Unprotected(ConfigError):
+    """What is asked for lets strangers in, and was not said to be meant."""
+
+    exit = Exit.USAGE
 
 
 class Address(NamedTuple):
@@ -94,6 +104,22 @@ class NodeConfig:
     output_keep_ms: int = OUTPUT_KEEP_MS[1]
     log_format: str = LOG_FORMATS[0]
     grace_ms: int = GRACE_MS[1]  # what runs have to come to an end when the node stops
+    # users are spoken to with this certificate (and their own are asked for); see doors.py
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    insecure_http: bool = False  # plain HTTP beyond loopback is meant: a proxy with TLS is in front
+    open: bool = False  # no tokens beyond loopback is meant
+
+    @property
+    def http_beyond(self) -> bool:
+        """Whether others than this machine may reach the API."""
+        return doors.beyond_loopback(self.http, self.advertise_http)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether this node wants tokens whatever the cluster says."""
+        return self.http_beyond and not self.open
 
 
 def default_slots() -> int:
@@ -117,10 +143,10 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: Path
 def build(settings: Mapping[str, Any]) -> NodeConfig:
     """Checks raw settings (text, or the types a TOML file has). Raises ConfigError."""
     node_id = _node_id(_required(settings, "id", "--id n1"))
-    data = Path(_text("data", _required(settings, "data", "--data /var/lib/raftsched")))
+    data = Path(text_of("data", _required(settings, "data", "--data /var/lib/raftsched")))
     http = parse_address("http", settings.get("http", "127.0.0.1:7401"))
     raft = parse_address("raft", settings.get("raft", "127.0.0.1:7501"))
-    join = _flag("join", settings.get("join", False))
+    join = flag("join", settings.get("join", False))
     peers = parse_peers(settings.get("peers", {}))
     advertise_raft = _advertised_raft(settings, node_id, raft, peers, join)
     if "advertise_http" in settings:
@@ -143,7 +169,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         peers={**peers, node_id: advertise_raft},
         advertise_http=advertise_http,
         advertise_raft=advertise_raft,
-        cluster_key_file=None if key is None else Path(_text("cluster_key_file", key)),
+        cluster_key_file=None if key is None else Path(text_of("cluster_key_file", key)),
         slots=_slots(settings["slots"]) if "slots" in settings else default_slots(),
         labels=parse_labels(settings.get("labels", {})),
         pythonpath=_paths(settings.get("pythonpath", ())),
@@ -158,6 +184,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_keep_ms=_duration("output_keep", OUTPUT_KEEP_MS, settings),
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
         grace_ms=_duration("grace", GRACE_MS, settings),
+        **doors.door(settings, http, advertise_http)._asdict(),
     )
 
 
@@ -177,7 +204,7 @@ def parse_size(name: str, value: Any) -> int:
 
 def parse_address(name: str, value: Any) -> Address:
     """host:port, [ipv6]:port. Raises ConfigError."""
-    text = _text(name, value).strip()
+    text = text_of(name, value).strip()
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -222,7 +249,7 @@ def parse_peers(value: Any) -> dict[str, Address]:
 def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
     """`k=v,k=v`, a list of such items, or a table; sorted. Raises ConfigError."""
     if isinstance(value, Mapping):
-        pairs = [(str(k), _text(f"label {k}", v)) for k, v in value.items()]
+        pairs = [(str(k), text_of(f"label {k}", v)) for k, v in value.items()]
     else:
         items = value.split(",") if isinstance(value, str) else _list("labels", value)
         pairs = []
@@ -302,13 +329,13 @@ def _required(settings: Mapping[str, Any], name: str, example: str) -> Any:
 
 
 def _node_id(value: Any) -> str:
-    text = _text("id", value)
+    text = text_of("id", value)
     if not _ID.fullmatch(text):
         raise ConfigError(f"id {text[:80]!r} is not possible; an id has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n1")
     return text
 
 
-def _text(name: str, value: Any) -> str:
+def text_of(name: str, value: Any) -> str:
     if isinstance(value, (str, Path)):
         return str(value)
     raise ConfigError(f'{name} must be text, not {value!r}; write it in quotes, like "..."')
@@ -316,11 +343,11 @@ def _text(name: str, value: Any) -> str:
 
 def _list(name: str, value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
-        return [_text(name, item) for item in value]
+        return [text_of(name, item) for item in value]
     raise ConfigError(f"{name} must be text or a list, not {value!r}")
 
 
-def _flag(name: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
     text = str(value).strip().lower()
@@ -374,7 +401,7 @@ def _duration(name: str, bounds: tuple[int, int, int], settings: Mapping[str, An
         return default
     value = settings[name]
     try:
-        found = quantities.parse_duration(_text(name, value))
+        found = quantities.parse_duration(text_of(name, value))
     except ValueError as error:
         raise ConfigError(f"{name} {str(value)[:80]!r} {error}") from None
     if not least <= found <= most:

@@ -36,6 +36,11 @@ from raftsched.errors import Exit, StartupError
 @click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
 @click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
+@click.option("--tls-cert", metavar="FILE", help="Speaks TLS to users; the certificate, PEM, with its chain.")
+@click.option("--tls-key", metavar="FILE", help="Its private key.")
+@click.option("--tls-client-ca", metavar="FILE", help="Users must show a certificate of these authorities.")
+@click.option("--insecure-http", is_flag=True, help="Plain HTTP beyond loopback: a proxy with TLS is in front.")
+@click.option("--open", is_flag=True, help="No tokens beyond loopback: whoever reaches this node runs programs here.")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
@@ -56,6 +61,14 @@ def node(config: str | None, **flags: Any) -> None:
       raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS
       raftsched cluster members add n4 --wait
 
+    \b
+    Where others can reach it, with TLS (--insecure-http instead: behind a proxy that has it):
+      raftsched node --id n1 --data ./n1 --http 10.0.0.1:7401 --tls-cert n1.pem --tls-key n1.key
+      raftsched tokens bootstrap --data ./n1
+
+    Beyond loopback a node answers nobody, but for /livez and /readyz, until there is an admin: 'tokens bootstrap' makes
+    one, on its machine. --open is the other way, and a warning in the log.
+
     SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
     ended and handed back to the others. A second signal cuts that short.
 
@@ -70,7 +83,7 @@ def node(config: str | None, **flags: Any) -> None:
     try:
         loaded = load(flags, os.environ, Path(config) if config else None)
     except ConfigError as e:
-        raise Failure(str(e), Exit.ERROR) from None
+        raise Failure(str(e), e.exit) from None
     from raftsched.embedded.process import run
 
     try:

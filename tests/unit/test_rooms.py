@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded"},
 }
 LEAVES = {
-    *("clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token"),
+    *("clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token", "doors"),
     *("webhooks", "cloudevents", "sealing", "keyring", "certificates"),
 }
 LEAVES_OF = {

@@ -237,3 +237,11 @@ def test_node_says_what_is_wrong_in_one_line() -> None:
     assert result.exit_code == 1  # like everything that keeps a node from starting
     assert result.stderr.startswith("raftsched: id 'N1' is not possible")
     assert result.stderr.count("\n") == 1
+
+
+def test_node_beyond_loopback_says_both_ways_to_be_shut() -> None:
+    result = run("node", "--id", "n1", "--data", "d", "--http", "0.0.0.0:7401")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "--tls-cert" in result.stderr
+    assert "--insecure-http" in result.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.config import Address, ConfigError, build, load, parse_address, parse_labels, parse_peers
+from raftsched.config import Address, ConfigError, Unprotected, build, load, parse_address, parse_labels, parse_peers
 from raftsched.raft import RaftOptions
 from raftsched.worker import wire
 
@@ -46,6 +46,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
         "RAFTSCHED_ADVERTISE_RAFT": "10.0.0.2:7502", "RAFTSCHED_CLUSTER_KEY_FILE": str(key), "RAFTSCHED_SLOTS": "3",
         "RAFTSCHED_LABELS": "b=2,a=1", "RAFTSCHED_PYTHONPATH": str(tmp_path), "RAFTSCHED_HANDLERS": "a.b, c,a.b",
         "RAFTSCHED_JOIN": "true",
+        "RAFTSCHED_INSECURE_HTTP": "yes", "RAFTSCHED_OPEN": "1",
         "RAFTSCHED_LOG_KEEP_ENTRIES": "5000", "RAFTSCHED_LOG_KEEP_BYTES": "1GiB", "RAFTSCHED_LEADER_WAIT": "2500ms",
     }  # fmt: skip
     config = load({}, environ)
@@ -56,6 +57,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
     assert (config.slots, config.join, config.cluster_key_file) == (3, True, key)
     assert (config.log_keep_entries, config.log_keep_bytes) == (5_000, 1 << 30)
     assert config.leader_wait_ms == 2_500
+    assert (config.insecure_http, config.open, config.tls_cert) == (True, True, None)
 
 
 @pytest.mark.parametrize("value", [PEERS, PEERS.split(","), dict(p.split("=") for p in PEERS.split(","))])
@@ -68,7 +70,7 @@ def test_peers_as_text_list_or_table(value: Any) -> None:
 def test_who_listens_everywhere_is_called_by_its_raft_address() -> None:
     config = build(
         {**BASE, "http": "0.0.0.0:7401", "raft": "0.0.0.0:7501", "peers": "n1=10.0.0.1:7501,n2=10.0.0.2:7501",
-         "cluster_key_file": "k"}
+         "cluster_key_file": "k", "insecure_http": True}
     )  # fmt: skip
     assert str(config.advertise_http) == "10.0.0.1:7401"
     assert str(config.advertise_raft) == "10.0.0.1:7501"
@@ -179,6 +181,57 @@ def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(e.value)
     with pytest.raises(ConfigError, match="cannot read"):
         load({}, {}, tmp_path / "none.toml")
+
+
+BEYOND = [
+    {"http": "0.0.0.0:7401", "advertise_http": "127.0.0.1:7401"},
+    {"http": "[::]:7401", "advertise_http": "127.0.0.1:7401"},
+    {"http": "10.0.0.1:7401"},
+    {"http": "[::ffff:10.0.0.1]:7401"},
+    {"http": "n1.internal:7401"},
+    {"http": "127.0.0.1:7401", "advertise_http": "n1.internal:443"},
+]
+
+
+@pytest.mark.parametrize("where", BEYOND, ids=lambda where: " as ".join(where.values()))
+def test_beyond_loopback_http_is_sealed_or_said_to_be_plain(where: dict[str, str]) -> None:
+    with pytest.raises(Unprotected) as e:
+        build({**BASE, **where})
+    assert "--tls-cert" in str(e.value)
+    assert "--insecure-http" in str(e.value)
+    assert e.value.exit == 2
+    assert build({**BASE, **where, "insecure_http": True}).guarded
+    assert not build({**BASE, **where, "insecure_http": True, "open": True}).guarded
+    with pytest.raises(Unprotected):
+        build({**BASE, **where, "open": True})  # says nothing about what is in clear
+
+
+@pytest.mark.parametrize("http", ["127.0.0.1:7401", "127.9.9.9:1", "[::1]:7401", "localhost:7401"])
+def test_loopback_needs_nothing(http: str) -> None:
+    config = build({**BASE, "http": http})
+    assert (config.http_beyond, config.guarded) == (False, False)
+
+
+def test_files_of_the_certificate_are_looked_at_first(tmp_path: Path) -> None:
+    cert, key, ca = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem"))
+    for file in (cert, key, ca):
+        file.touch(mode=0o600)
+    tls = {"tls_cert": str(cert), "tls_key": str(key)}
+    config = build({**BASE, "http": "10.0.0.1:7401", **tls, "tls_client_ca": str(ca)})
+    assert (config.tls_cert, config.tls_key, config.tls_client_ca, config.guarded) == (cert, key, ca, True)
+    for wrong, message in [
+        ({"tls_cert": str(cert)}, "tls_cert needs tls_key"),
+        ({"tls_key": str(key)}, "tls_key needs tls_cert"),
+        ({"tls_client_ca": str(ca)}, "tls_client_ca is about TLS"),
+        ({**tls, "tls_key": str(tmp_path / "none")}, "cannot be read: no such file"),
+        ({**tls, "tls_cert": str(tmp_path)}, "cannot be read: is a directory"),
+        ({**tls, "insecure_http": True}, "exclude each other"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            build({**BASE, **wrong})
+    key.chmod(0o604)
+    with pytest.raises(ConfigError, match="by every user"):
+        build({**BASE, **tls})
 
 
 def test_addresses() -> None:

@@ -1,0 +1,70 @@
+"""The node's HTTP door: how what listens for users is shut. Part of the configuration, checked before it opens.
+
+Whoever reaches the API of an open node runs programs there. So beyond loopback a node speaks TLS, or says that
+something in front of it does (`insecure_http`); and it wants tokens from its first moment on, unless it says `open`.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from raftsched.config import Address
+
+_FILES = ("tls_cert", "tls_key", "tls_client_ca")
+
+
+class Door(NamedTuple):
+    """`tls_cert` and `tls_key` come together; `tls_client_ca`, with them only: clients show certificates of it."""
+
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    insecure_http: bool
+    open: bool
+
+
+def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) -> Door:
+    """Raises ConfigError; Unprotected when users would be spoken to in clear beyond loopback."""
+    from raftsched.config import ConfigError, Unprotected, flag, text_of
+
+    cert, key, client_ca = (
+        None if settings.get(name) is None else _readable(name, Path(text_of(name, settings[name]))) for name in _FILES
+    )
+    if (cert is None) is not (key is None):
+        there, missing = ("tls_cert", "tls_key") if key is None else ("tls_key", "tls_cert")
+        raise ConfigError(f"{there} needs {missing} beside it; say --tls-cert FILE --tls-key FILE")
+    if client_ca is not None and cert is None:
+        raise ConfigError("tls_client_ca is about TLS; say --tls-cert FILE --tls-key FILE as well")
+    if key is not None and key.stat().st_mode & stat.S_IRWXO:
+        raise ConfigError(f"tls_key {key} can be read or written by every user; say chmod o= {key}")
+    insecure = flag("insecure_http", settings.get("insecure_http", False))
+    if insecure and cert is not None:
+        raise ConfigError("insecure_http and tls_cert exclude each other; leave one of them out")
+    if cert is None and not insecure and beyond_loopback(http, advertise_http):
+        reached = advertise_http if http.loopback else http
+        raise Unprotected(
+            f"http {reached} can be reached from outside, where tokens must not travel in clear: say --tls-cert FILE"
+            " --tls-key FILE, or --insecure-http when a proxy with TLS stands in front of it (or listen on 127.0.0.1)"
+        )
+    return Door(cert, key, client_ca, insecure, flag("open", settings.get("open", False)))
+
+
+def beyond_loopback(http: Address, advertise_http: Address) -> bool:
+    """Whether others than this machine may reach the API. Wildcards and names other than localhost count; so does what
+    is advertised, for then something passes connections on."""
+    return not (http.loopback and advertise_http.loopback)
+
+
+def _readable(name: str, file: Path) -> Path:
+    from raftsched.config import ConfigError
+
+    try:
+        with file.open("rb") as opened:
+            opened.read(1)
+    except OSError as error:
+        raise ConfigError(f"{name} {file} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    return file
