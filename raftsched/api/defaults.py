@@ -60,6 +60,8 @@ def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None)
     for field in FILLED:
         if once and field == "misfire":
             continue  # it runs, however late
+        if field == "user" and given.handler is not None and given.handler.http is not None:
+            continue  # it is nobody's process
         if (only is None or field in only) and getattr(given, field) is None:
             value = getattr(defaults, field)
             if value is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.api import strict
+from raftsched.api import patterns, strict
 from raftsched.api.callers import check_permitted
 from raftsched.api.conditions_in import conditions_of
 from raftsched.api.defaults import NOWHERE, Space, fill
@@ -58,6 +58,7 @@ DEFAULT_QUEUE = "default"
 # "." and ".." would be lost on the way: addresses are normalised by clients (RFC 3986, section 5.2.4)
 _name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
 _namespace = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,64}", re.ASCII).fullmatch
+_USER = re.compile(patterns.USER)
 _NAME_RULE = "use 1 to 128 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
 _NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
 
@@ -135,7 +136,7 @@ def read_job(
     filled = space.defaults is not None and fill(given, space.defaults)
     if given.retry is not None or given.misfire is not None or given.retention is not None:
         filled = True  # these are kept with all their fields: what was not said of them hides what was said twice
-    content = content_of(given, settings, now_ms, errors, kept)
+    content = content_of(given, settings, now_ms, errors, kept, namespace)
     if errors:
         raise refused(errors)
     # A key given twice leaves one colon more than there are in what was understood. So does what is left out of it,
@@ -195,7 +196,7 @@ def _slow(
         says_notify = given.notify is not None
         if space.defaults is not None:
             fill(given, space.defaults, only)
-        content = content_of(given, settings, now_ms, more, kept)
+        content = content_of(given, settings, now_ms, more, kept, namespace)
         content.defaults, content.says_notify = space.revision, says_notify
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
@@ -245,9 +246,15 @@ def create_command(
 
 
 def content_of(
-    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None = None
+    given: JobIn,
+    settings: Settings,
+    now_ms: int,
+    errors: list[FieldError],
+    kept: Trigger | None = None,
+    where: str | None = None,
 ) -> Content:
-    """Errors are added to the list; the result is of use only when none were. The given job is used up."""
+    """Errors are added to the list; the result is of use only when none were. The given job is used up. `where`: its
+    namespace, when that is not for the job to say."""
     name, namespace = given.name, given.namespace
     if namespace is not None and not _namespace(namespace):
         errors.append(FieldError("/namespace", f"breaks the rule for namespaces; {_NAMESPACE_RULE}"))
@@ -256,6 +263,8 @@ def content_of(
     if name is not None and not _name(name):
         errors.append(FieldError("/name", f"breaks the rule for names; {_NAME_RULE}"))
     policy = _policy(given, settings, now_ms, errors, kept)
+    if given.user is not None:
+        policy = msgspec.structs.replace(policy, user=_user(given, where or namespace or DEFAULT_NAMESPACE, errors))
     if given.labels:
         _labels(given.labels, "/labels", errors)
     if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
@@ -382,6 +391,17 @@ def _grace(text: str, errors: list[FieldError]) -> int:
     if grace is not None and grace > GRACE_MAX_MS:
         errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}"))
     return grace or 0
+
+
+def _user(given: JobIn, namespace: str, errors: list[FieldError]) -> str:
+    """As the policy has it."""
+    assert given.user is not None
+    if not _USER.fullmatch(given.user):
+        wanted = "1 to 32 letters, digits, '_', '.' and '-', not beginning with a digit, '.' or '-'"
+        errors.append(FieldError("/user", f"is no name of a user; {wanted}"))
+    if given.handler is not None and given.handler.http is not None:
+        errors.append(FieldError("/user", "has no meaning with http, which is no process of the job's; leave it out"))
+    return f"{namespace}:{given.user}"
 
 
 def _conditions_timeout(text: str, errors: list[FieldError]) -> int:

@@ -222,6 +222,7 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         own_labels=dict(session.labels) if session else {},
         handlers=list(session.handlers) if session else [],
         limits_whole_runs=session is not None and session.limits_whole_runs,
+        users=list(session.users) if session else [],
         session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
         revision=rule.revision,
         trouble=node.trouble,

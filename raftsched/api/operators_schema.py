@@ -25,6 +25,7 @@ from raftsched.api.schema import (
     RetentionIn,
     RetryIn,
     Time,
+    User,
     Zone,
 )
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
@@ -73,6 +74,7 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     queue: Name | None = None
     timeout: Duration | None = None
     grace: Duration | None = None
+    user: User | None = None
     delivery: DeliveryName | None = None
     max_lost: Lost | None = None
     retry: RetryIn | None = None
@@ -173,8 +175,9 @@ class SessionOut(msgspec.Struct):
 class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
-    of a run together, not for each. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts
-    no runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
+    of a run together, not for each. `users`: as whom jobs may ask to run there, as "namespace:user"; "default" is for
+    all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
+    runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
     leader got the newest word of its worker; null where no leader answers."""
 
     id: str
@@ -192,6 +195,7 @@ class NodeDetail(msgspec.Struct):
     own_labels: dict[str, str]
     handlers: list[str]
     limits_whole_runs: bool
+    users: list[str]
     session: SessionOut | None
     revision: int = 0
     trouble: str | None = None

@@ -33,4 +33,5 @@ A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
 JOB_OF_NAMESPACE = f"{_name(64)[:-1]}/{_name(128)[1:]}"
 SECRET = f"^({_name(64)[1:-1]}/)?{_name(128)[1:]}"
+USER = "^[A-Za-z_][A-Za-z0-9_.-]{0,31}$"  # useradd(8), and capitals, which directories have
 NO_NUL = "^[^\\x00]*$"

@@ -58,6 +58,7 @@ InstanceId = Annotated[
 Text = Annotated[str, Meta(description="a string")]
 Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
 Owner = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})]
+User = Annotated[str, Meta(description="the name of a user of the nodes", extra_json_schema={"pattern": patterns.USER})]
 Zone = Annotated[
     str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
 ]
@@ -287,6 +288,7 @@ class _Job(msgspec.Struct, gc=False):
     queue: Name | None = None
     timeout: Duration | None = None
     grace: Duration | None = None
+    user: User | None = None
     delivery: DeliveryName | None = None
     max_lost: Lost | None = None
     suspend_after: SmallCount | None = None
@@ -322,6 +324,7 @@ class JobShown(msgspec.Struct):
     queue: str = "default"
     timeout: str | None = None  # filled in from the policy
     grace: str | None = None
+    user: str | None = None
     delivery: str = "at_least_once"
     max_lost: int = 3
     suspend_after: int | None = None

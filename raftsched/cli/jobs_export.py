@@ -26,7 +26,9 @@ DEFAULTS: Mapping[str, Any] = {
     "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
 }  # fmt: skip
 _NO = object()
-_UNSAID = frozenset(["placement", "grace", "notify", "timezone"])  # null, or absent, means what the namespace says
+_UNSAID = frozenset(
+    ["placement", "grace", "user", "notify", "timezone"]
+)  # null, or absent, means what the namespace says
 _FIRST = ("name", "namespace", "description", "owner", "suspended", "trigger", "handler")
 
 

@@ -74,6 +74,7 @@ class _WithCommand(click.Command):
 @click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
 @click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
 @click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]")
+@click.option("--user", metavar="NAME", help="As whom; a node must allow it.  [default: as the node says]")
 @click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
 @click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
 @click.option(
@@ -188,7 +189,8 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
 
 
 _PLAIN = (  # options that are fields of the job, under the same name
-    "timeout", "grace", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner", "description",
+    "timeout", "grace", "user", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner",
+    "description",
 )  # fmt: skip
 
 

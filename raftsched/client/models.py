@@ -53,6 +53,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "default"
     timeout: str | None = None
     grace: str | None = None
+    user: str | None = None  # as whom it runs; None: whom its node runs it as
     delivery: str = "at_least_once"
     max_lost: int = 3
     suspend_after: int | None = None

@@ -94,6 +94,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     own_labels: dict[str, str]
     handlers: list[str]
     limits_whole_runs: bool
+    users: list[str] = []  # as whom jobs may ask to run there: "namespace:user"
     session: Session | None
     revision: int = 0  # of what is said about it here; 0: nothing is
     trouble: str | None = None  # why it starts no runs now

@@ -125,6 +125,7 @@ class JobSpec(TypedDict, total=False):
     queue: str
     timeout: Duration
     grace: Duration
+    user: str
     delivery: Literal["at_least_once", "at_most_once"]
     max_lost: int
     suspend_after: int
@@ -207,6 +208,7 @@ class JobDefaults(TypedDict, total=False):
     queue: str
     timeout: Duration
     grace: Duration
+    user: str
     delivery: Literal["at_least_once", "at_most_once"]
     max_lost: int
     retry: Retry

@@ -34,6 +34,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     version: str = ""
     open: bool = True
     limits_whole_runs: bool = False  # of memory; else each process of a run for itself
+    users: tuple[str, ...] = ()  # as whom its jobs may ask to run: "namespace:user", see eligibility.may_run_as
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -169,6 +170,7 @@ class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
     http: str = ""
     version: str = ""
     limits_whole_runs: bool = False
+    users: tuple[str, ...] = ()
 
 
 class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from raftsched.core.cluster import NodeRule, Session
@@ -20,10 +20,13 @@ class Offer:
     handlers: frozenset[str]
     labels: frozenset[tuple[str, str]]
     drained: bool
+    users: frozenset[str] = frozenset()
 
     def can(self, policy: Policy) -> bool:
-        """It has the handler and the labels."""
+        """It has the handler and the labels, and may run it as whom it says."""
         if policy.handler_need and policy.handler_need not in self.handlers:
+            return False
+        if policy.user and not may_run_as(self.users, policy.user):
             return False
         return self.labels.issuperset(policy.node_labels)
 
@@ -35,7 +38,20 @@ def offer(session: Session, rule: NodeRule) -> Offer:
         frozenset(session.handlers),
         frozenset(session.labels if rule.labels is None else rule.labels),
         rule.drained,
+        frozenset(session.users),
     )
+
+
+EVERY = "default"  # of users: for each namespace that the node does not name
+
+
+def may_run_as(users: Collection[str], wanted: str) -> bool:
+    """Whether jobs may ask for it, as a namespace and a user with ":" between. `users`: what a node announces, in the
+    same form; what it says for one namespace stands alone, and "default" is for all that it does not name."""
+    if wanted in users:
+        return True
+    namespace, _, user = wanted.partition(":")
+    return f"{EVERY}:{user}" in users and not any(one.startswith(f"{namespace}:") for one in users)
 
 
 def lacking(offers: Sequence[Offer], policy: Policy) -> str:
@@ -47,6 +63,12 @@ def lacking(offers: Sequence[Offer], policy: Policy) -> str:
     if not handled:
         return f'No node has the handler "{need}".'
     who = f'node with the handler "{need}"' if need else "node"
+    if policy.user:
+        handled = [o for o in handled if may_run_as(o.users, policy.user)]
+        if not handled:
+            namespace, _, user = policy.user.partition(":")
+            return f'No {who} may run jobs of the namespace {namespace} as the user "{user}".'
+        who = f"{who} that may run it as its user"
     missing = [f"{k}={v}" for k, v in policy.node_labels if all((k, v) not in o.labels for o in handled)]
     if missing:
         return f"No {who} carries the label {_some(missing, ' nor ')}."

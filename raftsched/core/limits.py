@@ -45,6 +45,7 @@ CONDITIONS_MAX = 8  # of one job
 CONDITION_MAX = 2_048  # characters of a path or an address
 AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key
 QUEUE_NAME_MAX = 128  # bytes
+USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
 RATE_COUNT_MAX = 1_000_000
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
 SLOTS_MAX = 10_000  # of a node
@@ -129,6 +130,8 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."
     if policy.grace_ms is not None and not 0 <= policy.grace_ms <= GRACE_MAX_MS:
         return f"grace is {policy.grace_ms} ms; use 0 to {GRACE_MAX_MS}."
+    if policy.user and len(policy.user.encode()) > USER_NEED_MAX:
+        return f"user takes {len(policy.user.encode())} bytes with its namespace; {USER_NEED_MAX} is the limit."
     if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
         return "suspend_after must be 1 or more."
     if retry.delays_ms or retry.jitter_percent:

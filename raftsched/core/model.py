@@ -202,6 +202,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     conditions_timeout_ms: int = HOUR_MS  # from when they are first looked at
     notify: tuple[Notify, ...] = ()
     grace_ms: int | None = None  # from SIGTERM to SIGKILL; None: GRACE_MS, or as its node says when that stops
+    user: str = ""  # as whom it runs, as "namespace:user": what a node must announce; "": whom its node runs it as
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):

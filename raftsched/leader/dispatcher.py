@@ -43,7 +43,7 @@ class _Given:
 
 
 # What a node must have: the handler, labels, and "" or the one node that it must be.
-_Need = tuple[str, tuple[tuple[str, str], ...], str]
+_Need = tuple[str, tuple[tuple[str, str], ...], str, str]
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Round:
 
     def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
         """Who would be given it, were they free, and how many are given anything."""
-        need = (policy.handler_need, policy.node_labels, only)
+        need = (policy.handler_need, policy.node_labels, policy.user, only)
         known = self._eligible.get(need)
         if known is None:
             nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
@@ -329,7 +329,7 @@ class Dispatcher:
             self._park(key, self._lacking(policy), now)
             walk.taken()
         else:
-            need = (policy.handler_need, policy.node_labels, only)
+            need = (policy.handler_need, policy.node_labels, policy.user, only)
             now.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()

@@ -71,6 +71,7 @@ class Worker:
         store_moves: Callable[[], bool] = lambda: True,
         short_of_disk: Callable[[], bool] = lambda: False,
         limits_whole_runs: bool = False,
+        users: Iterable[str] = (),
         sealer: Sealer | None = None,
         waits_for: Callable[[], str] = str,
         grace_ms: int = 0,
@@ -78,7 +79,7 @@ class Worker:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `waits_for`: what keeps the runner from being started, in words. `grace_ms`: what runs have to
-        come to an end when the node stops."""
+        come to an end when the node stops. `users`: as whom jobs may ask to run here (core.eligibility)."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -94,6 +95,7 @@ class Worker:
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
         self._limits_whole_runs = limits_whole_runs
+        self._users = tuple(users)
         self._sealer = sealer
         self.pause = Pause(waits_for)
         self._tell_at = 0  # without a session: when the leader is told why
@@ -305,6 +307,7 @@ class Worker:
             self._http,
             __version__,
             self._limits_whole_runs,
+            self._users,
         )
         # Ends go first: with the opening, attempts of the old session that have no end yet are lost.
         commands = [*self._reports.take_all(self._clock.boot_ms()), encode(opening)]

@@ -106,6 +106,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             http=c.http,
             version=c.version,
             limits_whole_runs=c.limits_whole_runs,
+            users=c.users,
         )
     )
     tx.view.put(Table.NODES, c.node.encode(), u64(number))

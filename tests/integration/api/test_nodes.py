@@ -41,7 +41,7 @@ def test_how_a_node_is(tmp_path: Path) -> None:
             {"id": "n2", "role": "follower", "voter": True, "alive": True, "http": "127.0.0.1:7402",
              "raft": "127.0.0.1:9001", "version": "1", "drained": False, "running": 0, "slots": 8, "own_slots": 8,
              "labels": {"disk": "ssd", "zone": "a"}, "own_labels": {"disk": "ssd", "zone": "a"},
-             "handlers": ["exec", "http"], "limits_whole_runs": False,
+             "handlers": ["exec", "http"], "limits_whole_runs": False, "users": [],
              "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0, "trouble": None,
              "last_heartbeat_at": None},
         )  # fmt: skip

@@ -40,6 +40,7 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("queue", "mails", "queue", "mails"),
     ("timeout", "90s", "timeout_ms", 90_000),
     ("grace", "30s", "grace_ms", 30_000),
+    ("user", "svc-mail", "user", "default:svc-mail"),
     ("delivery", "at_most_once", "delivery", Delivery.AT_MOST_ONCE),
     ("max_lost", 0, "max_lost", 0),
     ("suspend_after", 4, "suspend_after", 4),
@@ -89,6 +90,19 @@ def test_what_is_not_said_is_as_the_model_has_it() -> None:
 @pytest.mark.parametrize(("field", "given", "name", "value"), SAID, ids=[one[0] for one in SAID])
 def test_what_is_said_is_in_the_policy(field: str, given: Any, name: str, value: Any) -> None:
     assert policy_of(**{field: given}) == msgspec.structs.replace(PLAIN, **{name: value})
+
+
+@pytest.mark.parametrize("user", ["", "1st", "-a", "a b", "a:b", "a/b", "x" * 33, "root\n"])
+def test_a_user_is_a_name(user: str) -> None:
+    with pytest.raises(Problem) as refused:
+        policy_of(user=user)
+    assert [error.pointer for error in refused.value.errors] == ["/user"]
+
+
+def test_a_request_is_nobodys_process() -> None:
+    with pytest.raises(Problem) as refused:
+        policy_of(handler={"http": {"url": "http://127.0.0.1/"}}, user="svc-mail")
+    assert [error.pointer for error in refused.value.errors] == ["/user"]
 
 
 def test_all_that_can_be_said_is_tried() -> None:
