@@ -86,16 +86,13 @@ class Worker:
         self._clock = clock
         self._runner = runner
         self._boot_id = boot_id
-        self._slots = slots
-        self._labels = tuple(labels)
         self._calls = dict(calls or {})
-        self._handlers = (*handlers, *(f"call:{name}" for name in sorted(self._calls)))
-        self._http = http
+        able = (*handlers, *(f"call:{name}" for name in sorted(self._calls)))
+        # What a session announces, in the order of OpenSession.
+        self._announced = (slots, tuple(labels), able, http, __version__, limits_whole_runs, tuple(users))
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
-        self._limits_whole_runs = limits_whole_runs
-        self._users = tuple(users)
         self._sealer = sealer
         self.pause = Pause(waits_for)
         self._tell_at = 0  # without a session: when the leader is told why
@@ -296,19 +293,7 @@ class Worker:
         if row is not None and row.open and row.boot_id != self._boot_id:
             return  # another boot of this node holds it: only the leader can tell when it is over
         self._nonce = self._rng.randbytes(16)
-        opening = OpenSession(
-            self._node_id,
-            newest,
-            self._boot_id,
-            self._nonce,
-            self._slots,
-            self._labels,
-            self._handlers,
-            self._http,
-            __version__,
-            self._limits_whole_runs,
-            self._users,
-        )
+        opening = OpenSession(self._node_id, newest, self._boot_id, self._nonce, *self._announced)
         # Ends go first: with the opening, attempts of the old session that have no end yet are lost.
         commands = [*self._reports.take_all(self._clock.boot_ms()), encode(opening)]
         await self._raft.propose(commands)
