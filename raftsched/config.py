@@ -36,7 +36,7 @@ SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
-    "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open",
+    "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
 )  # fmt: skip
 
 
@@ -108,8 +108,15 @@ class NodeConfig:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
+    tls_ca: Path | None = None
+    http_hosts: tuple[str, ...] = ()  # names by which a proxy, say, calls this node
     insecure_http: bool = False  # plain HTTP beyond loopback is meant: a proxy with TLS is in front
     open: bool = False  # no tokens beyond loopback is meant
+
+    @property
+    def announced_http(self) -> str:
+        """Where the API is, as the other nodes are told: with https:// in front where it speaks TLS."""
+        return f"https://{self.advertise_http}" if self.tls_cert is not None else str(self.advertise_http)
 
     @property
     def http_beyond(self) -> bool:

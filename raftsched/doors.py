@@ -6,6 +6,7 @@ something in front of it does (`insecure_http`); and it wants tokens from its fi
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,17 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from raftsched.config import Address
 
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
 
 
 class Door(NamedTuple):
-    """`tls_cert` and `tls_key` come together; `tls_client_ca`, with them only: clients show certificates of it."""
+    """`tls_cert` and `tls_key` come together; `tls_client_ca`, with them only: clients show certificates of it.
+    `tls_ca` signed what the other nodes show; None: an authority that the system trusts did, or that of Raft.
+    `http_hosts`: names in Host beside the advertised one."""
 
     tls_cert: Path | None
     tls_key: Path | None
     tls_client_ca: Path | None
     insecure_http: bool
     open: bool
+    tls_ca: Path | None = None
+    http_hosts: tuple[str, ...] = ()
 
 
 def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) -> Door:
@@ -50,13 +56,30 @@ def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) ->
             f"http {reached} can be reached from outside, where tokens must not travel in clear: say --tls-cert FILE"
             " --tls-key FILE, or --insecure-http when a proxy with TLS stands in front of it (or listen on 127.0.0.1)"
         )
-    return Door(cert, key, client_ca, insecure, flag("open", settings.get("open", False)))
+    given = settings.get("tls_ca")
+    ca = None if given is None else _readable("tls_ca", Path(text_of("tls_ca", given)))
+    hosts = _hosts(settings.get("http_hosts", ()))
+    return Door(cert, key, client_ca, insecure, flag("open", settings.get("open", False)), ca, hosts)
 
 
 def beyond_loopback(http: Address, advertise_http: Address) -> bool:
     """Whether others than this machine may reach the API. Wildcards and names other than localhost count; so does what
     is advertised, for then something passes connections on."""
     return not (http.loopback and advertise_http.loopback)
+
+
+def _hosts(value: Any) -> tuple[str, ...]:
+    """Host names: text with commas, or a list. Raises ConfigError."""
+    from raftsched.config import ConfigError, text_of
+
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)):
+        raise ConfigError(f"http_hosts must be text or a list, not {value!r}")
+    names = [name for item in items for name in text_of("http_hosts", item).replace(",", " ").split()]
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise ConfigError(f"http_hosts {name[:80]!r} is not a host name; write it without scheme and port")
+    return tuple(dict.fromkeys(name.lower() for name in names))
 
 
 def _readable(name: str, file: Path) -> Path:

@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from raftsched import __version__
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
 from raftsched.api.server import ApiServer
+from raftsched.api.tls import certificates_of, peer_trust
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
@@ -141,7 +142,7 @@ class Node:
             cluster_key=key,
             clock=self.clock,
             rng=self._rng,
-            http_address=str(config.advertise_http),
+            http_address=config.announced_http,
             options=RaftOptions(
                 snapshot_dir=config.data / "snapshots",
                 keep_entries=config.log_keep_entries,
@@ -166,7 +167,7 @@ class Node:
             labels=config.labels,
             handlers=HANDLERS,
             calls=calls,
-            http=str(config.advertise_http),
+            http=config.announced_http,
             rng=self._rng,
             store_moves=self._store_moves,
             short_of_disk=self._own_disk_short,
@@ -199,7 +200,9 @@ class Node:
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:
-            return await ApiServer.start(context, *self.config.http, sock=self._sockets.http if self._sockets else None)
+            tls = certificates_of(self.config, self.clock)
+            sock = self._sockets.http if self._sockets else None
+            return await ApiServer.start(context, *self.config.http, tls=tls, sock=sock)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
@@ -284,7 +287,8 @@ class Node:
             copies=CopyPort(config.data / "snapshots", self._copy),
             rng=self._rng,
             wait_applied=self._wait_applied,
-            hosts=frozenset({config.advertise_http.host, config.http.host}),
+            hosts=frozenset({config.advertise_http.host, config.http.host, *config.http_hosts}),
+            peer_trust=peer_trust(config),
             version=__version__,
             registry=registry,
             local_digest=self.local_token.digest,

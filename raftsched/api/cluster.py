@@ -11,6 +11,8 @@ from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
 from raftsched.api.durations import format_time
 from raftsched.api.operation import operation
 from raftsched.api.output_source import CLIENT, HOP
+from raftsched.api.peers import trust, url_of
+from raftsched.api.problems import Problem
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import READ, Query, fresh_enough
 from raftsched.api.rows import newest_session, node_rule
@@ -136,13 +138,14 @@ async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | No
         return None
     try:
         async with request.app[CLIENT].get(
-            f"http://{address}/v1/cluster",
+            url_of(address, "/v1/cluster"),
             headers={HOP: ctx.node_id, **peer_header(ctx, "/v1/cluster")},
             timeout=_LEADER_WAIT,
             allow_redirects=False,
+            ssl=await trust(ctx, address),
         ) as answer:
             return msgspec.json.decode(await answer.read(), type=ClusterOut)
-    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+    except (aiohttp.ClientError, Problem, TimeoutError, OSError, msgspec.DecodeError):
         return None
 
 

@@ -27,6 +27,7 @@ from raftsched.errors import RaftschedError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from raftsched.api.tls import PeerTrust
     from raftsched.raft import Change, Knock, MemberStatus
     from raftsched.sealing import Sealer
     from raftsched.store import SnapshotMeta
@@ -125,6 +126,7 @@ class ApiContext:
     propose_timeout_s: float = 10.0
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
+    peer_trust: PeerTrust | None = None  # for calls to other nodes by TLS; None: as the system has it
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
     applied_index: Callable[[], int] | None = None  # None: as `status` has it
     ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from raftsched.api.access import peer_header
 from raftsched.api.context import ApiContext, meta
+from raftsched.api.peers import trust, url_of, why_not
 from raftsched.api.problems import Problem
 from raftsched.api.requests import Query
 from raftsched.api.rows import newest_session, requested_instance
@@ -122,13 +123,18 @@ async def ask(
     # A run may be silent for long; only a stream of events says in between that it is there.
     silent_s = None if asked.follow and not asked.events else SILENT_S
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
-    url = f"http://{session.http}{path}"
     try:
         answer = await request.app[CLIENT].get(
-            url, params=parameters, headers=headers, timeout=limit, allow_redirects=False
+            url_of(session.http, path),
+            params=parameters,
+            headers=headers,
+            timeout=limit,
+            allow_redirects=False,
+            ssl=await trust(ctx, session.http),
         )
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not answer.") from None
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = f"Node {attempt.node}, which ran it, does not answer.{why_not(error)}"
+        raise Problem("output-unavailable", why) from None
     if answer.status in (401, 403):  # it does not know yet, or any more, what this node knows of tokens
         answer.release()
         raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not take this node for one.")

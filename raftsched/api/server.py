@@ -6,18 +6,19 @@ import asyncio
 import ipaddress
 import logging
 import socket
-import ssl
 from typing import Any
 
 from aiohttp import http_exceptions, web
 
 from raftsched.api.app import METRICS, build_app
 from raftsched.api.context import ApiContext
+from raftsched.api.entrance import Entrance, bind
 from raftsched.api.fastpath import Door
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
 from raftsched.api.requests import unknown_encoding
 from raftsched.api.strangers import STRANGERS
+from raftsched.api.tls import Certificates
 from raftsched.errors import RaftschedError
 
 IDLE_S = 75.0  # a connection that says nothing for so long is closed
@@ -84,7 +85,7 @@ def _said(error: BaseException | None) -> str:
 class ApiServer:
     """The API on one address."""
 
-    def __init__(self, runner: web.AppRunner, door: Door, server: asyncio.Server) -> None:
+    def __init__(self, runner: web.AppRunner, door: Door, server: asyncio.Server | Entrance) -> None:
         self._runner = runner
         self._door = door
         self._server = server
@@ -97,10 +98,11 @@ class ApiServer:
         host: str,
         port: int,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: Certificates | None = None,
         sock: socket.socket | None = None,
     ) -> ApiServer:
-        """Raises OSError when the address cannot be bound. Port 0: any free one. `sock`: already bound there."""
+        """Raises OSError when the address cannot be bound. Port 0: any free one. `sock`: already bound there. `tls`:
+        this is shown, and nothing but TLS is spoken."""
         ctx.strict_transport = tls is not None and not _is_loopback(host)
         app = build_app(ctx)
         runner = web.AppRunner(app, shutdown_timeout=STOP_S)
@@ -124,16 +126,7 @@ class ApiServer:
                 return protocol
 
             door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary)
-            # In two steps: create_server that is cancelled when it listens already would leave the port taken.
-            if sock is None:
-                server = await loop.create_server(door, host, port, ssl=tls, backlog=_BACKLOG, start_serving=False)
-            else:
-                server = await loop.create_server(door, sock=sock, ssl=tls, backlog=_BACKLOG, start_serving=False)
-            try:
-                await server.start_serving()
-            except BaseException:
-                server.close()
-                raise
+            server = await _listen(door, host, port, tls, sock)
         except BaseException:
             await runner.cleanup()
             raise
@@ -141,6 +134,8 @@ class ApiServer:
 
     @property
     def port(self) -> int:
+        if isinstance(self._server, Entrance):
+            return self._server.port
         number: int = self._server.sockets[0].getsockname()[1]
         return number
 
@@ -162,3 +157,27 @@ class ApiServer:
             since = self._door.ctx.clock.monotonic() - IDLE_S
             for connection in list(self._door.connections):
                 connection.close_if_idle(since)
+
+
+async def _listen(
+    door: Door, host: str, port: int, tls: Certificates | None, sock: socket.socket | None
+) -> asyncio.Server | Entrance:
+    """Raises OSError."""
+    if tls is not None:
+        if sock is not None:
+            sock.listen(_BACKLOG)
+        entrance = Entrance(door, tls, await bind(host, port, _BACKLOG) if sock is None else [sock], door.ctx.clock)
+        door.ctx.registry.register(entrance)
+        return entrance
+    loop = asyncio.get_running_loop()
+    # In two steps: create_server that is cancelled when it listens already would leave the port taken.
+    if sock is None:
+        server = await loop.create_server(door, host, port, backlog=_BACKLOG, start_serving=False)
+    else:
+        server = await loop.create_server(door, sock=sock, backlog=_BACKLOG, start_serving=False)
+    try:
+        await server.start_serving()
+    except BaseException:
+        server.close()
+        raise
+    return server

@@ -39,6 +39,8 @@ from raftsched.errors import Exit, StartupError
 @click.option("--tls-cert", metavar="FILE", help="Speaks TLS to users; the certificate, PEM, with its chain.")
 @click.option("--tls-key", metavar="FILE", help="Its private key.")
 @click.option("--tls-client-ca", metavar="FILE", help="Users must show a certificate of these authorities.")
+@click.option("--tls-ca", metavar="FILE", help="Who signed the other nodes' certificates.  [default: the system's]")
+@click.option("--http-hosts", metavar="NAME,...", help="Names in Host beside the advertised one, as behind a proxy.")
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP beyond loopback: a proxy with TLS is in front.")
 @click.option("--open", is_flag=True, help="No tokens beyond loopback: whoever reaches this node runs programs here.")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")

@@ -278,7 +278,8 @@ class Node:
     @property
     def url(self) -> str:
         """Of its API, for programs elsewhere."""
-        return f"http://{self._config.advertise_http}"
+        config = self._config
+        return f"{'http' if config.tls_cert is None else 'https'}://{config.advertise_http}"
 
     @property
     def running(self) -> bool:

@@ -244,3 +244,30 @@ def test_addresses() -> None:
     assert Address("::", 80).wildcard
     assert parse_peers("") == {}
     assert parse_labels("") == ()
+
+
+def test_names_behind_a_proxy_are_a_list(tmp_path: Path) -> None:
+    assert build({**BASE, "http_hosts": "Jobs.example, jobs2.example,jobs.example"}).http_hosts == (
+        "jobs.example",
+        "jobs2.example",
+    )
+    assert build({**BASE, "http_hosts": ["a.example"]}).http_hosts == ("a.example",)
+    for wrong in ("https://jobs.example", "a:80", "*"):
+        with pytest.raises(ConfigError, match="is not a host name"):
+            build({**BASE, "http_hosts": wrong})
+    with pytest.raises(ConfigError, match="must be text or a list"):
+        build({**BASE, "http_hosts": 7})
+
+
+def test_a_node_that_speaks_tls_says_so_to_the_others(tmp_path: Path) -> None:
+    files = {}
+    for name in ("tls_cert", "tls_key", "tls_ca"):
+        files[name] = tmp_path / name
+        files[name].write_text("x")
+        files[name].chmod(0o600)
+    config = build({**BASE, "http": "10.0.0.1:7401", **files})
+    assert config.announced_http == "https://10.0.0.1:7401"
+    assert config.tls_ca == files["tls_ca"]
+    assert build(BASE).announced_http == "127.0.0.1:7401"
+    with pytest.raises(ConfigError, match=r"tls_ca .* cannot be read"):
+        build({**BASE, "tls_ca": tmp_path / "none"})
