@@ -11,11 +11,20 @@ import hmac
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Literal
 
 from aiohttp import web
 
-from raftsched.api.callers import ANYBODY, Call, Caller, Sent, answer_to, check_permitted, must_name
+from raftsched.api.callers import (
+    ANYBODY,
+    ROLES,
+    Call,
+    Caller,
+    Sent,
+    answer_to,
+    check_permitted,
+    must_name,
+    role_name,
+)
 from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.operation import Operation
 from raftsched.api.problems import Problem
@@ -27,16 +36,8 @@ PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
 
-RoleName = Literal["viewer", "editor", "operator", "admin"]
-ROLES: dict[RoleName, Role] = {
-    "viewer": Role.VIEWER,
-    "editor": Role.EDITOR,
-    "operator": Role.OPERATOR,
-    "admin": Role.ADMIN,
-}
 _REFUSED = "The token is not known, was revoked, or is past its end."
 _INVALID = 'error="invalid_token"'
-_NAMES = {role: name for name, role in ROLES.items()}
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.ASCII | re.IGNORECASE)
 _PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
@@ -47,10 +48,6 @@ class UnknownToken(Problem):
 
     def __init__(self) -> None:
         super().__init__("unauthorized", _REFUSED, headers=_challenge(_INVALID))
-
-
-def role_name(role: Role) -> RoleName:
-    return _NAMES[role]
 
 
 def digest_of(authorization: str | None) -> bytes:
@@ -71,14 +68,22 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
         return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
     if token is not None and token.holds(ctx.now_ms()):
         if not required:
-            return Caller(Role.ADMIN, None, token.id, token.name, digest)
-        allowed = None if token.namespaces is None else frozenset(token.namespaces)
-        return Caller(token.role, allowed, token.id, token.name, digest)
+            return Caller(Role.ADMIN, None, token.id, token.name, digest, expires_at_ms=token.expires_at_ms)
+        return caller_of(token)
     if not required:
         return ANYBODY
     if digest:
         raise UnknownToken() if token is None else _unauthorized(_REFUSED, _INVALID)
     raise _unauthorized('This cluster wants a token; send "Authorization: Bearer TOKEN".')
+
+
+def caller_of(token: Token) -> Caller:
+    """Who shows a token that holds, where tokens are needed."""
+    allowed = None if token.namespaces is None else frozenset(token.namespaces)
+    found = Caller(token.role, allowed, token.id, token.name, token.digest, expires_at_ms=token.expires_at_ms)
+    if not token.grants:
+        return found
+    return found._replace(grants={grant.namespace: grant.role for grant in token.grants})
 
 
 def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None]:
@@ -109,11 +114,11 @@ def _challenge(more: str) -> dict[str, str]:
 
 
 def check_role(who: Caller, needed: Role) -> None:
-    """Raises Problem forbidden."""
-    if who.role < needed:
+    """That he has it somewhere. Raises Problem forbidden."""
+    if who.highest < needed:
         raise Problem(
             "forbidden",
-            f'This needs the role {role_name(needed)}; the token "{who.name}" has the role {role_name(who.role)}.',
+            f'This needs the role {role_name(needed)}; the token "{who.name}" has the role {role_name(who.highest)}.',
         )
 
 
@@ -142,22 +147,41 @@ def admit(
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
     answer_to(
-        Call(who, noted, request.path, request.remote or "", namespace or "", said.work, Sent(ctx.applied(), told))
+        Call(
+            who,
+            noted,
+            request.path,
+            request.remote or "",
+            namespace or "",
+            said.work,
+            Sent(ctx.applied(), told),
+            needed,
+        )
     )
-    if who.namespaces is not None:
-        _check_scope(who, said, namespace, request.query)
+    if who.grants or who.namespaces is not None:
+        _check_scope(who, said, needed, namespace, request.query)
     return who
 
 
-def _check_scope(who: Caller, said: Operation, namespace: str | None, query: Mapping[str, str]) -> None:
-    """Of a token that is not for all namespaces."""
+def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | None, query: Mapping[str, str]) -> None:
+    """Of a token that may not do the same in all namespaces."""
+    if said.scope == "shared":
+        if who.role < needed:
+            raise Problem(
+                "forbidden",
+                f'This is in no namespace and needs the role {role_name(needed)}; the token "{who.name}" has the role '
+                f"{role_name(who.role)} for what is in none.",
+            )
+        return
+    if who.within(needed) is None:
+        return
     if namespace is not None:
         check_permitted(namespace)
     elif "namespace" in said.query:
         if not any(name in said.query and name in query for name in _NARROWING):
-            raise must_name(who, "name one of them with ?namespace=")
+            raise must_name("name one of them with ?namespace=")
     elif not said.scope:
-        raise must_name(who, "this takes a token that is for all")
+        raise must_name("this takes a token that is for all")
 
 
 # ---------------------------------------------------------------- between nodes

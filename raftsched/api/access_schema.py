@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.access import RoleName
+from raftsched.api.callers import RoleName
 from raftsched.api.schema import Name, Namespace, Time
 from raftsched.core.access import NAMESPACES_MAX
 
+GrantRole = Literal["viewer", "editor", "operator"]
 TokenName = Annotated[
     str,
     Meta(
@@ -20,8 +21,23 @@ TokenName = Annotated[
 ]
 
 
+class GrantIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A role in one namespace, higher than the one that holds there without it."""
+
+    namespace: Namespace
+    role: GrantRole
+
+
+class GrantOut(msgspec.Struct):
+    """A role in one namespace."""
+
+    namespace: str
+    role: GrantRole
+
+
 class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`namespaces`: null, or left out: all. `expires_at`: null, or left out: never."""
+    """`role`: in `namespaces`, and for what is in no namespace. `namespaces`: null, or left out: all. `grants`: higher
+    roles in some of them, or roles in others. `expires_at`: null, or left out: never."""
 
     name: TokenName
     role: RoleName
@@ -29,6 +45,7 @@ class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
         Annotated[list[Namespace], Meta(max_length=NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
     ) = None
     expires_at: Time | None = None
+    grants: Annotated[list[GrantIn], Meta(max_length=NAMESPACES_MAX)] = []
 
 
 class TokenOut(msgspec.Struct):
@@ -44,6 +61,7 @@ class TokenOut(msgspec.Struct):
     expires_at: Time | None
     revoked_at: Time | None
     revoked_by: str | None
+    grants: list[GrantOut]
 
 
 class TokenMade(TokenOut):

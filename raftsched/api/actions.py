@@ -9,7 +9,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.answers import JobStateShown, RunMade
-from raftsched.api.callers import caller
+from raftsched.api.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import check_run, encode_params
 from raftsched.api.jobs_out import shut_out
@@ -123,7 +123,7 @@ async def run(ctx: ApiContext, request: web.Request) -> web.Response:
     """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
     raw = await optional_json(request, ctx.settings().body_max_bytes)
     Query(request)
-    anywhere = "name" not in request.match_info and caller().namespaces is None
+    anywhere = "name" not in request.match_info and within() is None
     job_id = job_id_of(request) if anywhere else (await target_job(ctx, request)).id
     name = named(request, "run", job_text(job_id).encode(), raw)
     accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, raw, name)

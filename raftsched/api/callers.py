@@ -1,15 +1,16 @@
 """Whose request is being answered: set once for each, before its handler, and asked by whatever reads or proposes.
 
 It is a context variable, so that no handler has to hand it on, and none can forget to: what looks up a job, an instance
-or a namespace asks here (`permits`), and what is proposed says who wanted it (`signed`). What the node does by itself
-is done for nobody, who may do everything.
+or a namespace asks here (`permits`, `sees`), and what is proposed says who wanted it (`signed`). What the node does by
+itself is done for nobody, who may do everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -18,19 +19,62 @@ from raftsched.core.access import By, Role
 from raftsched.core.commands import encode
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
 
+SAID_MAX = 10  # namespaces that a refusal names
+
+RoleName = Literal["viewer", "editor", "operator", "admin"]
+ROLES: dict[RoleName, Role] = {
+    "viewer": Role.VIEWER,
+    "editor": Role.EDITOR,
+    "operator": Role.OPERATOR,
+    "admin": Role.ADMIN,
+}
+_NAMES = {role: name for name, role in ROLES.items()}
+_NO_GRANTS: Mapping[str, Role] = MappingProxyType({})
+
 
 class Caller(NamedTuple):
-    """`namespaces`: None: all. `actor`: the id of his token, 0 when he has none."""
+    """`role` holds in `namespaces` (None: all) and for what is in none; `grants` are roles in one namespace each, and
+    hold where they are higher. `actor`: the id of his token, 0 when he has none. `issued`: what an issuer says of him,
+    where his token is not one of the cluster's own."""
 
     role: Role
     namespaces: frozenset[str] | None = None
     actor: int = 0
     name: str = ""
     digest: bytes = b""  # of the secret that he showed
+    grants: Mapping[str, Role] = _NO_GRANTS
+    issued: Issued | None = None
+    expires_at_ms: int | None = None
 
     @property
     def known(self) -> bool:
         return bool(self.name)
+
+    @property
+    def highest(self) -> Role:
+        """The role that he has somewhere."""
+        return max(self.role, *self.grants.values()) if self.grants else self.role
+
+    def role_in(self, namespace: str) -> Role | None:
+        """None: what is in this namespace is not there for him. Nothing else says what somebody may where."""
+        own = self.role if self.namespaces is None or namespace in self.namespaces else None
+        granted = self.grants.get(namespace)
+        return own if granted is None or (own is not None and own >= granted) else granted
+
+    def within(self, role: Role) -> frozenset[str] | None:
+        """The namespaces in which he has this role at least; None: in all there are and will be."""
+        if self.role >= role and self.namespaces is None:
+            return None
+        own = self.namespaces if self.role >= role and self.namespaces is not None else frozenset()
+        return own.union(namespace for namespace, granted in self.grants.items() if granted >= role)
+
+
+class Issued(NamedTuple):
+    """What is known of a caller by the token of an issuer."""
+
+    issuer: str
+    subject: str
+    revision: int  # of the setting by which the token was taken
 
 
 ANYBODY = Caller(Role.ADMIN)
@@ -65,6 +109,7 @@ class Call(NamedTuple):
     namespace: str = ""
     work: bool = False
     sent: Sent | None = None
+    needed: Role = Role.VIEWER  # the role that the operation takes, in each namespace that it touches
 
 
 NOBODY = Call()  # asks, so far
@@ -113,29 +158,60 @@ def caller() -> Caller:
 
 
 def permits(namespace: str) -> bool:
-    """Whether what is in this namespace is there for the caller."""
-    allowed = _call.get().caller.namespaces
-    return allowed is None or namespace in allowed
+    """Whether the caller may do what he asks for to what is in this namespace."""
+    call = _call.get()
+    role = call.caller.role_in(namespace)
+    return role is not None and role >= call.needed
 
 
-def check_permitted(*namespaces: str) -> None:
+def sees(namespace: str) -> bool:
+    """Whether what is in this namespace is there for the caller; what he may do to it is another matter."""
+    return _call.get().caller.role_in(namespace) is not None
+
+
+def sees_all() -> bool:
+    return _call.get().caller.within(Role.VIEWER) is None
+
+
+def within() -> frozenset[str] | None:
+    """The namespaces in which the caller may do what he asks for; None: all."""
+    call = _call.get()
+    return call.caller.within(call.needed)
+
+
+def check_permitted(namespace: str) -> None:
     """Raises Problem forbidden."""
-    who = _call.get().caller
-    refused = [] if who.namespaces is None else sorted(set(namespaces) - who.namespaces)
-    if refused:
+    call = _call.get()
+    who, needed = call.caller, call.needed
+    role = who.role_in(namespace)
+    if role is None:
+        raise Problem("forbidden", f'The token "{who.name}" is not for the namespace "{namespace[:64]}"; {_allowed()}.')
+    if role < needed:
         raise Problem(
-            "forbidden", f'The token "{who.name}" is not for the namespace "{refused[0][:64]}"; {_allowed(who)}.'
+            "forbidden",
+            f'This needs the role {role_name(needed)} in the namespace "{namespace[:64]}"; the token "{who.name}" has '
+            f"the role {role_name(role)} there.",
         )
 
 
-def must_name(who: Caller, how: str) -> Problem:
+def must_name(how: str) -> Problem:
     """What is asked for goes over all namespaces."""
-    return Problem("forbidden", f'The token "{who.name}" is not for all namespaces; {_allowed(who)}: {how}.')
+    who = _call.get().caller
+    return Problem("forbidden", f'The token "{who.name}" is not for all namespaces; {_allowed()}: {how}.')
 
 
-def _allowed(who: Caller) -> str:
-    names: Iterable[str] = sorted(who.namespaces or ())
-    return f"it is for {', '.join(names)}"
+def _allowed() -> str:
+    """Where the caller may do what he asks for."""
+    call = _call.get()
+    names = sorted(within() or ())
+    if not names:
+        return f"it has the role {role_name(call.needed)} in none"
+    said = ", ".join(names[:SAID_MAX]) + (f" and {len(names) - SAID_MAX} more" if len(names) > SAID_MAX else "")
+    return f"it is for {said}" if not call.caller.grants else f"it has the role {role_name(call.needed)} in {said}"
+
+
+def role_name(role: Role) -> RoleName:
+    return _NAMES[role]
 
 
 def signed(commands: Sequence[bytes]) -> Sequence[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from raftsched.api.callers import permits
+from raftsched.api.callers import sees
 from raftsched.api.handlers_in import wrong_in_url
 from raftsched.api.problems import FieldError
 from raftsched.api.schema import ConditionIn
@@ -62,7 +62,7 @@ def _job(given: ConditionIn, at: str, errors: list[FieldError]) -> Condition:
     target = given.job_succeeded or ""
     if not _JOB(target):
         errors.append(FieldError(f"{at}/job_succeeded", 'is no job; write "namespace/name", such as "billing/import"'))
-    elif not permits(target.partition("/")[0]):
+    elif not sees(target.partition("/")[0]):
         errors.append(FieldError(f"{at}/job_succeeded", "is in a namespace that your token is not for"))
     if given.within is None:
         errors.append(FieldError(f"{at}/within", "is missing; say how long ago the success may be, such as 2h"))

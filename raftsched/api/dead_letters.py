@@ -19,7 +19,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.answers import DeadLetter, Discarded, Requeued
-from raftsched.api.callers import caller, check_permitted, must_name
+from raftsched.api.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS, format_time
@@ -179,7 +179,7 @@ async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
         errors.append(FieldError("", 'needs exactly one of "ids", a "filter" that is not empty, and "all": true'))
     if errors:
         raise Problem("invalid-body", errors=errors)
-    if ids is None and caller().namespaces is not None:
+    if ids is None and within() is not None:
         _check_named(given.filter)
     filters = {k: v for k, v in msgspec.to_builtins(given.filter or DeadFilterIn()).items() if v is not None}
     chosen = _Chosen(ids, wanted or _Filter(None, None, None, 0, TIME_MAX_MS), filters)
@@ -195,7 +195,7 @@ def _check_named(given: DeadFilterIn | None) -> None:
     if given is not None and given.namespace is not None:
         check_permitted(given.namespace)
     elif given is None or given.job is None:
-        raise must_name(caller(), 'name one of them in "filter"')
+        raise must_name('name one of them in "filter"')
 
 
 def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | None:
@@ -300,7 +300,7 @@ async def _act(
         keys = await _match(ctx, chosen)
     count, matched = 0, len(keys)
     refused: list[dict[str, str]] = []
-    if chosen.keys is not None and caller().namespaces is not None:
+    if chosen.keys is not None and within() is not None:
         keys = await _permitted(ctx, keys, refused)
     if not dry_run:
         for chunk in _chunks(keys):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from raftsched.api.callers import caller
+from raftsched.api.callers import sees_all
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time
 from raftsched.api.operation import READS, Reply, operation
@@ -198,7 +198,7 @@ def _wanted(ctx: ApiContext, query: Query) -> _Wanted:
         with ctx.read() as view:
             found = referred_job(view, job, namespace)
         job_id = parse_job(job) if found is None else found.id  # one that is gone may have left events
-        if job_id is None or (found is None and namespace is None and caller().namespaces is not None):
+        if job_id is None or (found is None and namespace is None and not sees_all()):
             raise Problem("not-found", f'There is no job "{job[:200]}"; give its id, or "namespace/name".')
     types = _listed(query, "type", frozenset((*TYPES, *GROUPS)))
     if types is not None:

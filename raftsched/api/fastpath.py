@@ -340,12 +340,12 @@ class Connection(asyncio.Protocol):
         if who is ANYBODY:
             call = self._anybodys
             if call is None or call.sent is None:
-                call = self._anybodys = Call(who, _NAME, work=True, sent=Sent())
+                call = self._anybodys = Call(who, _NAME, work=True, sent=Sent(), needed=_ROLE)
             else:
                 call.sent.any = False
             return call
         check_role(who, _ROLE)
-        return Call(who, _NAME, "", self._address() if who.known else "", work=True, sent=Sent())
+        return Call(who, _NAME, "", self._address() if who.known else "", work=True, sent=Sent(), needed=_ROLE)
 
     def _address(self) -> str:
         peer = self._transport.get_extra_info("peername")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from raftsched.api.actions import read_nothing
-from raftsched.api.callers import caller
+from raftsched.api.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import TIME_MAX_MS
 from raftsched.api.instances_out import JobNames, instance_json
@@ -204,7 +204,7 @@ async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
 async def _target(ctx: ApiContext, request: web.Request) -> bytes:
     """The instance that is to be changed. Whether it is the caller's can only be told where it is known."""
     key = instance_key_of(request)
-    if caller().namespaces is not None:
+    if within() is not None:
         with ctx.read() as view:
             known = permitted_instance(view, key)
         if not known:

@@ -17,7 +17,7 @@ from msgspec import Meta, field
 
 from raftsched.api import strict
 from raftsched.api.answers import Refused
-from raftsched.api.callers import caller, check_permitted, must_name
+from raftsched.api.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext
 from raftsched.api.cursors import decode_cursor, encode_cursor
 from raftsched.api.durations import TIME_MAX_MS
@@ -158,11 +158,11 @@ async def kill_matching(ctx: ApiContext, request: web.Request) -> web.Response:
     wanted = _Wanted(given.filter or KillFilterIn(), errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
-    if caller().namespaces is not None:
+    if within() is not None:
         if wanted.namespace is not None:
             check_permitted(wanted.namespace)
         elif wanted.name is None:
-            raise must_name(caller(), 'name one of them in "filter"')
+            raise must_name('name one of them in "filter"')
     if given.cursor is not None:
         try:
             wanted.before = decode_cursor(_LISTING, wanted.said, given.cursor)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.actions import read_nothing
-from raftsched.api.callers import caller, check_permitted, must_name
+from raftsched.api.callers import check_permitted, must_name, sees, sees_all, within
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.job_filters import PARAMETERS, of_body, of_query, shown
@@ -84,9 +84,9 @@ async def act(ctx: ApiContext, request: web.Request) -> web.Response:
         return _reply(accepted.operation, 202)
     given = strict.read(raw, ActionsIn, _actions, "invalid-body")
     asked = _asked(given)
-    if asked.filter is not None and caller().namespaces is not None:
+    if asked.filter is not None and within() is not None:
         if asked.filter.namespace is None:
-            raise must_name(caller(), 'name one of them in "filter"')
+            raise must_name('name one of them in "filter"')
         check_permitted(asked.filter.namespace)
     if given.dry_run:
         return await _dry_run(ctx, asked)
@@ -153,9 +153,9 @@ async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response
 
 
 async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
-    allowed = caller().namespaces
-    within = None if allowed is None else tuple(sorted(allowed))
-    command = StartOperation(asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest, within)
+    allowed = within()
+    where = None if allowed is None else tuple(sorted(allowed))
+    command = StartOperation(asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest, where)
     accepted = await propose_one(ctx, encode(command))
     assert accepted.operation is not None
     return accepted.operation
@@ -284,11 +284,16 @@ async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
     await read_nothing(request)
     Query(request)
     number = _number(request)
-    if caller().namespaces is not None:
+    if within() is not None:
         await catch_up(ctx)
         with ctx.read() as view:
-            if _find(view, number) is None:
-                raise _nothing(request)
+            found = _find(view, number)
+        if found is None:
+            raise _nothing(request)
+        if not _is_bounded(found):
+            raise must_name("this operation may act in any")
+        for namespace in _namespaces(found):
+            check_permitted(namespace)
     name = named(request, "cancel", job_text(number).encode())
     accepted = await propose_once(ctx, name, CancelOperation(number))
     assert accepted.operation is not None
@@ -314,12 +319,18 @@ def _find(view: ReadView, number: int) -> Operation | None:
 
 def _visible(one: Operation) -> bool:
     """Whether it is the caller's to see: nothing that it acts on is elsewhere."""
-    allowed = caller().namespaces
-    if allowed is None:
-        return True
+    return sees_all() or (_is_bounded(one) and all(sees(namespace) for namespace in _namespaces(one)))
+
+
+def _is_bounded(one: Operation) -> bool:
+    return one.namespaces is not None or (one.filter is not None and one.filter.namespace is not None)
+
+
+def _namespaces(one: Operation) -> tuple[str, ...]:
+    """All that it may act in, where it is bounded."""
     if one.filter is not None and one.filter.namespace is not None:
-        return one.filter.namespace in allowed
-    return one.namespaces is not None and allowed.issuperset(one.namespaces)
+        return (one.filter.namespace,)
+    return one.namespaces or ()
 
 
 def _location(operation: Operation) -> str:

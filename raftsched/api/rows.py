@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from raftsched.api.callers import caller, permits
+from raftsched.api.callers import check_permitted, permits, sees, within
 from raftsched.api.problems import Problem
 from raftsched.api.requests import job_id_of
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule, decode_session
@@ -35,21 +35,36 @@ SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and it
 
 
 def get_job(view: ReadView, job_id: int) -> Job | None:
-    """None also for a deleted one, and for one that is not the caller's to see."""
+    """None also for a deleted one, and for one to which the caller may not do what he asks for."""
+    job = _there(view, job_id)
+    return job if job is not None and permits(job.namespace) else None
+
+
+def _there(view: ReadView, job_id: int) -> Job | None:
+    """None also for a deleted one."""
     raw = view.get(Table.JOBS, u64(job_id))
-    if raw is None:
+    job = None if raw is None else decode_job(raw)
+    return None if job is None or job.state is JobState.DELETED else job
+
+
+def meant_job(view: ReadView, job_id: int) -> Job | None:
+    """The one job that a request is about. None: it is not there for the caller. Raises Problem forbidden: he sees it,
+    and may not do this to it."""
+    job = _there(view, job_id)
+    if job is None or not sees(job.namespace):
         return None
-    job = decode_job(raw)
-    return None if job.state is JobState.DELETED or not permits(job.namespace) else job
+    check_permitted(job.namespace)
+    return job
 
 
 def get_named(view: ReadView, namespace: str, name: str) -> Job | None:
+    """Raises as meant_job does."""
     raw = view.get(Table.NAMES, name_key(namespace, name))
-    return None if raw is None else get_job(view, from_u64(raw))
+    return None if raw is None else meant_job(view, from_u64(raw))
 
 
 def requested_job(view: ReadView, request: web.Request) -> Job:
-    """The job that the address names, by id or by namespace and name. Raises Problem not-found."""
+    """The job that the address names, by id or by namespace and name. Raises Problem not-found, forbidden."""
     if "name" in request.match_info:
         namespace, name = request.match_info["ns"], request.match_info["name"]
         job = get_named(view, namespace, name) if len(namespace) <= 64 and len(name) <= 128 else None
@@ -57,21 +72,22 @@ def requested_job(view: ReadView, request: web.Request) -> Job:
             raise Problem("not-found", f'There is no job "{name[:128]}" in namespace "{namespace[:64]}".')
         return job
     job_id = job_id_of(request)
-    job = get_job(view, job_id)
+    job = meant_job(view, job_id)
     if job is None:
         raise Problem("not-found", f"There is no job {request.match_info['id']}.")
     return job
 
 
 def referred_job(view: ReadView, text: str, namespace: str | None) -> Job | None:
-    """The job that a filter names: by id, as "namespace/name" or, with a namespace, by name. None: there is none."""
+    """The job that a filter names: by id, as "namespace/name" or, with a namespace, by name. None: there is none.
+    Raises as meant_job does."""
     within, slash, name = text.partition("/")
     if slash:
         if namespace not in (None, within) or not within or not name or len(within) > 64 or len(name) > 128:
             return None
         return get_named(view, within, name)
     job_id = parse_job(text)
-    job = None if job_id is None else get_job(view, job_id)
+    job = None if job_id is None else meant_job(view, job_id)
     if job is not None and namespace is not None and job.namespace != namespace:
         job = None
     if job is None and namespace is not None and len(namespace) <= 64 and len(text) <= 128:
@@ -85,19 +101,29 @@ def get_instance(view: ReadView, key: bytes) -> Instance | None:
 
 
 def requested_instance(view: ReadView, key: bytes) -> Instance:
-    """Raises Problem not-found, also when it is not the caller's to see."""
+    """Raises Problem not-found, also when it is not the caller's to see; forbidden when he may only see it."""
     row = get_instance(view, key)
-    if row is None or not permitted_instance(view, key):
+    limited = within() is not None
+    namespace = namespace_of(view, key) if limited else None
+    if row is None or (limited and (namespace is None or not sees(namespace))):
         raise Problem("not-found", f"There is no instance {instance_text(key)}.")
+    if namespace is not None:
+        check_permitted(namespace)
     return row
 
 
 def permitted_instance(view: ReadView, key: bytes) -> bool:
-    """Whether an instance is the caller's to see, if there is one: it is where its job is, or was."""
-    if caller().namespaces is None:
+    """Whether the caller may do what he asks for to an instance, if there is one."""
+    if within() is None:
         return True
+    namespace = namespace_of(view, key)
+    return namespace is not None and permits(namespace)
+
+
+def namespace_of(view: ReadView, key: bytes) -> str | None:
+    """Of an instance: it is where its job is, or was. None: nothing is known of that job."""
     raw = view.get(Table.JOBS, key[8:16])
-    return raw is not None and permits(decode_job(raw).namespace)
+    return None if raw is None else decode_head(raw).namespace
 
 
 def get_session(view: ReadView, number: int) -> Session | None:

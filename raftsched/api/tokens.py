@@ -12,10 +12,10 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
-from raftsched.api.access import ROLES, access_of, digest_of, role_name
-from raftsched.api.access_schema import AccessIn, AccessOut, TokenIn, TokenMade, TokenOut
+from raftsched.api.access import access_of, digest_of
+from raftsched.api.access_schema import AccessIn, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 from raftsched.api.actions import BODY_MAX
-from raftsched.api.callers import caller
+from raftsched.api.callers import ROLES, caller, role_name
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.jobs_in import parse_namespace
@@ -25,6 +25,7 @@ from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
 from raftsched.api.requests import (
     IDEMPOTENCY_KEY,
+    NAMESPACE_HELP,
     READ,
     Query,
     catch_up,
@@ -40,6 +41,7 @@ from raftsched.core.access import (
     ANONYMOUS,
     NAMESPACES_MAX,
     CreateToken,
+    Grant,
     RevokeToken,
     Role,
     SeedTokens,
@@ -122,13 +124,33 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
                 errors.append(FieldError(f"/namespaces/{place}", rule))
         if given.role == "admin":
             errors.append(FieldError("/namespaces", "must be left out: an admin can make tokens for all namespaces"))
+    chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
+    grants = _grants(given, errors)
     expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
     if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
         errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
     if errors:
         raise Problem("invalid-body", errors=errors)
-    chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
-    return CreateToken(given.name, ROLES[given.role], digest, chosen, expires_at_ms)
+    return CreateToken(given.name, ROLES[given.role], digest, chosen, expires_at_ms, grants)
+
+
+def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
+    if len(given.grants) > NAMESPACES_MAX:
+        errors.append(FieldError("/grants", f"has {len(given.grants)}; at most {NAMESPACES_MAX} are allowed"))
+        return ()
+    found: dict[str, Grant] = {}
+    for place, one in enumerate(given.grants):
+        namespace, role = one.namespace, ROLES[one.role]
+        at = f"/grants/{place}/namespace"
+        if not parse_namespace(namespace):
+            errors.append(FieldError(at, NAMESPACE_HELP))
+        elif namespace in found:
+            errors.append(FieldError(at, "has a grant already; say one role for each namespace"))
+        elif (given.namespaces is None or namespace in given.namespaces) and role <= ROLES[given.role]:
+            says = f'adds nothing: the role there is {given.role} without it; a grant can only add to "role"'
+            errors.append(FieldError(f"/grants/{place}/role", says))
+        found[namespace] = Grant(namespace, role)
+    return tuple(found.values())
 
 
 @operation(
@@ -203,6 +225,7 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
         expires_at=format_time_or_none(token.expires_at_ms),
         revoked_at=format_time_or_none(token.revoked_at_ms),
         revoked_by=token.revoked_by or None,
+        grants=[GrantOut(one.namespace, role_name(one.role)) for one in token.grants],  # type: ignore[arg-type]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.api.callers import permits
+from raftsched.api.callers import sees
 from raftsched.core.apply.users import USERS_MAX
 from raftsched.core.commands import Rejected
 
@@ -17,7 +17,7 @@ def naming_users(rejected: Rejected) -> Rejected:
         return rejected
     jobs = rejected.jobs[:USERS_MAX]
     least = "at least " if len(rejected.jobs) > len(jobs) else ""
-    own = [f"{namespace}/{name}" for namespace, name in jobs if permits(namespace)]
+    own = [f"{namespace}/{name}" for namespace, name in jobs if sees(namespace)]
     hidden = len(jobs) - len(own)
     said = ", ".join(own[:NAMED_MAX])
     if len(own) > NAMED_MAX:

@@ -282,8 +282,7 @@ def _given(webhook: Webhook) -> dict[str, Any]:
     """As it would be put; to callers who may not put it the values of its headers are not shown, for with these it
     proves to the receiver who it is."""
     given = as_given(webhook.spec)
-    who = caller()
-    if who.role < Role.OPERATOR or who.namespaces is not None:
+    if caller().within(Role.OPERATOR) is not None:
         given["headers"] = dict.fromkeys(given["headers"], HIDDEN)
     return given
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from raftsched.api.callers import caller, permits
+from raftsched.api.callers import sees, sees_all
 from raftsched.api.context import ApiContext
 from raftsched.api.jobs_in import Content
 from raftsched.api.notify_in import absent
@@ -20,11 +20,12 @@ Find = Callable[[ReadView], Job | None]
 
 def is_callers(webhook: Webhook) -> bool:
     """Whether it tells of what is the caller's to see, or of all."""
-    return webhook.spec.namespace is None or permits(webhook.spec.namespace)
+    return webhook.spec.namespace is None or sees(webhook.spec.namespace)
 
 
 def is_limited() -> bool:
-    return caller().namespaces is not None
+    """Whether some are not there for the caller."""
+    return not sees_all()
 
 
 def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> FieldError | None:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 _TOKENS = Resource("/v1/tokens", "a token", "web-ci", 64)
 _ACCESS = "/v1/cluster/access"
 _ROLES = ("viewer", "editor", "operator", "admin")
+_GRANTED = _ROLES[:3]  # an admin is one everywhere
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
 _ONCE = "this is shown once: keep it where only who is to use it can read it"
 
 
 def _namespaces(token: Mapping[str, Any]) -> str:
-    return "all" if token["namespaces"] is None else ", ".join(token["namespaces"])
+    found = "all" if token["namespaces"] is None else ", ".join(token["namespaces"])
+    return ", ".join([found, *(f"{grant['namespace']}={grant['role']}" for grant in token.get("grants", ()))])
 
 
 _COLUMNS: list[Column] = [
@@ -77,17 +79,31 @@ def get(client: Client, token: str, fmt: str) -> None:
 @click.argument("name", metavar="NAME")
 @click.option("--role", type=click.Choice(_ROLES), required=True, help="What it is good for; each has all before it.")
 @click.option("--namespace", "-N", "namespaces", metavar="NS", multiple=True, help="Only for this; may be repeated.")
+@click.option(
+    "--grant", "grants", metavar="NS=ROLE", multiple=True, help="A higher role in this namespace; may be repeated."
+)
 @click.option("--expires-at", metavar="TIME", help="Until then, such as 2030-01-31T00:00:00Z.  [default: for ever]")
 @format_option
 @remote
-def create(client: Client, name: str, role: str, namespaces: tuple[str, ...], expires_at: str | None, fmt: str) -> None:
+def create(
+    client: Client,
+    name: str,
+    role: str,
+    namespaces: tuple[str, ...],
+    grants: tuple[str, ...],
+    expires_at: str | None,
+    fmt: str,
+) -> None:
     """Make a token, and print its secret.
 
     \b
       raftsched tokens create web-ci --role editor --namespace web
+      raftsched tokens create ci --role viewer --grant web=editor --grant billing=operator
       raftsched tokens create dashboard --role viewer -o name > secret
     """
     body: dict[str, Any] = {"name": name, "role": role}
+    if grants:
+        body["grants"] = [_grant(text) for text in grants]
     if namespaces:
         body["namespaces"] = [check_namespace(namespace) for namespace in namespaces]
     if expires_at:
@@ -151,6 +167,14 @@ def open_(client: Client) -> None:
     """
     client.request("PUT", _ACCESS, body={"required": False})
     click.echo("open: requests need no token")
+
+
+def _grant(text: str) -> dict[str, str]:
+    """Raises a usage error."""
+    namespace, _, role = text.partition("=")
+    if role not in _GRANTED:
+        raise click.UsageError(f"--grant {text}: say NAMESPACE=ROLE; the role is one of {', '.join(_GRANTED)}")
+    return {"namespace": check_namespace(namespace), "role": role}
 
 
 def _show_secret(fmt: str, made: Mapping[str, Any]) -> None:

@@ -18,11 +18,13 @@ from raftsched.core.limits import TIME_MAX_MS
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
 TOKEN_NAME_MAX = 64  # bytes
-NAMESPACES_MAX = 100  # of one token
+NAMESPACES_MAX = 100  # of one token; as many grants it may have
 NAMESPACE_MAX = 64  # bytes
 SECRET_SIZE = (16, 64)  # bytes of what nodes prove to each other with: least, most
 TEXT_MAX = 512  # characters of each text of a By; the rest is cut off
 ACCESS_KEY = b"access"
+OIDC_KEY = b"oidc"  # the row of ACCESS that says whose tokens are taken beside those of TOKENS
+OIDC_MAX = 64 * 1024  # bytes of what is said about that
 ANONYMOUS = "anonymous"  # what who shows no token is called; no token is
 
 
@@ -35,8 +37,16 @@ class Role(IntEnum):
     ADMIN = 4  # tokens, settings, members
 
 
+class Grant(msgspec.Struct, array_like=True, frozen=True):
+    """A role in one namespace."""
+
+    namespace: str
+    role: Role
+
+
 class Token(msgspec.Struct, array_like=True, kw_only=True):
-    """One row of TOKENS."""
+    """One row of TOKENS. It has `role` in `namespaces` and for what is in no namespace, and the role of each grant in
+    its namespace, which is a higher one."""
 
     id: int
     name: str
@@ -48,6 +58,7 @@ class Token(msgspec.Struct, array_like=True, kw_only=True):
     expires_at_ms: int | None = None
     revoked_at_ms: int | None = None
     revoked_by: str = ""
+    grants: tuple[Grant, ...] = ()  # sorted by namespace, one for each
 
     def holds(self, now_ms: int) -> bool:
         return self.revoked_at_ms is None and (self.expires_at_ms is None or now_ms < self.expires_at_ms)
@@ -62,6 +73,14 @@ class Access(msgspec.Struct, array_like=True, kw_only=True):
     notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
     revision: int = 1  # of `required`
     seed: bytes = b""  # secrets of tokens that are made under an Idempotency-Key come of it and that key
+
+
+class Oidc(msgspec.Struct, array_like=True, frozen=True):
+    """The row of ACCESS under OIDC_KEY. `content` is canonical JSON and opaque to core; empty: no tokens of an issuer
+    are taken. The row stays when they are not any more, so that no revision is used again."""
+
+    content: bytes
+    revision: int
 
 
 # ---------------------------------------------------------------- the record
@@ -121,6 +140,7 @@ class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
     digest: bytes
     namespaces: tuple[str, ...] | None = None
     expires_at_ms: int | None = None
+    grants: tuple[Grant, ...] = ()
 
 
 class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
@@ -144,13 +164,21 @@ class SeedTokens(msgspec.Struct, array_like=True, frozen=True, tag=104):
     seed: bytes
 
 
+class SetOidc(msgspec.Struct, array_like=True, frozen=True, tag=105):
+    """Whose tokens are taken beside those that are made here; see Oidc. Refused unless `if_revision` fits."""
+
+    content: bytes
+    if_revision: int | None = None
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _token: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Token)
 _access: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Access)
+_oidc: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Oidc)
 _note: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Record)
 
 
-def encode_row(row: Token | Access | Record) -> bytes:
+def encode_row(row: Token | Access | Oidc | Record) -> bytes:
     return _encode(row)
 
 
@@ -162,6 +190,11 @@ def decode_token(raw: bytes) -> Token:
 def decode_access(raw: bytes | None) -> Access:
     access: Access = Access() if raw is None else _access.decode(raw)
     return access
+
+
+def decode_oidc(raw: bytes | None) -> Oidc:
+    found: Oidc = Oidc(b"", 0) if raw is None else _oidc.decode(raw)
+    return found
 
 
 def decode_record(raw: bytes) -> Record:
@@ -180,11 +213,27 @@ def wrong_in_token(c: CreateToken) -> str | None:
     if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:
         return "expires_at must lie between 1970 and 9999."
     if c.namespaces is None:
-        return None
+        return wrong_in_grants(c)
     if c.role is Role.ADMIN:
         return "an admin's token is for all namespaces: it can make others."
     if not 1 <= len(c.namespaces) <= NAMESPACES_MAX:
         return f"a token is for 1 to {NAMESPACES_MAX} namespaces, or for all."
     if any(not 1 <= len(namespace.encode()) <= NAMESPACE_MAX for namespace in c.namespaces):
         return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
+    return wrong_in_grants(c)
+
+
+def wrong_in_grants(c: CreateToken) -> str | None:
+    """The same of its grants: each adds something, so that none says less than it seems to."""
+    if len(c.grants) > NAMESPACES_MAX:
+        return f"a token has at most {NAMESPACES_MAX} grants."
+    if len({grant.namespace for grant in c.grants}) < len(c.grants):
+        return "a namespace has one grant of a token."
+    for grant in c.grants:
+        if not 1 <= len(grant.namespace.encode()) <= NAMESPACE_MAX:
+            return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
+        if grant.role is Role.ADMIN:
+            return "an admin is one everywhere: a grant is viewer, editor or operator."
+        if (c.namespaces is None or grant.namespace in c.namespaces) and grant.role <= c.role:
+            return f"the grant in {grant.namespace} adds nothing: the role there is as high without it."
     return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.access import By, CreateToken, RevokeToken, SeedTokens, SetAccess
+from raftsched.core.access import By, CreateToken, RevokeToken, SeedTokens, SetAccess, SetOidc
 from raftsched.core.calendars import CalendarCommand
 from raftsched.core.cluster import (
     Barrier,
@@ -54,6 +54,7 @@ __all__ = [  # beside what is defined here
     "RevokeToken",
     "SeedTokens",
     "SetAccess",
+    "SetOidc",
     "StartOperation",
     "StepOperation",
 ]
@@ -329,6 +330,7 @@ Command = (
     | RevokeToken
     | SetAccess
     | SeedTokens
+    | SetOidc
     | NamespaceCommand
     | WebhookCommand
     | SecretCommand

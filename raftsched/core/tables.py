@@ -49,7 +49,7 @@ class Table(IntEnum):
     TOKENS = 35  # sha256 of the secret (32) -> Token
     TOKEN_IDS = 36  # token (8) -> the same hash (32)
     AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.access)
-    ACCESS = 38  # b"access" -> Access
+    ACCESS = 38  # b"access" -> Access, b"oidc" -> Oidc (core.access)
     WEBHOOKS = 31  # name -> Webhook
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.access import Role
+from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar, decode_calendar
@@ -436,6 +436,8 @@ class Author:
         r = self.random
         if r.random() < 0.2:
             return c.SetAccess(r.random() < 0.7, r.choice([b"", b"s" * 32, b"t" * 32]))
+        if r.random() < 0.1:
+            return c.SetOidc(r.choice([b"", b"{}", b"{1}", b"x" * 70_000]), r.choice([None, None, 0, 1, 2]))
         if r.random() < 0.4:
             return c.RevokeToken(r.choice([from_u64(self._key(Table.TOKEN_IDS)[:8]), self._number()]))
         namespaces = r.choice([None, None, ("d",), ("d", "d", "a"), (), ("x" * 100,)])
@@ -446,6 +448,7 @@ class Author:
             bytes((r.randrange(6),)) * 32,
             namespaces,
             expires,
+            r.choice([(), (), (Grant("w", Role.EDITOR), Grant("d", Role.OPERATOR)), (Grant("", Role.ADMIN),) * 2]),
         )
 
     def _webhook(self) -> Command:

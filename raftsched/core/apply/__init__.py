@@ -131,6 +131,7 @@ _HANDLERS: dict[type, Callable[[Tx, Any], Answer]] = {
     c.CreateToken: access.create_token,
     c.RevokeToken: access.revoke_token,
     c.SetAccess: access.set_access,
+    c.SetOidc: access.set_oidc,
     c.SeedTokens: access.seed_tokens,
     PutNamespace: namespaces.put_namespace,
     DeleteNamespace: namespaces.delete_namespace,

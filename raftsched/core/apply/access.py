@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from raftsched.core.access import (
+    OIDC_KEY,
+    OIDC_MAX,
     SECRET_SIZE,
     TOKENS_MAX,
     CreateToken,
+    Oidc,
     RevokeToken,
     Role,
     SeedTokens,
     SetAccess,
+    SetOidc,
     Token,
+    decode_oidc,
     decode_token,
     encode_row,
     wrong_in_token,
@@ -47,6 +52,7 @@ def create_token(tx: Tx, c: CreateToken) -> Answer:
         created_at_ms=tx.now,
         created_by=tx.actor,
         expires_at_ms=c.expires_at_ms,
+        grants=tuple(sorted(c.grants, key=lambda grant: grant.namespace)),
     )
     tx.view.put(Table.TOKEN_IDS, u64(token.id), token.digest)
     _put(tx, token)
@@ -94,6 +100,19 @@ def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:
         return Rejected("invalid-parameter", f"A seed has {least} to {most} bytes.")
     tx.audit.access.seed = tx.audit.access.seed or c.seed
     return Accepted()
+
+
+def set_oidc(tx: Tx, c: SetOidc) -> Answer:
+    if len(c.content) > OIDC_MAX:
+        return Rejected("invalid-parameter", f"This takes {len(c.content):,} bytes; {OIDC_MAX:,} is the limit.")
+    before = decode_oidc(tx.view.get(Table.ACCESS, OIDC_KEY))
+    if c.if_revision is not None and c.if_revision != before.revision:
+        return Rejected("stale-revision", f"This is at revision {before.revision} now; read it again.")
+    if c.content == before.content:
+        return Accepted(number=before.revision)
+    after = Oidc(c.content, before.revision + 1)
+    tx.view.put(Table.ACCESS, OIDC_KEY, encode_row(after))
+    return Accepted(number=after.revision, created=not before.content)
 
 
 def _lasting(token: Token) -> bool:

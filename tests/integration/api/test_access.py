@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.access import PEER, ROLES, role_of
+from raftsched.api.access import PEER, role_of
+from raftsched.api.callers import ROLES
 from raftsched.api.openapi import operation_id
 from raftsched.api.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Route

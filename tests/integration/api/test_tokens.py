@@ -27,7 +27,7 @@ def test_a_life_of_a_token(tmp_path: Path) -> None:
         assert made == {
             "id": made["id"], "name": "ci", "role": "editor", "namespaces": ["a", "b"], "state": "active",
             "created_at": "2030-01-01T00:00:00.000Z", "created_by": None, "expires_at": "2031-01-01T00:00:00.000Z",
-            "revoked_at": None, "revoked_by": None,
+            "revoked_at": None, "revoked_by": None, "grants": [],
         }  # fmt: skip
         assert (await call("GET", f"/v1/tokens/{made['id']}")) == (200, made)
         assert (await call("GET", "/v1/tokens"))[1]["items"] == [made]
@@ -97,6 +97,15 @@ def test_under_a_key_the_secret_is_the_same_and_nobody_elses(tmp_path: Path) -> 
         ({**CI, "expires_at": "tomorrow"}, "/expires_at"),
         ({**CI, "expires_at": "2029-01-01T00:00:00Z"}, "/expires_at"),
         ({**CI, "secret": "rs_mine"}, "/secret"),
+        ({**CI, "grants": None}, "/grants"),
+        ({**CI, "grants": [{"namespace": "a"}]}, ""),
+        ({**CI, "grants": [{"namespace": "A", "role": "operator"}]}, "/grants/0/namespace"),
+        ({**CI, "grants": [{"namespace": "a", "role": "admin"}]}, "/grants/0/role"),
+        ({**CI, "grants": [{"namespace": "a", "role": "editor"}]}, "/grants/0/role"),
+        ({**CI, "role": "admin", "grants": [{"namespace": "a", "role": "operator"}]}, "/grants/0/role"),
+        ({**CI, "namespaces": ["a"], "grants": [{"namespace": "a", "role": "viewer"}]}, "/grants/0/role"),
+        ({**CI, "grants": [{"namespace": "a", "role": "operator"}] * 2}, "/grants/1/namespace"),
+        ({**CI, "grants": [{"namespace": f"n{n}", "role": "operator"} for n in range(101)]}, "/grants"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, body: Any, pointer: str) -> None:

@@ -7,10 +7,15 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.access import (
+    OIDC_KEY,
+    OIDC_MAX,
     TOKENS_MAX,
+    Grant,
+    Oidc,
     Record,
     Role,
     decode_access,
+    decode_oidc,
     decode_record,
     decode_token,
     split_record,
@@ -28,6 +33,10 @@ SECRET = b"s" * 32
 
 def digest(number: int) -> bytes:
     return number.to_bytes(32, "big")
+
+
+def with_grants(*grants: Grant) -> c.CreateToken:
+    return c.CreateToken("x", Role.VIEWER, digest(1), None, None, grants)
 
 
 def make(world: World, number: int, role: Role = Role.ADMIN, **more: object) -> int:
@@ -71,6 +80,13 @@ class TestTokens:
             c.CreateToken("x", Role.VIEWER, digest(1), ("x" * 65,)),
             c.CreateToken("x", Role.ADMIN, digest(1), ("a",)),
             c.CreateToken("x", Role.VIEWER, digest(1), None, -1),
+            with_grants(Grant("a", Role.VIEWER)),
+            c.CreateToken("x", Role.EDITOR, digest(1), ("a",), None, (Grant("a", Role.VIEWER),)),
+            with_grants(Grant("b", Role.ADMIN)),
+            with_grants(Grant("", Role.EDITOR)),
+            with_grants(Grant("x" * 65, Role.EDITOR)),
+            with_grants(Grant("a", Role.EDITOR), Grant("a", Role.OPERATOR)),
+            with_grants(*(Grant(f"{n}", Role.EDITOR) for n in range(101))),
         ],
     )
     def test_nothing_out_of_bounds_gets_in(self, command: c.CreateToken) -> None:
@@ -105,6 +121,18 @@ class TestTokens:
         make(world, 9)
         assert world.view.get(Table.TOKEN_IDS, u64(made[1])) is None
         assert world.view.get(Table.TOKEN_IDS, u64(made[0])) is not None
+
+
+class TestIssuer:
+    def test_a_change_has_a_revision_of_its_own(self) -> None:
+        world = World()
+        assert world.ok(c.SetOidc(b"{1}")).number == 1
+        assert world.ok(c.SetOidc(b"{1}")).number == 1
+        assert world.refused(c.SetOidc(b"{2}", 0)) == "stale-revision"
+        assert world.ok(c.SetOidc(b"", 1)).number == 2
+        assert world.ok(c.SetOidc(b"{1}")).number == 3, "what was taken under revision 1 is not taken again"
+        assert world.refused(c.SetOidc(b"x" * (OIDC_MAX + 1))) == "invalid-parameter"
+        assert decode_oidc(world.view.get(Table.ACCESS, OIDC_KEY)) == Oidc(b"{1}", 3)
 
 
 class TestNobodyIsLockedOut:
