@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raftsched import doors, quantities
+from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
@@ -31,13 +32,22 @@ PYTHON_RUNS = (1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
 OUTPUT_MAX = (4 << 10, 1 << 20, 16 << 20)  # half of it is held in memory for each run that prints more
 OUTPUT_KEEP_MS = (3_600_000, 7 * 86_400_000, 3_650 * 86_400_000)
+ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
+    "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
 )  # fmt: skip
+
+
+EXECUTORS = ("exec", "shell", "python", "http", "call")
+ALLOW_LISTS = ("exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
+
+
+UNRESTRICTED = Allowed()  # but for addresses that are not public
 
 
 class ConfigError(ValueError):
@@ -112,6 +122,8 @@ class NodeConfig:
     http_hosts: tuple[str, ...] = ()  # names by which a proxy, say, calls this node
     insecure_http: bool = False  # plain HTTP beyond loopback is meant: a proxy with TLS is in front
     open: bool = False  # no tokens beyond loopback is meant
+    executors: tuple[str, ...] = EXECUTORS  # the handlers that it offers
+    allowed: Allowed = UNRESTRICTED  # what jobs may name
 
     @property
     def announced_http(self) -> str:
@@ -168,6 +180,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
             f"raft {raft} can be reached from outside and needs a key: make one with 'openssl rand -hex 32', put it on"
             " every node and say --cluster-key-file FILE (or listen on 127.0.0.1)"
         )
+    executors = _executors(settings)
     return NodeConfig(
         id=node_id,
         data=data,
@@ -192,6 +205,8 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
         grace_ms=_duration("grace", GRACE_MS, settings),
         **doors.door(settings, http, advertise_http)._asdict(),
+        executors=executors,
+        allowed=_allowed(executors, settings),
     )
 
 
@@ -433,6 +448,36 @@ def _modules(value: Any) -> tuple[str, ...]:
         if not _MODULE.fullmatch(module):
             raise ConfigError(f"handlers {module[:80]!r} is not a module; write its dotted name, such as shop.tasks")
     return tuple(dict.fromkeys(modules))
+
+
+def _executors(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that are named; where exec_allow is said and nothing is named, all but the shell."""
+    if "executors" not in settings:
+        return tuple(e for e in EXECUTORS if e != "shell" or "exec_allow" not in settings)
+    items = _items("executors", settings["executors"])
+    for item in items:
+        if item not in EXECUTORS:
+            raise ConfigError(f"executors {item[:80]!r} is none; name some of {', '.join(EXECUTORS)}")
+    return tuple(e for e in EXECUTORS if e in items)
+
+
+def _allowed(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed:
+    lists = {name: _items(name, settings[name]) for name in ALLOW_LISTS if name in settings}
+    for name, items in lists.items():
+        if len(items) > ALLOWED_MAX or any(len(item) > ALLOWED_CHARS for item in items):
+            raise ConfigError(
+                f"{name} has {len(items)} items; at most {ALLOWED_MAX} of {ALLOWED_CHARS} characters each"
+            )
+    try:
+        return allowed_of(executors, lists)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _items(name: str, value: Any) -> tuple[str, ...]:
+    """Text with commas, or a list."""
+    items = value.split(",") if isinstance(value, str) else _list(name, value)
+    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
 
 
 def _is_ipv6(text: str) -> bool:

@@ -48,7 +48,6 @@ from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")
 
-HANDLERS = ("exec", "shell", "python", "http")
 DISK_RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a turn never meets a full disk
 DISK_FULL = 2**20  # bytes: with less, a failure is put down to the disk
 DISK_LOOK_MS = 500
@@ -132,6 +131,7 @@ class Node:
             cgroups=cgroups,
             python_runs_max=config.python_runs_max,
             python_memory_max=config.python_memory_max,
+            allowed=config.allowed,
         )
         self._raft = Raft(
             self._store,
@@ -165,8 +165,9 @@ class Node:
             boot_id=f"{boot_id()}/{self._raft.store_id.hex()[:16]}",
             slots=config.slots,
             labels=config.labels,
-            handlers=HANDLERS,
-            calls=calls,
+            handlers=[kind for kind in config.executors if kind != "call"],
+            calls=calls if "call" in config.executors else {},
+            allowed=config.allowed,
             http=config.announced_http,
             rng=self._rng,
             store_moves=self._store_moves,
@@ -176,7 +177,7 @@ class Node:
             waits_for=lambda: self._runner.waits_for if self._runner is not None else "",
             grace_ms=config.grace_ms,
         )
-        self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read)
+        self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read, allowed=config.allowed)
         registry = CollectorRegistry()
         metrics = RunMetrics(self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts)
         registry.register(metrics)

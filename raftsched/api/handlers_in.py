@@ -9,6 +9,7 @@ from raftsched.api.problems import FieldError, pointer
 from raftsched.api.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.secrets_in import check_name
 from raftsched.api.triggers_in import duration_of
+from raftsched.core.allowed import PATH_MAX, target_of_url
 from raftsched.handlers import wrong_in_name
 from raftsched.quantities import parse_size
 
@@ -69,6 +70,16 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
     if given.fresh and given.python is None and given.call is None:
         errors.append(FieldError(f"{at}/fresh", f"has no meaning with {kind}; it is for python and call, leave it out"))
     return kind if given.call is None else f"call:{given.call}"
+
+
+def target_of(given: HandlerIn) -> str:
+    """What a node may refuse to touch: the program of exec, "module:function" of python, "host:port" of http; empty for
+    others. At most PATH_MAX characters: no program has a longer path."""
+    if given.exec:
+        return given.exec[0][:PATH_MAX]
+    if given.python is not None:
+        return given.python[:PATH_MAX]
+    return "" if given.http is None else target_of_url(given.http.url)
 
 
 def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:

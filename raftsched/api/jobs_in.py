@@ -18,7 +18,7 @@ from raftsched.api.callers import check_permitted
 from raftsched.api.conditions_in import conditions_of
 from raftsched.api.defaults import NOWHERE, Space, fill
 from raftsched.api.durations import format_duration
-from raftsched.api.handlers_in import need_of
+from raftsched.api.handlers_in import need_of, target_of
 from raftsched.api.notify_in import normal, notify_of
 from raftsched.api.problems import ERRORS_MAX, FieldError, Problem, pointer
 from raftsched.api.retry_in import retry_of
@@ -34,6 +34,7 @@ from raftsched.api.schema import (
 )
 from raftsched.api.secrets_in import check_params
 from raftsched.api.triggers_in import duration_of, trigger_of
+from raftsched.core.allowed import PATH_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
@@ -364,6 +365,10 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         more["notify"] = notify_of(given.notify, errors)
     if given.retention is not None:
         more["retention"] = _retention(given.retention, errors)
+    if given.handler is not None and not errors:
+        more["target"] = target_of(given.handler)
+        if given.handler.cwd is not None:
+            more["cwd"] = given.handler.cwd[:PATH_MAX]
     return Policy(trigger=trigger, queue=queue, timeout_ms=timeout, handler_need=need, **more)
 
 

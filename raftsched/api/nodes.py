@@ -18,7 +18,7 @@ from raftsched.api.durations import format_time
 from raftsched.api.keys import UNNAMED, Named, conditions, done_before, named, under
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
-from raftsched.api.operators_schema import NodeDetail, NodeIn, SessionOut
+from raftsched.api.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
 from raftsched.api.problems import FieldError, Problem, pointer
 from raftsched.api.replies import reply_value
 from raftsched.api.requests import (
@@ -34,6 +34,7 @@ from raftsched.api.requests import (
 )
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.schema import Nothing
+from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import PutNodeRule
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
@@ -227,4 +228,12 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         revision=rule.revision,
         trouble=node.trouble,
         last_heartbeat_at=node.last_heartbeat_at,
+        allowed=None if session is None or session.allowed is None else _allowed(session.allowed),
     )
+
+
+def _allowed(found: Allowed) -> AllowedOut:
+    def shown(rules: tuple[str, ...] | None) -> list[str] | None:
+        return None if rules is None else list(rules)
+
+    return AllowedOut(shown(found.exec), shown(found.cwd), shown(found.python), list(found.http), list(found.http_deny))

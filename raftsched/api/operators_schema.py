@@ -172,13 +172,25 @@ class SessionOut(msgspec.Struct):
     opened_at: str
 
 
+class AllowedOut(msgspec.Struct):
+    """What jobs may name there. Null: anything. `http_allow` and `http_deny` are what is said beside the rule that
+    requests go to public addresses only."""
+
+    exec_allow: list[str] | None
+    cwd_allow: list[str] | None
+    python_allow: list[str] | None
+    http_allow: list[str]
+    http_deny: list[str]
+
+
 class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
     of a run together, not for each. `users`: as whom jobs may ask to run there, as "namespace:user"; "default" is for
     all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
     runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
-    leader got the newest word of its worker; null where no leader answers."""
+    leader got the newest word of its worker; null where no leader answers. `allowed`: what jobs may name there; null of
+    one that never ran, or does not say."""
 
     id: str
     role: str
@@ -200,6 +212,7 @@ class NodeDetail(msgspec.Struct):
     revision: int = 0
     trouble: str | None = None
     last_heartbeat_at: Time | None = None
+    allowed: AllowedOut | None = None
 
 
 def setting_name(field: str) -> str:

@@ -154,6 +154,7 @@ class DevCluster:
             f"--raft=127.0.0.1:{member.raft_port}",
             f"--peers={peers}",
             f"--grace={GRACE}",
+            "--http-allow=any",  # what is tried out here runs on this machine and its network
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         with self.log(member).open("ab") as log:

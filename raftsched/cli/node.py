@@ -43,6 +43,12 @@ from raftsched.errors import Exit, StartupError
 @click.option("--http-hosts", metavar="NAME,...", help="Names in Host beside the advertised one, as behind a proxy.")
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP beyond loopback: a proxy with TLS is in front.")
 @click.option("--open", is_flag=True, help="No tokens beyond loopback: whoever reaches this node runs programs here.")
+@click.option("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call.")
+@click.option("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat.")
+@click.option("--cwd-allow", metavar="DIR", multiple=True, help="Where jobs may run and conditions look; repeat.")
+@click.option("--python-allow", metavar="MODULE", multiple=True, help="What python may call: shop.*, shop.mail:send.")
+@click.option("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat.")
+@click.option("--http-deny", metavar="RULE", multiple=True, help="Hosts and networks that jobs must not ask; repeat.")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

@@ -26,6 +26,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     drained: bool = False
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
+    allowed: Allowed | None = None
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +75,16 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     open: bool
     opened_at: datetime
+
+
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs may name on a node. None: anything."""
+
+    exec_allow: list[str] | None = None
+    cwd_allow: list[str] | None = None
+    python_allow: list[str] | None = None
+    http_allow: list[str] = []
+    http_deny: list[str] = []
 
 
 class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.core.allowed import Allowed
 from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, JobState
 
 
@@ -35,6 +36,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     open: bool = True
     limits_whole_runs: bool = False  # of memory; else each process of a run for itself
     users: tuple[str, ...] = ()  # as whom its jobs may ask to run: "namespace:user", see eligibility.may_run_as
+    allowed: Allowed | None = None  # None: whatever a job names
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -171,6 +173,7 @@ class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
     version: str = ""
     limits_whole_runs: bool = False
     users: tuple[str, ...] = ()
+    allowed: Allowed | None = None
 
 
 class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from raftsched.core.allowed import Allowed, target_of_url, wrong_in_path, wrong_in_run, wrong_in_target
 from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.model import Policy
+from raftsched.core.model import ConditionKind, Policy
 
 _SHOWN = 5  # names that one text lists
 
@@ -21,14 +22,53 @@ class Offer:
     labels: frozenset[tuple[str, str]]
     drained: bool
     users: frozenset[str] = frozenset()
+    allowed: Allowed | None = None
+    restricted: frozenset[str] = frozenset()  # the handlers that `allowed` has something to say about
 
     def can(self, policy: Policy) -> bool:
-        """It has the handler and the labels, and may run it as whom it says."""
-        if policy.handler_need and policy.handler_need not in self.handlers:
+        """It has the handler and the labels, may run it as whom it says, and may touch what the job names."""
+        need = policy.handler_need
+        if need and need not in self.handlers:
             return False
         if policy.user and not may_run_as(self.users, policy.user):
             return False
-        return self.labels.issuperset(policy.node_labels)
+        if not self.labels.issuperset(policy.node_labels):
+            return False
+        return not self.looks_at(policy) or self.refusal(policy) is None
+
+    def looks_at(self, policy: Policy) -> bool:
+        """Whether it depends on what the job names, beside handler and labels."""
+        return self.allowed is not None and (
+            policy.handler_need.partition(":")[0] in self.restricted or bool(policy.conditions)
+        )
+
+    def refusal(self, policy: Policy) -> str | None:
+        """Why the node does not touch what the job names, as the end of a sentence; None: it does."""
+        return None if self.allowed is None else _refusal(self.allowed, policy)
+
+
+def _refusal(allowed: Allowed, policy: Policy) -> str | None:
+    """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
+    node; None: it does, as far as can be told without resolving names."""
+    kind = policy.handler_need.partition(":")[0]
+    if kind == "http":
+        wrong = wrong_in_target(allowed, policy.target)
+        if wrong is not None:
+            return wrong
+    else:
+        wrong = wrong_in_run(allowed, kind, policy.target, policy.cwd)
+        if wrong is not None:
+            return wrong
+    for condition in policy.conditions:
+        if condition.kind is ConditionKind.HTTP:
+            wrong = wrong_in_target(allowed, target_of_url(condition.target))
+        elif condition.kind is ConditionKind.PATH:
+            wrong = wrong_in_path(allowed, condition.target)
+        else:
+            continue
+        if wrong is not None:
+            return wrong
+    return None
 
 
 def offer(session: Session, rule: NodeRule) -> Offer:
@@ -39,6 +79,8 @@ def offer(session: Session, rule: NodeRule) -> Offer:
         frozenset(session.labels if rule.labels is None else rule.labels),
         rule.drained,
         frozenset(session.users),
+        session.allowed,
+        frozenset() if session.allowed is None else session.allowed.kinds,
     )
 
 
@@ -69,6 +111,9 @@ def lacking(offers: Sequence[Offer], policy: Policy) -> str:
             namespace, _, user = policy.user.partition(":")
             return f'No {who} may run jobs of the namespace {namespace} as the user "{user}".'
         who = f"{who} that may run it as its user"
+    fitting = [o for o in handled if o.labels.issuperset(policy.node_labels)]
+    if fitting:  # of these each refuses: else one could
+        return " ".join(f"{o.node} {o.refusal(policy)}." for o in fitting[:_SHOWN])
     missing = [f"{k}={v}" for k, v in policy.node_labels if all((k, v) not in o.labels for o in handled)]
     if missing:
         return f"No {who} carries the label {_some(missing, ' nor ')}."

@@ -203,6 +203,9 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     notify: tuple[Notify, ...] = ()
     grace_ms: int | None = None  # from SIGTERM to SIGKILL; None: GRACE_MS, or as its node says when that stops
     user: str = ""  # as whom it runs, as "namespace:user": what a node must announce; "": whom its node runs it as
+    # What a node may refuse to touch (core.allowed). exec: the program; python: "module:function"; http: "host:port".
+    target: str = ""  # empty: nothing that has a rule, or made before this was written down
+    cwd: str = ""  # the working directory that the job names
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):

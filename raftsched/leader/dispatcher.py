@@ -16,7 +16,7 @@ from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rul
 from raftsched.core.cluster import Session
 from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady
 from raftsched.core.eligibility import lacking
-from raftsched.core.model import Instance, Outcome, Placement, Policy
+from raftsched.core.model import Condition, Instance, Outcome, Placement, Policy
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
 from raftsched.leader.gates import Gates
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use
@@ -42,8 +42,17 @@ class _Given:
     lane: int
 
 
-# What a node must have: the handler, labels, and "" or the one node that it must be.
-_Need = tuple[str, tuple[tuple[str, str], ...], str, str]
+# What a node must have: the handler, labels, a user to run it as, and "" or the one node that it must be; where nodes
+# restrict what jobs may name, that as well.
+_Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...]]
+
+
+def _need_of(nodes: Iterable[NodeLoad], policy: Policy, only: str) -> _Need:
+    if any(n.offer.looks_at(policy) for n in nodes):
+        named = policy.target, policy.cwd, policy.conditions
+    else:
+        named = "", "", ()
+    return policy.handler_need, policy.node_labels, policy.user, only, *named
 
 
 @dataclass(slots=True)
@@ -61,7 +70,7 @@ class _Round:
 
     def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
         """Who would be given it, were they free, and how many are given anything."""
-        need = (policy.handler_need, policy.node_labels, policy.user, only)
+        need = _need_of(self.nodes, policy, only)
         known = self._eligible.get(need)
         if known is None:
             nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
@@ -329,7 +338,7 @@ class Dispatcher:
             self._park(key, self._lacking(policy), now)
             walk.taken()
         else:
-            need = (policy.handler_need, policy.node_labels, policy.user, only)
+            need = _need_of(now.nodes, policy, only)
             now.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+from raftsched.core.allowed import Allowed
 from raftsched.core.apply.tx import decode_instance
 from raftsched.core.checking import Check, decode
 from raftsched.core.commands import ReportConditions, encode
@@ -47,7 +48,10 @@ class Checks:
         raft: Raft,
         read: Callable[[], AbstractContextManager[ReadView]],
         limit_ms: int = LIMIT_MS,
+        allowed: Allowed | None = None,
     ) -> None:
+        """`allowed`: where it may look; None: anywhere."""
+        self._allowed = allowed or Allowed(http=("any",))
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -89,7 +93,7 @@ class Checks:
         while self._waiting and len(self._looking) < THREADS:
             key = next(iter(self._waiting))
             check = self._waiting.pop(key)
-            look = Look(check.conditions, self._limit_s)
+            look = Look(check.conditions, self._limit_s, self._allowed)
             self._looking[key] = look
             limit = self._loop.call_later(self._limit_s, self._too_long, check, look)
             # A daemon: a thread that hangs must not hold up the end of the node.

@@ -64,6 +64,7 @@ class Surroundings:
     live_directory: str  # spool files
     output_max: int  # bytes kept of an attempt's output
     cgroups: str | None = None  # where runs with a memory limit get groups of their own
+    http_rules: tuple[tuple[str, ...], tuple[str, ...]] = (), ()  # what requests may ask, and must not: core.allowed
 
 
 class Tree:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cache
 from urllib.parse import urlsplit
 
+from raftsched.core.allowed import Allowed, Destinations, inside, permitted_addresses, wrong_in_path
 from raftsched.core.model import Condition, ConditionKind
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
@@ -33,6 +34,10 @@ class GivenUp(Exception):
     """Nobody waits for the result any more."""
 
 
+class Refused(Exception):
+    """Why the node does not ask that address, as the end of a sentence."""
+
+
 class TooMany(Exception):
     """More files than one look goes through."""
 
@@ -40,8 +45,11 @@ class TooMany(Exception):
 class Look:
     """`missing` in one thread; the rest from another."""
 
-    def __init__(self, conditions: Sequence[Condition], limit_s: float) -> None:
-        """`limit_s`: seconds that a connection may be silent."""
+    def __init__(self, conditions: Sequence[Condition], limit_s: float, allowed: Allowed) -> None:
+        """`limit_s`: seconds that a connection may be silent. `allowed`: where it may look."""
+        self._allowed = allowed
+        self._destinations = Destinations(allowed.http, allowed.http_deny)
+        self._roots = tuple(map(os.path.realpath, allowed.cwd or ()))
         self._conditions = conditions
         self._limit_s = limit_s
         self.given_up = False
@@ -75,6 +83,9 @@ class Look:
 
     def _path(self, pattern: str) -> str | None:
         self.doing = f"Looking for {pattern}"
+        wrong = wrong_in_path(self._allowed, pattern)
+        if wrong is not None:
+            return f"The node {wrong}."
         self._entries, self._unreadable = 0, ""
         try:
             found = self._matches("/", [part for part in pattern.split("/") if part])
@@ -118,6 +129,8 @@ class Look:
         self._go_on()
         try:
             os.stat(path)
+            if self._allowed.cwd is not None and not inside(os.path.realpath(path), self._roots):
+                return False  # a link that leads out of what may be looked at
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
@@ -138,6 +151,8 @@ class Look:
         self.doing = f"GET {condition.target}"
         try:
             status = self._get(condition.target)
+        except Refused as refused:
+            return f"GET {condition.target} is not sent: the node {refused}."
         except (OSError, http.client.HTTPException, ValueError) as error:
             if self.given_up:
                 raise GivenUp from None
@@ -149,6 +164,21 @@ class Look:
             return None
         return f"GET {condition.target} answered {status}; {condition.status or '200 to 299'} is wanted."
 
+    def _connect(self, address: tuple[str, int], timeout: float, source: object = None) -> socket.socket:
+        """A connection to an address that was checked. Raises OSError and Refused."""
+        host, port = address
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
+        if refused is not None:
+            raise Refused(refused)
+        for at, one in enumerate(addresses):
+            try:
+                return socket.create_connection((one, port), timeout)
+            except OSError:
+                if at == len(addresses) - 1:
+                    raise
+        raise AssertionError("there is an address, or a refusal")
+
     def _get(self, address: str) -> int:
         """The status of the answer; redirects are not followed, and the body is not read."""
         url = urlsplit(address)
@@ -159,6 +189,7 @@ class Look:
             )
         else:
             connection = http.client.HTTPConnection(host, port, timeout=self._limit_s)
+        connection._create_connection = self._connect  # type: ignore[attr-defined]  # before TLS, if any
         self._connection = connection
         try:
             connection.connect()

@@ -21,6 +21,7 @@ import msgspec
 
 import raftsched
 from raftsched.clock import Clock
+from raftsched.core.allowed import Allowed
 from raftsched.core.model import GRACE_MS, Outcome, OutputRef
 from raftsched.errors import StartupError
 from raftsched.worker import cgroup, leftovers, processes, wire
@@ -88,10 +89,12 @@ class Runner:
         cgroups: str | None = None,
         python_runs_max: int = wire.RUNS_MAX,
         python_memory_max: int = wire.MEMORY_MAX,
+        allowed: Allowed | None = None,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
-        cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced."""
+        cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced.
+        `allowed`: where requests may go; None: anywhere."""
         self._directory = directory
         self._lock = RunLock(directory / "supervisor.lock", clock)
         self._output = output
@@ -99,6 +102,7 @@ class Runner:
         self._python_processes = python_processes
         self._pythonpath = pythonpath
         self._cgroups = cgroups
+        self._http_rules = (("any",), ()) if allowed is None else (allowed.http, allowed.http_deny)
         self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
@@ -187,6 +191,10 @@ class Runner:
         argv += ["--python-memory-max", str(self._python_limits[1])]
         if self._cgroups is not None:
             argv += ["--cgroups", self._cgroups]
+        for rule in self._http_rules[0]:
+            argv.append(f"--http-allow={rule}")
+        for rule in self._http_rules[1]:
+            argv.append(f"--http-deny={rule}")
         for path in self._pythonpath:
             argv += ["--pythonpath", str(path.absolute())]
         return subprocess.Popen(

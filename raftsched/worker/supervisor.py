@@ -320,7 +320,7 @@ class Supervisor:
             # Loaded where it is needed: asyncio and ssl would double the size of every process forked from here.
             from raftsched.worker.executors.http import HttpService
 
-            HttpService(self._around.live_directory, self._around.output_max).run(work)
+            HttpService(self._around.live_directory, self._around.output_max, *self._around.http_rules).run(work)
 
         return serve
 
@@ -413,6 +413,8 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--live-directory", required=True)
     parser.add_argument("--package-root", required=True)
     parser.add_argument("--cgroups")
+    for name in ("http-allow", "http-deny"):
+        parser.add_argument(f"--{name}", action="append", default=[])
     parser.add_argument("--pythonpath", action="append", default=[])
     args = parser.parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
@@ -420,7 +422,13 @@ def main(argv: list[str]) -> None:
     _restore_pythonpath(args.package_root)
     become_subreaper()
     around = Surroundings(
-        LeaseSlot(args.lease_fd), args.life_fd, args.lock_fd, args.live_directory, args.output_max, args.cgroups
+        LeaseSlot(args.lease_fd),
+        args.life_fd,
+        args.lock_fd,
+        args.live_directory,
+        args.output_max,
+        args.cgroups,
+        (tuple(args.http_allow), tuple(args.http_deny)),
     )
     os.close(args.lease_fd)
     node = socket.socket(fileno=args.node_fd)

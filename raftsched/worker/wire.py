@@ -41,6 +41,7 @@ class Exec(msgspec.Struct, array_like=True, frozen=True, tag="exec"):
     cwd: str | None = None
     limits: Limits | None = None
     hidden: tuple[str, ...] = ()  # not to be shown in what it prints
+    within: tuple[str, ...] | None = None  # `cwd` has to lie in one of these directories, links followed
 
 
 class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
@@ -51,6 +52,7 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     limits: Limits | None = None
     hidden: tuple[str, ...] = ()
     fresh: bool = False  # a process of its own
+    within: tuple[str, ...] | None = None
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):

@@ -18,23 +18,23 @@ import msgspec
 from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
+from raftsched.core.allowed import Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
 from raftsched.core.leasing import Heartbeat, Over, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
-from raftsched.core.secrets import find_secret
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.sealing import Sealer
-from raftsched.worker.deliveries import delivery_of
 from raftsched.worker.outbox import Outbox
 from raftsched.worker.patience import Patience
+from raftsched.worker.permits import prepared
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
 from raftsched.worker.rows import decode_instance, job_of, newest_session
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
-from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.tasks import BadJob
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.wire import NODE_STOPPED
 
@@ -75,11 +75,13 @@ class Worker:
         sealer: Sealer | None = None,
         waits_for: Callable[[], str] = str,
         grace_ms: int = 0,
+        allowed: Allowed | None = None,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `waits_for`: what keeps the runner from being started, in words. `grace_ms`: what runs have to
-        come to an end when the node stops. `users`: as whom jobs may ask to run here (core.eligibility)."""
+        come to an end when the node stops. `users`: as whom jobs may ask to run here (core.eligibility). `allowed`:
+        what jobs may name here; None: anything."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -87,9 +89,19 @@ class Worker:
         self._runner = runner
         self._boot_id = boot_id
         self._calls = dict(calls or {})
-        able = (*handlers, *(f"call:{name}" for name in sorted(self._calls)))
-        # What a session announces, in the order of OpenSession.
-        self._announced = (slots, tuple(labels), able, http, __version__, limits_whole_runs, tuple(users))
+        self._opening = partial(
+            OpenSession,
+            node_id,
+            slots=slots,
+            labels=tuple(labels),
+            handlers=(*handlers, *(f"call:{name}" for name in sorted(self._calls))),
+            http=http,
+            version=__version__,
+            limits_whole_runs=limits_whole_runs,
+            users=tuple(users),
+            allowed=allowed,
+        )
+        self._allowed = allowed
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
@@ -293,7 +305,7 @@ class Worker:
         if row is not None and row.open and row.boot_id != self._boot_id:
             return  # another boot of this node holds it: only the leader can tell when it is over
         self._nonce = self._rng.randbytes(16)
-        opening = OpenSession(self._node_id, newest, self._boot_id, self._nonce, *self._announced)
+        opening = self._opening(replaces=newest, boot_id=self._boot_id, nonce=self._nonce)
         # Ends go first: with the opening, attempts of the old session that have no end yet are lost.
         commands = [*self._reports.take_all(self._clock.boot_ms()), encode(opening)]
         await self._raft.propose(commands)
@@ -428,10 +440,7 @@ class Worker:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
         try:
-            if instance.notice is not None:
-                spec = delivery_of(view, job, instance, attempt, self._clock.wall_ms())
-            else:
-                spec = spec_of(job, instance, attempt, self._calls, partial(find_secret, view), self._sealer)
+            spec = prepared(view, job, instance, attempt, self._clock, self._calls, self._sealer, self._allowed)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

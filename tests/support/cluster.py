@@ -63,7 +63,7 @@ class NodeProcess:
                 "--peers",
                 peers,
             ),
-            *("--grace", "1s"),
+            *("--grace", "1s", "--http-allow", "loopback"),
             *self.cluster.flags,
             *flags,
         ]

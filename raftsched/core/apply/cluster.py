@@ -107,6 +107,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             version=c.version,
             limits_whole_runs=c.limits_whole_runs,
             users=c.users,
+            allowed=c.allowed,
         )
     )
     tx.view.put(Table.NODES, c.node.encode(), u64(number))

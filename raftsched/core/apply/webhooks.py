@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from raftsched.core.allowed import target_of_url
 from raftsched.core.apply.jobs import remove
 from raftsched.core.apply.keys import HASH_SIZE
 from raftsched.core.apply.notices import add_webhook, deliver, full, limit_queue, put_webhook_row, webhooks
@@ -142,6 +143,7 @@ def _policy(name: str, spec: WebhookSpec) -> Policy:
         retry=Retry(spec.delays_ms, (Outcome.FAILED, Outcome.TIMED_OUT), _JITTER_PERCENT),
         overlap=Overlap.ALLOW,
         handler_need="http",
+        target=target_of_url(spec.url),
         retention=_RETENTION,
     )
 

@@ -29,6 +29,13 @@ def spawner(task: Exec, group: str | None = None) -> Callable[[int, int], int]:
                 os.chdir(task.cwd)
             except OSError as exc:
                 raise CannotStart(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
+            if task.within is not None:
+                # Loaded where it is needed: every process forked from here would be larger for it.
+                from raftsched.core.allowed import wrong_in_directory
+
+                wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
+                if wrong is not None:
+                    raise CannotStart(f"this node {wrong}")
             env["PWD"] = task.cwd
         program = _find(task.argv[0], env.get("PATH", os.defpath))
         actions = [

@@ -13,6 +13,7 @@ from collections import deque
 from urllib.parse import urlsplit
 
 from raftsched.clock import SystemClock
+from raftsched.core.allowed import Destinations, permitted_addresses
 from raftsched.worker import wire
 from raftsched.worker.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 from raftsched.worker.spool import STDERR, STDOUT, Capture
@@ -29,7 +30,11 @@ class _Failed(Exception):
 class HttpService:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(self, live_directory: str, output_max: int) -> None:
+    def __init__(
+        self, live_directory: str, output_max: int, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
+    ) -> None:
+        """`allow`, `deny`: rules about where requests may go (core.allowed). Raises ValueError."""
+        self._destinations = Destinations(allow, deny)
         self._live_directory = live_directory
         self._output_max = output_max
         self._clock = SystemClock()
@@ -113,12 +118,7 @@ class HttpService:
         if secure and self._tls is None:
             self._tls = ssl.create_default_context()
         port = url.port or (443 if secure else 80)
-        try:
-            reader, writer = await asyncio.open_connection(
-                url.hostname, port, ssl=self._tls if secure else None, limit=_LINE_MAX
-            )
-        except OSError as exc:
-            raise _Failed(f"cannot connect to {url.hostname}:{port}: {exc.strerror or exc}") from None
+        reader, writer = await self._connect(url.hostname, port, self._tls if secure else None)
         try:
             writer.write(_head(task, url.netloc.rpartition("@")[2], url.path, url.query) + task.body)
             await writer.drain()
@@ -129,6 +129,28 @@ class HttpService:
             raise _Failed(f"the response is not HTTP/1.1: {exc}") from None
         finally:
             writer.transport.abort()
+
+    async def _connect(
+        self, host: str, port: int, tls: ssl.SSLContext | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to an address that was checked: the name is resolved once, and not again for connecting."""
+        where = f"{host}:{port}"
+        try:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as exc:
+            raise _Failed(f"cannot connect to {where}: {exc.strerror or exc}") from None
+        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
+        if refused is not None:
+            raise _Failed(f"this node {refused}")
+        failed = ""
+        for address in addresses:
+            try:
+                return await asyncio.open_connection(
+                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=_LINE_MAX
+                )
+            except OSError as exc:
+                failed = failed or exc.strerror or str(exc)
+        raise _Failed(f"cannot connect to {where}: {failed}")
 
     async def _response(
         self, reader: asyncio.StreamReader, task: wire.Http, capture: Capture

@@ -152,6 +152,12 @@ class PythonService:
             self._around.enter(task.cwd)
         except OSError as exc:
             raise Refused(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
+        if task.within is not None:
+            from raftsched.core.allowed import wrong_in_directory
+
+            wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
+            if wrong is not None:
+                raise Refused(f"this node {wrong}")
 
 
 def _exit_of(exc: SystemExit) -> tuple[int, str | None]:

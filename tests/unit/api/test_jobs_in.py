@@ -79,6 +79,7 @@ PLAIN = Policy(
         kind=TriggerKind.EVERY, period_ms=3_600_000, mode=EveryMode.FIXED_DELAY, jitter_ms=5_000, max_runs=7
     ),
     handler_need="exec",
+    target="true",
 )
 
 
@@ -99,6 +100,22 @@ def test_a_user_is_a_name(user: str) -> None:
     assert [error.pointer for error in refused.value.errors] == ["/user"]
 
 
+@pytest.mark.parametrize(
+    ("handler", "target", "cwd"),
+    [
+        ({"exec": ["/opt/jobs/a", "-x"], "cwd": "/srv"}, "/opt/jobs/a", "/srv"),
+        ({"shell": "true", "cwd": "/srv/a"}, "", "/srv/a"),
+        ({"python": "shop.mail:send"}, "shop.mail:send", ""),
+        ({"http": {"url": "https://Example.org/a?b=c"}}, "example.org:443", ""),
+        ({"http": {"url": "http://[::1]:8080"}}, "[::1]:8080", ""),
+        ({"call": "send"}, "", ""),
+    ],
+)
+def test_what_a_node_may_refuse_is_in_the_policy(handler: dict[str, Any], target: str, cwd: str) -> None:
+    policy = policy_of(handler=handler)
+    assert (policy.target, policy.cwd) == (target, cwd)
+
+
 def test_a_request_is_nobodys_process() -> None:
     with pytest.raises(Problem) as refused:
         policy_of(handler={"http": {"url": "http://127.0.0.1/"}}, user="svc-mail")
@@ -108,7 +125,12 @@ def test_a_request_is_nobodys_process() -> None:
 def test_all_that_can_be_said_is_tried() -> None:
     policy = policy_of(**{field: given for field, given, _, _ in SAID})
     assert policy == msgspec.structs.replace(PLAIN, **{name: value for _, _, name, value in SAID})
-    assert {name for _, _, name, _ in SAID} == set(Policy.__struct_fields__) - {"trigger", "handler_need"}
+    assert {name for _, _, name, _ in SAID} == set(Policy.__struct_fields__) - {
+        "trigger",
+        "handler_need",
+        "target",
+        "cwd",
+    }
 
 
 def test_more_than_one_at_a_time_where_runs_may_overlap() -> None:

@@ -12,17 +12,20 @@ from types import SimpleNamespace
 
 import pytest
 
+from raftsched.core.allowed import Allowed
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker import looking
 from raftsched.worker.looking import GivenUp, Look
 
+ANYWHERE = Allowed(http=("any",))
+
 
 def path(target: object) -> str | None:
-    return Look([Condition(ConditionKind.PATH, str(target))], 5).missing()
+    return Look([Condition(ConditionKind.PATH, str(target))], 5, ANYWHERE).missing()
 
 
 def get(url: str, status: int = 0) -> str | None:
-    return Look([Condition(ConditionKind.HTTP, url, status=status)], 5).missing()
+    return Look([Condition(ConditionKind.HTTP, url, status=status)], 5, ANYWHERE).missing()
 
 
 @pytest.fixture
@@ -88,17 +91,17 @@ class TestPaths:
         assert "use a narrower one" in (path(f"{files}/in/*.none") or "")
 
     def test_a_look_that_nobody_waits_for_ends(self, files: Path) -> None:
-        look = Look([Condition(ConditionKind.PATH, f"{files}/in/*.csv")], 5)
+        look = Look([Condition(ConditionKind.PATH, f"{files}/in/*.csv")], 5, ANYWHERE)
         look.give_up()
         with pytest.raises(GivenUp):
             look.missing()
 
     def test_all_have_to_be_there(self, files: Path) -> None:
         conditions = [Condition(ConditionKind.PATH, f"{files}/in/{name}") for name in ("a.csv", "b.csv", "c.csv")]
-        assert Look(conditions, 5).missing() == f"No file matches {files}/in/b.csv."
+        assert Look(conditions, 5, ANYWHERE).missing() == f"No file matches {files}/in/b.csv."
 
     def test_jobs_are_seen_elsewhere(self) -> None:
-        assert Look([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5).missing() is None
+        assert Look([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5, ANYWHERE).missing() is None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -161,7 +164,8 @@ class TestServers:
 
     def test_giving_up_shuts_a_connection_that_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            look = Look([Condition(ConditionKind.HTTP, f"http://127.0.0.1:{listening.getsockname()[1]}/")], 600)
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+            look = Look([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
             ended: list[type] = []
 
             def run() -> None:
@@ -183,3 +187,33 @@ class TestServers:
     ) -> None:
         monkeypatch.setitem(os.environ, "http_proxy", "http://127.0.0.1:9")
         assert get(f"http://127.0.0.1:{server.server_port}/200") is None
+
+
+class TestWhatANodeAllows:
+    def test_no_address_that_is_not_public_is_asked(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setblocking(False)
+            port = listening.getsockname()[1]
+            for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1", "0x7f000001"):
+                url = f"http://{host}:{port}/"
+                found = Look([Condition(ConditionKind.HTTP, url)], 5, Allowed()).missing()
+                assert found is not None
+                assert "loopback" in found, found
+                assert "http_allow" in found, found
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+
+    def test_paths_outside_are_not_told_from_those_that_are_not_there(self, files: Path) -> None:
+        allowed = Allowed(cwd=(f"{files}/in",))
+        (files / "in/out.lnk").symlink_to(files / "two words")
+
+        def look(path: str) -> str | None:
+            return Look([Condition(ConditionKind.PATH, path)], 5, allowed).missing()
+
+        assert look(f"{files}/in/a.csv") is None
+        assert look(f"{files}/in/there.lnk") is None
+        said = {look(f"{files}/{name}/x.txt").replace(name, "") for name in ("odd", "even")}  # type: ignore[union-attr]
+        assert len(said) == 1
+        assert "cwd_allow" in said.pop()
+        assert look(f"{files}/in/../odd/*") is not None
+        assert look(f"{files}/in/out.lnk/ü.txt") == f"No file matches {files}/in/out.lnk/ü.txt."

@@ -1,0 +1,323 @@
+"""What a node lets the jobs that it runs touch: programs, directories, functions, and addresses on the network.
+
+A node is told by its operator and announces it with its session, so that the leader gives it nothing that it would
+refuse and can say why a run waits. The node itself checks again, before it starts anything: it alone sees what a name
+resolves to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from posixpath import normpath
+
+import msgspec
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Words for networks. Sources: RFC 1918, RFC 6598 and RFC 4193 (private), RFC 1122 and RFC 4291 (loopback, link-local).
+NETWORKS: dict[str, tuple[str, ...]] = {
+    "any": ("0.0.0.0/0", "::/0"),
+    "loopback": ("127.0.0.0/8", "::1/128"),
+    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
+    "link-local": ("169.254.0.0/16", "fe80::/10"),
+}
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are the IPv4 address
+PATH_MAX = 4_096  # Linux, limits.h: no program and no directory has a longer path
+_SHOWN = 200  # characters of what a job names, and of the rules, in a sentence
+_NAME_BITS = 129  # a rule about a name is more specific than one about any network
+
+
+class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The rules of a node. None: nothing is restricted; empty: nothing is allowed."""
+
+    exec: tuple[str, ...] | None = None  # patterns of absolute paths of programs
+    cwd: tuple[str, ...] | None = None  # directories: working directories and paths of conditions lie in one of them
+    python: tuple[str, ...] | None = None  # patterns of "module:function", or of modules
+    http: tuple[str, ...] = ()  # see `Destinations`
+    http_deny: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The handlers for which the rules look at what a job names."""
+        found = {"http"}
+        if self.exec is not None or self.cwd is not None:
+            found.add("exec")
+        if self.python is not None or self.cwd is not None:
+            found.add("python")
+        if self.cwd is not None:
+            found |= {"shell", "call"}
+        return frozenset(found)
+
+
+def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) -> Allowed:
+    """The rules that an operator wrote. `lists`: by setting ("exec_allow" ...), those that were said. Raises ValueError
+    with the setting, what is wrong, and what would be right."""
+    for name, what in (("exec_allow", "a program"), ("cwd_allow", "a directory")):
+        for item in lists.get(name, ()):
+            if not item.startswith("/") or normpath(item) != item or "\0" in item:
+                raise ValueError(
+                    f"{name} {item!r} must be the absolute path of {what}, such as /opt/jobs, without '..'"
+                )
+    for item in lists.get("python_allow", ()):
+        module, colon, function = item.partition(":")
+        if not module or not all(c.isalnum() or c in "._*?" for c in module + function) or (colon and not function):
+            raise ValueError(f"python_allow {item!r} must be a module or a function, such as shop.* or shop.mail:send")
+    if "exec_allow" in lists and "shell" in executors:
+        raise ValueError(
+            "exec_allow: a shell starts any program; leave shell out of the executors, as in --executors exec,http"
+        )
+    for name in ("http_allow", "http_deny"):
+        for item in lists.get(name, ()):
+            try:
+                Rule(item)
+            except ValueError as error:
+                raise ValueError(f"{name} {error}") from None
+    return Allowed(
+        lists.get("exec_allow"),
+        lists.get("cwd_allow"),
+        lists.get("python_allow"),
+        lists.get("http_allow", ()),
+        lists.get("http_deny", ()),
+    )
+
+
+def wrong_in_run(allowed: Allowed, kind: str, target: str, cwd: str) -> str | None:
+    """Why a node with these rules does not start it, as the end of a sentence that begins with the node; None: it does.
+    `target`: the program of exec, "module:function" of python; empty: not known."""
+    if kind == "exec" and allowed.exec is not None and target:
+        if not target.startswith("/") or normpath(target) != target:
+            return f'starts no "{target[:_SHOWN]}": where exec_allow is said, a program is named by its absolute path'
+        if not any(fnmatchcase(target, pattern) for pattern in allowed.exec):
+            return f'does not start "{target[:_SHOWN]}": exec_allow names {listed(allowed.exec)}'
+    if kind == "python" and allowed.python is not None and target:
+        module = target.partition(":")[0]
+        if not any(fnmatchcase(target if ":" in pattern else module, pattern) for pattern in allowed.python):
+            return f'does not call "{target[:_SHOWN]}": python_allow names {listed(allowed.python)}'
+    if cwd and allowed.cwd is not None and not inside(cwd, allowed.cwd):
+        return f'runs nothing in "{cwd[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
+    return None
+
+
+def wrong_in_path(allowed: Allowed, pattern: str) -> str | None:
+    """As `wrong_in_run`, of the path of a condition."""
+    if allowed.cwd is None or inside(pattern, allowed.cwd):
+        return None
+    return f'does not look at "{pattern[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
+
+
+def wrong_in_directory(there: str, directories: tuple[str, ...]) -> str | None:
+    """As `wrong_in_run`, of the directory in which a run is, with all links followed on both sides."""
+    return None if inside(there, directories) else f'runs nothing in "{there}": cwd_allow names {listed(directories)}'
+
+
+def inside(path: str, directories: tuple[str, ...]) -> bool:
+    """Whether an absolute path is one of these directories or lies below one, without a look at links."""
+    clean = normpath(path)
+    return any(d in (clean, "/") or clean.startswith(f"{d}/") for d in directories)
+
+
+def listed(items: tuple[str, ...], most: int = 5) -> str:
+    """The first of them with commas, for a sentence; "nothing" where there are none."""
+    more = len(items) - most
+    text = ", ".join(items[:most])
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text + (f" and {more} more" if more > 0 else "") if items else "nothing"
+
+
+# ---------------------------------------------------------------- addresses
+
+
+def target_of_url(url: str) -> str:
+    """ "host:port" of an http:// or https:// address that was checked before; empty when it is none."""
+    scheme, separator, rest = url.partition("://")
+    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
+    if not separator or not authority:
+        return ""
+    host, port = split_target(authority)
+    return f"{f'[{host}]' if ':' in host else host.lower()}:{port or (443 if scheme.lower() == 'https' else 80)}"
+
+
+def split_target(target: str) -> tuple[str, int]:
+    """Host and port of "host:port", "[v6]:port" or "host"; 0: none is named."""
+    if target.startswith("["):
+        host, _, rest = target[1:].partition("]")
+        port = rest.removeprefix(":")
+    else:
+        host, _, port = target.partition(":")
+    return host, int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
+
+
+def literal(host: str) -> IPAddress | None:
+    """The address that a host is written as, as resolvers read it; None: it is a name. "127.1", "0x7f000001" and
+    "2130706433" are addresses to inet_aton(3)."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return _legacy(host)
+
+
+def _legacy(host: str) -> IPAddress | None:
+    parts = host.split(".")
+    if not 1 <= len(parts) <= 4:
+        return None
+    numbers = []
+    for part in parts:
+        try:
+            low = part.lower()
+            base = 16 if low.startswith("0x") else 8 if len(low) > 1 and low.startswith("0") else 10
+            if not low.isascii() or not low.isalnum():
+                return None
+            numbers.append(int(low, base))
+        except ValueError:
+            return None
+    *heads, last = numbers
+    if any(n > 255 for n in heads) or last >= 1 << 8 * (5 - len(parts)):
+        return None
+    value = last
+    for at, head in enumerate(heads):
+        value |= head << 8 * (3 - at)
+    return ipaddress.IPv4Address(value)
+
+
+def unwrapped(address: IPAddress) -> IPAddress:
+    """The IPv4 address within an IPv6 one that stands for it (mapped, 6to4, Teredo, NAT64), else the address itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+class Rule:
+    """One item of http_allow or http_deny: a word of NETWORKS, an address, a network, or the pattern of a name; each
+    with or without ":port"."""
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError with what would be right."""
+        self.text = text
+        self.port = 0
+        self.networks: tuple[IPNetwork, ...] = ()
+        self.pattern = ""
+        host = text
+        if text.startswith("[") or text.count(":") == 1:
+            host, self.port = split_target(text)
+            if not self.port or self.port > 65_535:
+                raise ValueError(f"{text!r} has a bad port; write a number from 1 to 65535 behind the colon")
+        if host in NETWORKS:
+            self.networks = tuple(ipaddress.ip_network(n) for n in NETWORKS[host])
+            return
+        try:
+            self.networks = (ipaddress.ip_network(host),)
+        except ValueError:
+            if "/" in host or not host or not all(c.isalnum() or c in "-._*?" for c in host):
+                raise ValueError(
+                    f"{text!r} is no rule; write a network such as 10.1.0.0/16, an address, a name such as"
+                    f" *.corp.example, or {', '.join(NETWORKS)}, with or without :port"
+                ) from None
+            self.pattern = host.lower()
+
+    def bits(self, host: str, port: int, address: IPAddress | None) -> int:
+        """How specific it is about this destination; negative: it is not about it."""
+        if self.port and self.port != port:
+            return -1
+        extra = 1 if self.port else 0
+        if self.pattern:
+            return 2 * _NAME_BITS + extra if fnmatchcase(host, self.pattern) else -1
+        if address is None:
+            return -1
+        # The length of a prefix is counted from the end of the address, for IPv4 and IPv6 alike.
+        found = [
+            n.prefixlen + (96 if n.version == 4 and n.prefixlen else 0)
+            for n in self.networks
+            if n.version == address.version and address in n
+        ]
+        return 2 * max(found) + extra if found else -1
+
+
+class Destinations:
+    """Where requests may go. The most specific rule decides: a name before a network, a longer prefix before a shorter
+    one, one with a port before one without; of two alike the one that denies. About what no rule speaks: addresses of
+    the public internet are allowed, all others (loopback, private, link-local, multicast, reserved) are not."""
+
+    def __init__(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> None:
+        """Raises ValueError."""
+        self._allow = [Rule(text) for text in allow]
+        self._deny = [Rule(text) for text in deny]
+        self._allow_text = listed(allow)
+
+    def refusal(self, host: str, port: int, address: IPAddress | None) -> str | None:
+        """Why this address of this host is not asked, as the end of a sentence; None: it is. An `address` of None: not
+        resolved yet, so that only names decide."""
+        name = host.lower().rstrip(".")
+        plain = None if address is None else unwrapped(address)
+        allow, deny = _most(self._allow, name, port, plain), _most(self._deny, name, port, plain)
+        if deny is not None and (allow is None or deny[0] >= allow[0]):
+            where = name if plain is None or str(plain) == name else f"{plain} ({name})"
+            return f"asks nothing of {where}:{port}: http_deny names {deny[1].text}"
+        if allow is not None or plain is None:
+            return None
+        if plain.is_global and not plain.is_multicast:
+            return None
+        what = next((word for word in ("loopback", "link-local", "private") if _in(plain, word)), "no public")
+        where = str(plain) if str(plain) == name else f"{plain} ({name})"
+        return f"asks nothing of {where}: it is a {what} address, and http_allow names {self._allow_text}"
+
+
+def _most(rules: list[Rule], host: str, port: int, address: IPAddress | None) -> tuple[int, Rule] | None:
+    found = [(bits, rule) for rule in rules if (bits := rule.bits(host, port, address)) >= 0]
+    return max(found, key=lambda pair: pair[0]) if found else None
+
+
+def _in(address: IPAddress, word: str) -> bool:
+    networks = (ipaddress.ip_network(n) for n in NETWORKS[word])
+    return any(n.version == address.version and address in n for n in networks)
+
+
+def permitted_addresses(
+    rules: Destinations, host: str, port: int, resolved: Sequence[str | int]
+) -> tuple[list[str], str | None]:
+    """Those of the addresses of a host that may be asked, in order, each once; and, where there are none, why not.
+
+    A host with addresses of both kinds is asked at those that are allowed."""
+    addresses: list[str] = []
+    refused: str | None = None
+    for text in dict.fromkeys(str(item) for item in resolved):
+        wrong = rules.refusal(host, port, ipaddress.ip_address(text.partition("%")[0]))
+        if wrong is None:
+            addresses.append(text)
+        else:
+            refused = refused or wrong
+    return addresses, None if addresses else refused or f"finds no address of {host}"
+
+
+@lru_cache(64)
+def destinations(allow: tuple[str, ...], deny: tuple[str, ...]) -> Destinations | None:
+    """The rules as announced by a node; None when they cannot be read, so that the node itself has to decide."""
+    try:
+        return Destinations(allow, deny)
+    except ValueError:
+        return None
+
+
+@lru_cache(4_096)
+def _judged(allow: tuple[str, ...], deny: tuple[str, ...], target: str) -> str | None:
+    rules = destinations(allow, deny)
+    if rules is None or not target:
+        return None
+    host, port = split_target(target)
+    return rules.refusal(host, port, literal(host))
+
+
+def wrong_in_target(allowed: Allowed, target: str) -> str | None:
+    """As `wrong_in_run`, of a request to "host:port"; names are not resolved here."""
+    return _judged(allowed.http, allowed.http_deny, target)

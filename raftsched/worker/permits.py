@@ -1,0 +1,78 @@
+"""A task that is about to be started, held against what this node lets jobs touch.
+
+The leader gives a node only what its announced rules allow; this is the check that counts, for a job may be older than
+the rules, and only here links and names are resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from raftsched.clock import Clock
+from raftsched.core.allowed import Allowed, wrong_in_run
+from raftsched.core.model import Attempt, Instance, Job
+from raftsched.core.secrets import find_secret
+from raftsched.core.tables import ReadView
+from raftsched.sealing import Sealer
+from raftsched.worker.deliveries import delivery_of
+from raftsched.worker.runner import RunSpec
+from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.wire import Exec, Http, Python
+
+SHELL = "/bin/sh"
+# With these a job makes an allowed program or interpreter run code of its own choice. Sources: ld.so(8), bash(1),
+# python(1), perlrun(1), ruby(1), node(1).
+_TAKEN = frozenset(
+    {"BASH_ENV", "ENV", "SHELLOPTS", "PS4", "IFS", "PATH", "GCONV_PATH", "NODE_OPTIONS", "NODE_PATH", "RUBYOPT"}
+    | {"RUBYLIB", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "GIT_SSH_COMMAND", "EDITOR", "PAGER"}
+)
+_TAKEN_PREFIXES = ("LD_", "PYTHON", "PERL5", "DYLD_", "BASH_FUNC_")
+
+
+def prepared(
+    view: ReadView,
+    job: Job,
+    instance: Instance,
+    attempt: Attempt,
+    clock: Clock,
+    calls: Mapping[str, str],
+    sealer: Sealer | None,
+    allowed: Allowed | None,
+) -> RunSpec:
+    """What the runner gets for an attempt, held against `allowed`. `calls`: this node's handlers by name. Raises
+    BadJob."""
+    if instance.notice is not None:
+        return delivery_of(view, job, instance, attempt, clock.wall_ms())
+    return permitted(spec_of(job, instance, attempt, calls, partial(find_secret, view), sealer), allowed)
+
+
+def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
+    """The run as the node starts it. Raises BadJob."""
+    task = spec.task
+    if allowed is None or isinstance(task, Http):  # where a request may go is decided when its host is resolved
+        return spec
+    if isinstance(task, Exec):
+        shell = task.argv[0] == SHELL and len(task.argv) == 3 and task.argv[1] == "-c"
+        kind, target, restricted = "exec", task.argv[0], allowed.exec is not None
+        if shell and not restricted:
+            kind = "shell"
+    else:
+        kind, target, restricted = "python", task.function, allowed.python is not None
+    wrong = wrong_in_run(allowed, kind, target, task.cwd or "")
+    if wrong is None and restricted:
+        wrong = _wrong_in_environment(task)
+    if wrong is not None:
+        raise BadJob(f"this node {wrong}")
+    if task.cwd is not None and allowed.cwd is not None:
+        return replace(spec, task=replace(task, within=allowed.cwd))
+    return spec
+
+
+def _wrong_in_environment(task: Exec | Python) -> str | None:
+    for name in sorted(task.env):
+        if name in _TAKEN or name.startswith(_TAKEN_PREFIXES):
+            return f"takes no variable {name} from a job: with it an allowed program runs another one"
+    return None

@@ -1,0 +1,179 @@
+"""What nodes let jobs touch: rules about programs, directories, functions, addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from raftsched.core.allowed import (
+    Allowed,
+    Destinations,
+    allowed_of,
+    literal,
+    permitted_addresses,
+    target_of_url,
+    wrong_in_run,
+)
+from raftsched.core.eligibility import Offer, lacking
+from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
+
+ALL = ("exec", "shell", "python", "http", "call")
+
+
+def rules(*allow: str, deny: tuple[str, ...] = ()) -> Destinations:
+    return Destinations(allow, deny)
+
+
+def asks(found: Destinations, address: str, host: str = "host.example", port: int = 80) -> bool:
+    return found.refusal(host, port, ipaddress.ip_address(address)) is None
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+    def test_public_ones_are_asked(self, address: str) -> None:
+        assert asks(rules(), address)
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            *("127.0.0.1", "127.8.9.10", "10.0.0.1", "172.16.3.4", "192.168.1.1", "100.64.0.1", "169.254.169.254"),
+            *("0.0.0.0", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1"),
+            *("::1", "::", "fe80::1", "fc00::1", "fd12::1", "ff02::1", "2001:db8::1"),
+            *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1"),
+        ],
+    )
+    def test_others_are_not(self, address: str) -> None:
+        assert not asks(rules(), address)
+        assert asks(rules("any"), address)
+
+    @pytest.mark.parametrize(
+        ("allow", "deny", "address", "host", "port", "asked"),
+        [
+            (("10.0.0.0/8",), (), "10.1.2.3", "a", 80, True),
+            (("10.0.0.0/8",), ("10.1.0.0/16",), "10.1.2.3", "a", 80, False),
+            (("10.1.2.0/24",), ("10.1.0.0/16",), "10.1.2.3", "a", 80, True),
+            (("10.0.0.0/8",), ("10.0.0.0/8",), "10.1.2.3", "a", 80, False),
+            (("private:443",), (), "10.1.2.3", "a", 443, True),
+            (("private:443",), (), "10.1.2.3", "a", 80, False),
+            (("loopback",), (), "::1", "a", 80, True),
+            (("loopback",), (), "::ffff:127.0.0.1", "a", 80, True),
+            (("*.corp.example",), (), "10.1.2.3", "Billing.Corp.Example.", 80, True),
+            (("*.corp.example",), (), "10.1.2.3", "corp.example", 80, False),
+            (("*.corp.example:443",), (), "10.1.2.3", "x.corp.example", 80, False),
+            ((), ("any",), "8.8.8.8", "a", 80, False),
+            (("api.example",), ("any",), "8.8.8.8", "api.example", 80, True),
+            (("any",), ("169.254.169.254",), "169.254.169.254", "a", 80, False),
+            (("any",), ("evil.example",), "8.8.8.8", "evil.example", 80, False),
+            (("[::1]:8080",), (), "::1", "a", 8080, True),
+        ],
+    )
+    def test_the_most_specific_rule_decides(
+        self, allow: tuple[str, ...], deny: tuple[str, ...], address: str, host: str, port: int, asked: bool
+    ) -> None:
+        assert asks(Destinations(allow, deny), address, host, port) is asked
+
+    @pytest.mark.parametrize("text", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "127.0.0.1", "127.0.1"])
+    def test_hosts_are_read_as_resolvers_read_them(self, text: str) -> None:
+        assert str(literal(text)).startswith("127.0.")
+
+    @pytest.mark.parametrize("text", ["a.example", "1.2.3.4.5", "256.1.1.1", "0x", "1..2", "", "127.0.0.0x100"])
+    def test_names_are_names(self, text: str) -> None:
+        assert literal(text) is None
+
+    def test_a_host_is_asked_at_the_addresses_that_are_allowed(self) -> None:
+        assert permitted_addresses(rules(), "h", 80, ["10.0.0.1", "8.8.8.8", "8.8.8.8"]) == (["8.8.8.8"], None)
+        found, why = permitted_addresses(rules(), "h", 80, ["10.0.0.1", "127.0.0.1"])
+        assert found == []
+        assert why == "asks nothing of 10.0.0.1 (h): it is a private address, and http_allow names nothing"
+
+    @pytest.mark.parametrize(
+        "rule", ["", "10.0.0.0/33", "a b", "http://x/", "host:0", "host:99999", "host:x", "10.0.0.1/8"]
+    )
+    def test_bad_rules_are_refused(self, rule: str) -> None:
+        with pytest.raises(ValueError, match="http_allow"):
+            allowed_of(ALL, {"http_allow": (rule,)})
+
+    @pytest.mark.parametrize(
+        ("url", "target"),
+        [
+            ("http://a/b", "a:80"),
+            ("https://A.b?x", "a.b:443"),
+            ("http://u:p@h:81#f", "h:81"),
+            ("http://[fe80::1]/", "[fe80::1]:80"),
+            ("nothing", ""),
+        ],
+    )
+    def test_targets(self, url: str, target: str) -> None:
+        assert target_of_url(url) == target
+
+
+class TestRuns:
+    ALLOWED = Allowed(exec=("/opt/jobs/*",), cwd=("/srv",), python=("shop.*", "os.path:exists"))
+
+    @pytest.mark.parametrize(
+        ("kind", "target", "cwd", "good"),
+        [
+            ("exec", "/opt/jobs/a", "", True),
+            ("exec", "/opt/jobs/../../bin/sh", "", False),
+            ("exec", "/opt/jobs//a", "", False),
+            ("exec", "jobs/a", "", False),
+            ("exec", "/bin/sh", "", False),
+            ("exec", "/opt/jobs/a", "/srv/x", True),
+            ("exec", "/opt/jobs/a", "/srv", True),
+            ("exec", "/opt/jobs/a", "/srv/../etc", False),
+            ("exec", "/opt/jobs/a", "/srvx", False),
+            ("python", "shop.mail:send", "", True),
+            ("python", "shop:send", "", False),
+            ("python", "os.path:exists", "", True),
+            ("python", "os.path:join", "", False),
+            ("python", "os:system", "", False),
+            ("call", "", "/etc", False),
+        ],
+    )
+    def test_programs_functions_and_directories(self, kind: str, target: str, cwd: str, good: bool) -> None:
+        assert (wrong_in_run(self.ALLOWED, kind, target, cwd) is None) is good
+
+    @pytest.mark.parametrize(
+        ("name", "item"),
+        [("exec_allow", "backup"), ("exec_allow", "/a/../b"), ("cwd_allow", "srv"), ("python_allow", "os system"),
+         ("python_allow", ":f"), ("python_allow", "m:")],
+    )  # fmt: skip
+    def test_bad_rules_are_refused(self, name: str, item: str) -> None:
+        with pytest.raises(ValueError, match=name):
+            allowed_of(("exec",), {name: (item,)})
+
+    def test_a_shell_would_start_anything(self) -> None:
+        with pytest.raises(ValueError, match="leave shell out"):
+            allowed_of(ALL, {"exec_allow": ("/opt/*",)})
+
+
+class TestPlacement:
+    def offer(self, node: str, allowed: Allowed | None) -> Offer:
+        kinds = frozenset() if allowed is None else allowed.kinds
+        return Offer(node, 1, frozenset({"exec", "http", "shell"}), frozenset(), False, frozenset(), allowed, kinds)
+
+    def policy(self, need: str, target: str, *conditions: Condition) -> Policy:
+        trigger = Trigger(kind=TriggerKind.MANUAL)
+        return Policy(trigger=trigger, handler_need=need, target=target, conditions=conditions)
+
+    def test_a_node_takes_what_it_allows(self) -> None:
+        offer = self.offer("n1", Allowed(exec=("/opt/*",)))
+        assert offer.can(self.policy("exec", "/opt/a"))
+        assert not offer.can(self.policy("exec", "/bin/a"))
+        assert offer.can(self.policy("exec", ""))  # made before it was written down: the node itself decides
+        assert offer.can(self.policy("http", "example.org:443"))
+        assert not offer.can(self.policy("http", "127.0.0.1:80"))
+        assert self.offer("n1", None).can(self.policy("exec", "/bin/a"))
+
+    def test_conditions_count(self) -> None:
+        offer = self.offer("n1", Allowed(cwd=("/srv",)))
+        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/etc/x")))
+        assert offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/srv/x")))
+        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.HTTP, "http://10.0.0.1/")))
+
+    def test_the_reason_is_said_of_each_node(self) -> None:
+        offers = [self.offer("n1", Allowed(exec=("/opt/*",))), self.offer("n2", Allowed(exec=()))]
+        assert lacking(offers, self.policy("exec", "/bin/a")) == (
+            'n1 does not start "/bin/a": exec_allow names /opt/*. n2 does not start "/bin/a": exec_allow names nothing.'
+        )
