@@ -32,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "invalid-job": Kind(422, "The job is not valid", Exit.ERROR),
     "invalid-trigger": Kind(422, "The trigger is not valid", Exit.ERROR),
     "invalid-body": Kind(422, "The body is not valid", Exit.ERROR),
+    "request-timeout": Kind(408, "The request took too long to come", Exit.TIMEOUT),
     "unsatisfiable-range": Kind(416, "The range lies beyond the end", Exit.ERROR),
     "too-large": Kind(413, "Over a size limit", Exit.ERROR),
     "unsupported-media-type": Kind(415, "The body must be JSON", Exit.ERROR),

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
+from itertools import chain
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +20,7 @@ from raftsched.api.metrics import ApiMetrics, RequestCounts
 from raftsched.api.openapi import operation_id
 from raftsched.api.operation import OPERATIONS, Operation
 from raftsched.api.operators_metrics import OperatorsMetrics
+from raftsched.api.ordinary import OddHandler, handler_of, refuse_odd
 from raftsched.api.output_source import CLIENT
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
@@ -32,6 +34,7 @@ from raftsched.errors import KINDS, RaftschedError
 log = logging.getLogger(__name__)
 
 METRICS: web.AppKey[ApiMetrics] = web.AppKey("metrics", ApiMetrics)
+ODD: web.AppKey[OddHandler] = web.AppKey("odd")  # answers what names no path
 
 _OF_ROWS = frozenset({404, 409, 412})
 
@@ -67,6 +70,8 @@ def build_app(ctx: ApiContext) -> web.Application:
     app.router.add_route(
         "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
     )
+    odd = _guarded(ctx, check, _odd(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*"))
+    app[ODD] = handler_of(odd)
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
     return app
@@ -189,6 +194,13 @@ def _wrong_method(allowed: list[str]) -> Handler:
             f"{request.method} is not possible here; use {allow}.",
             headers={"Allow": allow},
         )
+
+    return handler
+
+
+def _odd(methods: list[str]) -> Handler:
+    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+        raise refuse_odd(request, ", ".join(methods))
 
     return handler
 

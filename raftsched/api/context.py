@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from raftsched.api.bounds import Bounds
 from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.clock import Clock
@@ -135,6 +136,7 @@ class ApiContext:
     ask: Ask | None = None
     committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
     strict_transport: bool = False  # browsers are told to come by TLS only
+    bounds: Bounds = field(default_factory=Bounds)
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)

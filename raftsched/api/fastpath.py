@@ -13,36 +13,37 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from email.utils import formatdate
-from functools import lru_cache
-from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
-import msgspec
-
+from raftsched.api.acceptor import BUSY
 from raftsched.api.access import UnknownToken, check_role, digest_of, identify
 from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to, begin, end, out_of_memory
+from raftsched.api.connections import Connections, Place, Why
 from raftsched.api.context import ApiContext
+from raftsched.api.fast_answers import create, head, made, problem
 from raftsched.api.jobs_in import create_command, read_job
-from raftsched.api.jobs_out import job_json
 from raftsched.api.metrics import RequestCounts
-from raftsched.api.problems import MEDIA_TYPE, Problem, body_of, from_rejected, retry_after
-from raftsched.api.replies import GUARDS, STRICT, job_of, propose_one
+from raftsched.api.problems import Problem, from_rejected
 from raftsched.api.requests import HostCheck
-from raftsched.api.resolving import renew, settled
 from raftsched.api.strangers import Strangers
+from raftsched.api.turnstile import AT_ONCE, Turnstile
 from raftsched.api.users import naming_users
-from raftsched.api.webhooks_seen import check_notify, is_limited
+from raftsched.api.webhooks_seen import is_limited
 from raftsched.core.access import Role
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.ids import job_text
+from raftsched.core.commands import Answer, Rejected
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
 
 log = logging.getLogger(__name__)
 
-HELD_MAX = 256 * 1024  # bytes of one connection that wait for their turn
+HELD_MAX = 64 * 1024  # bytes of one connection that wait for their turn
+WAITED_FOR_MAX = 64 * 1024  # bytes of a body of which the rest is waited for before it is known who sends it
+REQUEST_S = 30.0  # from the first byte of a request until all of it is there; bodies of who is let in: requests.py
+IDLE_S = 75.0  # a connection that says nothing for so long is closed
+STALLED_S = 30.0  # that a client may take nothing of its answer
+DRAINED_MAX = 256 * 1024  # bytes of a refused body that are still taken, so that the client reads why
+DRAIN_S = 1.0  # for so long
 _HEAD_MAX = 2_048  # bytes
 _VERDICTS_MAX = 512
 _START = b"POST /v1/jobs HTTP/1.1\r\n"
@@ -51,32 +52,42 @@ _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"a
 _ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length", b"origin", b"connection"})
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
-_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _NOT_OURS = (-1, b"")
 _NAME = "jobs_create"  # the operation that this is
 _ROLE = Role.EDITOR
-_encode = msgspec.json.Encoder().encode
 
 
 class Door:
     """What the connections of one server share."""
 
     def __init__(
-        self, ctx: ApiContext, counts: RequestCounts, strangers: Strangers, ordinary: Callable[[], asyncio.Protocol]
+        self,
+        ctx: ApiContext,
+        counts: RequestCounts,
+        strangers: Strangers,
+        ordinary: Callable[[Connection], Ordinary],
+        places: Connections,
     ) -> None:
         """`ordinary` makes aiohttp's protocol for a connection."""
         self.ctx = ctx
         self.counts = counts
         self.strangers = strangers
         self.ordinary = ordinary
+        self.places = places
+        self.turnstile = Turnstile()
         self.connections: set[Connection] = set()
         self.stopping = False
         self._drained: asyncio.Event | None = None
         self._check = HostCheck(ctx.hosts)
         self._verdicts: dict[bytes, tuple[int, bytes]] = {}
 
-    def __call__(self) -> asyncio.Protocol:
-        return Connection(self)
+    def __call__(self, place: Place | None = None) -> Connection:
+        """`place`: where it counts; None: nowhere, it comes from the process's own code."""
+        return Connection(self, place)
+
+    def counted(self) -> Connection:
+        """For a connection whose place is looked for when it is made: its handshake is done then."""
+        return Connection(self, None, counted=True)
 
     def judge(self, head: bytes) -> tuple[int, bytes]:
         """The length of the body that follows this head (without its last line break), negative when it is not for the
@@ -98,10 +109,9 @@ class Door:
             if match is None:
                 return _NOT_OURS
             name = match[1].lower()
-            if name in _ONCE and name not in seen:
-                seen[name] = match[2]
-            elif name not in _ABOUT_THE_CLIENT:
+            if name in seen or (name not in _ONCE and name not in _ABOUT_THE_CLIENT):
                 return _NOT_OURS
+            seen[name] = match[2]
         if seen.get(b"content-type", b"").lower() not in _JSON:
             return _NOT_OURS
         if seen.get(b"connection", b"keep-alive").lower() != b"keep-alive":
@@ -129,15 +139,41 @@ class Door:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._drained.wait()
+        for connection in list(self.connections):
+            connection.close_unless_ordinary()
+
+    def look(self) -> None:
+        """Closes connections that take too long, in whatever they are at."""
+        now = self.ctx.clock.monotonic()
+        for connection in list(self.connections):
+            connection.look(now)
+
+
+class Ordinary(Protocol):
+    """aiohttp's protocol, as a connection sees it."""
+
+    @property
+    def has_answer_due(self) -> bool: ...
+
+    @property
+    def answers_whole_request(self) -> bool:
+        """What it answers has come in full, and none of the answer is sent."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
 
 
 class Connection(asyncio.Protocol):
     """One client. Requests are answered one after the other, in order."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, place: Place | None, *, counted: bool = False) -> None:
         self._door = door
-        self._inner: Any = door.ordinary()
-        self._ordinary = False  # all that comes is aiohttp's
+        self._place = place
+        self._counted = counted
+        self._inner: Ordinary | None = None  # all that comes is aiohttp's
         self._held = b""
         self._transport: Any = None
         self._paused = False  # the client does not read its answers
@@ -147,9 +183,13 @@ class Connection(asyncio.Protocol):
         self._raw = b""  # the body of the request that is answered
         self._call = NOBODY  # it, and who asks,
         self._anybodys: Call | None = None  # when that is nobody known
-        self._walking = False  # `_go_on` is at work
+        self._walking = False  # `_go_on` is at work, or has its turn later
         self._began = 0.0
         self.active_at = 0.0
+        self._asked_at = 0.0  # when the request began to come of which the rest is missing; 0: none did
+        self._drained: int | None = None  # bytes that were thrown away: the last answer is given
+        self._ended = False  # the client sends nothing more
+        self._unread = (0, 0.0)  # bytes of answers that the client has not taken, since when
 
     # ------------------------------------------------------------ asyncio.Protocol
 
@@ -157,55 +197,152 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         self._door.connections.add(self)
         self.active_at = self._door.ctx.clock.monotonic()
-        self._inner.connection_made(transport)
+        if self._counted:
+            self._place = self._door.places.enter(self._address())
+            if self._place is None:
+                self._drained = 0
+                self._transport.write(BUSY)
+                self._transport.close()
+                return
+        if self._place is not None:
+            self._place.close = self._transport.abort
+            self._place.has_answer_due = self._has_answer_due
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._door.connections.discard(self)
+        if self._place is not None:
+            self._door.places.leave(self._place)
         if self._door.stopping:
             self._door.rest()
         self._held = b""
-        self._inner.connection_lost(exc)
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
 
-    def eof_received(self) -> bool | None:
-        answer: bool | None = self._inner.eof_received()
-        return answer
+    def eof_received(self) -> bool:
+        """A client that says it sends nothing more gets the answers to what it sent. TLS has no such half."""
+        self._ended = True
+        if self._drained is not None:
+            return False
+        if self._inner is not None:
+            return self._inner.answers_whole_request
+        return self.busy or self._walking
 
     def pause_writing(self) -> None:
         self._paused = True
-        self._inner.pause_writing()
+        if self._inner is not None:
+            self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._inner.resume_writing()
-        if not self._ordinary:
+        if self._inner is not None:
+            self._inner.resume_writing()
+        else:
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        if self._ordinary:
+        if self._drained is not None:
+            self._drained += len(data)
+            if self._drained > DRAINED_MAX:
+                self._transport.pause_reading()
+            return
+        if self._asked_at == 0.0:
+            self._asked_at = self._door.ctx.clock.monotonic()
+        if self._inner is not None:
             self._inner.data_received(data)
             return
         self._held = self._held + data if self._held else bytes(data)
-        if not self.busy and not self._paused:
+        if not self.busy and not self._paused and not self._walking:
             self._go_on()
         elif len(self._held) > HELD_MAX and not self._still:
             self._still = True
             self._transport.pause_reading()
 
-    def close_if_idle(self, since: float) -> None:
-        """Closes a connection of the short way that has said nothing since then."""
-        if not self._ordinary and not self.busy and self.active_at < since:
+    # ------------------------------------------------------------ bounds
+
+    def _has_answer_due(self) -> bool:
+        if self._drained is not None:
+            return False
+        return self.busy if self._inner is None else self._inner.has_answer_due
+
+    def look(self, now: float) -> None:
+        """Closes it when it has taken too long."""
+        size = self._transport.get_write_buffer_size()
+        if size == 0 or size != self._unread[0]:
+            self._unread = (size, now)
+        elif now - self._unread[1] >= STALLED_S:
+            self._give_up("stalled")
+            return
+        if self._has_answer_due() or self._drained is not None:
+            return
+        if self._asked_at and now - self._asked_at >= REQUEST_S:
+            self._door.places.count("slow")
+            if size == 0:
+                late = RaftschedError("request-timeout", f"The request did not come in full within {REQUEST_S:.0f} s.")
+                status, headers, body = problem(late)
+                headers += "Connection: close\r\n"
+                self._transport.write(head(self._door.ctx, status, headers, len(body), told=False) + body)
+                self._door.counts.count(status, now - self._asked_at)
+            self._transport.close()
+        elif self._inner is None and not self._held and now - self.active_at >= IDLE_S:
+            self._transport.close()
+
+    def _give_up(self, why: Why) -> None:
+        self._door.places.count(why)
+        self._transport.abort()
+
+    def answered(self) -> None:
+        """One more request."""
+        self._asked_at = 0.0
+        if self._place is not None:
+            self._door.places.answered(self._place)
+
+    @property
+    def ended(self) -> bool:
+        """The client sends nothing more."""
+        return self._ended
+
+    @property
+    def turnstile(self) -> Turnstile:
+        return self._door.turnstile
+
+    def drain(self) -> None:
+        """The last answer is given; what still comes of its request is thrown away, within bounds, and then it ends.
+        To close at once would make the kernel take the answer back from a client that still sends."""
+        self._drained = 0
+        self._held = b""
+        transport = self._transport
+        if transport.is_closing():
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+        if not transport.is_reading():
+            transport.resume_reading()
+        asyncio.get_running_loop().call_later(DRAIN_S, transport.abort)
+
+    def close_unless_ordinary(self) -> None:
+        if self._inner is None:
             self._transport.close()
 
     # ------------------------------------------------------------ requests
 
     def _go_on(self) -> None:
-        """Answers what is held, one request after the other. Not one within the other, for there may be many."""
+        """Answers what is held, one request after the other. Not one within the other, for there may be many; and not
+        all of them before others have their turn."""
         if self._walking:
             return
         self._walking = True
-        while not self.busy and not self._paused and not self._ordinary and self._take():
-            pass
+        for _ in range(AT_ONCE):
+            if self.busy or self._paused or self._inner is not None or not self._take():
+                self._walking = False
+                return
+        self._door.turnstile.enter(self._next)
+
+    def _next(self) -> None:
         self._walking = False
+        if self._drained is None and not self._transport.is_closing():
+            self._go_on()
+        if self._ended and not self._walking and not self.busy and self._inner is None:
+            self._transport.close()
 
     def _take(self) -> bool:
         """Begins with a whole request; False: there is none, the rest is waited for, or all is left to aiohttp."""
@@ -228,18 +365,23 @@ class Connection(asyncio.Protocol):
             return False
         stop = end + 4 + length
         if len(held) < stop:
+            if length > WAITED_FOR_MAX:
+                self._leave()
             return False
         self._held = held[stop:]
         self._begin(held[end + 4 : stop], digest, settings)
         return True
 
     def _leave(self) -> None:
-        self._ordinary = True
         held, self._held = self._held, b""
         if self._still:
             self._still = False
             self._transport.resume_reading()
-        self._inner.data_received(held)
+        inner = self._inner = self._door.ordinary(self)
+        inner.connection_made(self._transport)
+        if self._paused:
+            inner.pause_writing()
+        inner.data_received(held)
 
     def _begin(self, raw: bytes, digest: bytes, settings: Settings) -> None:
         """Until the proposal is on its way; `_answered` does the rest."""
@@ -289,7 +431,7 @@ class Connection(asyncio.Protocol):
                 self._fail(from_rejected(naming_users(answer)))
             return
         try:
-            said = _made(self._door.ctx, answer)
+            said = made(self._door.ctx, answer)
         except Exception as failure:
             self._fail(failure)
         else:
@@ -301,7 +443,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self) -> None:
         answer_to(self._call)
         try:
-            said = await _create(self._door.ctx, self._raw)
+            said = await create(self._door.ctx, self._raw)
         except Exception as error:
             self._fail(error)
         else:
@@ -316,7 +458,7 @@ class Connection(asyncio.Protocol):
         elif not isinstance(error, RaftschedError):
             log.error("POST /v1/jobs failed", exc_info=error)
             error = RaftschedError("internal", "An error of this node; its log says more.")
-        self._say(*_problem(error))
+        self._say(*problem(error))
 
     def _say(self, status: int, headers: str, body: bytes, *, told: bool = False) -> None:
         """The answer to the request at hand; then it is the next one's turn. `told`: it may come before reads show what
@@ -324,16 +466,21 @@ class Connection(asyncio.Protocol):
         door = self._door
         transport = self._transport
         if not transport.is_closing():
-            transport.write(_head(door.ctx, status, headers, len(body), told) + body)
+            transport.write(head(door.ctx, status, headers, len(body), told) + body)
         self.active_at = now = door.ctx.clock.monotonic()
         door.counts.count(status, now - self._began)
         self._task = None
         self._raw = b""
         self.busy = False
+        self.answered()
         if door.stopping:
             door.rest()
         if self._held or self._still:
+            if self._held:
+                self._asked_at = now
             self._go_on()
+        if self._ended and not self.busy and not self._walking and self._inner is None:
+            transport.close()
 
     def _admit(self, who: Caller) -> Call:
         """As access.admit. Raises Problem forbidden."""
@@ -350,55 +497,3 @@ class Connection(asyncio.Protocol):
     def _address(self) -> str:
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) else ""
-
-
-async def _create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
-    """In a task: for what has to be looked up elsewhere first, or proposed again."""
-
-    async def write() -> Accepted:
-        content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
-        await check_notify(ctx, content)
-        return await propose_one(ctx, create_command(content))
-
-    await renew(ctx)
-    return _made(ctx, await settled(ctx, write))
-
-
-def _made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
-    job = job_of(accepted)
-    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job))
-    headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
-    if not accepted.created:
-        return 200, headers, body
-    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", body
-
-
-def _problem(error: RaftschedError) -> tuple[int, str, bytes]:
-    body = body_of(error)
-    headers = f"Content-Type: {MEDIA_TYPE}\r\n"
-    wait = retry_after(error)
-    if wait is not None:
-        headers += f"Retry-After: {wait}\r\n"
-    if isinstance(error, Problem):
-        headers += "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
-    return body.status, headers, _encode(body)
-
-
-def _head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) -> bytes:
-    leader, term, index = ctx.stands()
-    if not told:
-        index = ctx.applied()
-    stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
-    stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.strict_transport)
-    return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()
-
-
-@lru_cache(maxsize=4)
-def _stamp(seconds: int, leader: str | None, term: int, strict: bool) -> str:
-    """What stays as it is from one answer to the next."""
-    guards = {**GUARDS, "Strict-Transport-Security": STRICT} if strict else GUARDS
-    lines = "".join(f"{name}: {value}\r\n" for name, value in guards.items())
-    return (
-        f"Cache-Control: no-store\r\nDate: {formatdate(seconds, usegmt=True)}\r\n"
-        f"{lines}Raftsched-Leader: {leader or ''}\r\nRaftsched-Term: {term}\r\nRaftsched-Index: "
-    )

@@ -30,6 +30,8 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
+BODY_S = 30.0  # that a body may take to come,
+BODY_RATE = 64 * 1024  # and one second more for each so many bytes of it that came
 _PIECE = 64 * 1024  # bytes inflated before others have their turn
 _OWN_SITES = frozenset({"same-origin", "none"})  # none: the address was typed, or is a bookmark
 PAGES = ("/docs",)  # for people, so that links of other sites may lead there
@@ -185,11 +187,20 @@ async def _read(content: StreamReader, limit: int) -> bytes:
     else:
         parts: list[bytes] = []
         size = 0
-        async for part in content.iter_any():
-            size += len(part)
-            if size > limit:
-                raise _too_large(limit)
-            parts.append(part)
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(began + BODY_S) as deadline:
+                async for part in content.iter_any():
+                    size += len(part)
+                    if size > limit:
+                        raise _too_large(limit)
+                    parts.append(part)
+                    deadline.reschedule(began + BODY_S + size / BODY_RATE)
+        except TimeoutError:
+            raise Problem(
+                "request-timeout",
+                f"The body did not come in full: it has {BODY_S:.0f} s, and one more for each {BODY_RATE >> 10} KiB.",
+            ) from None
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
     if len(raw) > limit:
         raise _too_large(limit)

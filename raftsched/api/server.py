@@ -8,57 +8,25 @@ import logging
 import socket
 from typing import Any
 
-from aiohttp import http_exceptions, web
+from aiohttp import web
 
-from raftsched.api.app import METRICS, build_app
+from raftsched.api.acceptor import Acceptor
+from raftsched.api.app import METRICS, ODD, build_app
+from raftsched.api.connections import Connections
 from raftsched.api.context import ApiContext
 from raftsched.api.entrance import Entrance, bind
-from raftsched.api.fastpath import Door
-from raftsched.api.problems import Problem, answer
-from raftsched.api.replies import stamp
-from raftsched.api.requests import unknown_encoding
+from raftsched.api.fastpath import IDLE_S, Connection, Door
+from raftsched.api.ordinary import Ordinary
 from raftsched.api.strangers import STRANGERS
 from raftsched.api.tls import Certificates
-from raftsched.errors import RaftschedError
 
-IDLE_S = 75.0  # a connection that says nothing for so long is closed
 STOP_S = 5.0  # for requests that are being answered when the node stops
-LINGER_S = 1.0  # how long the rest of a refused body is still taken, so that the client sees why
 _BACKLOG = 4_096
+LOOK_S = 5.0  # between two looks for connections that take too long
 
 # What cannot be read as HTTP is the client's fault and answered with 400; it does not belong into this node's log.
-_log = logging.getLogger(__name__)
 _quiet = logging.getLogger("raftsched.api.http")
 _quiet.setLevel(logging.CRITICAL)
-
-
-class _Ordinary(web.RequestHandler):
-    """aiohttp's protocol; what it cannot read is answered like any other problem."""
-
-    __slots__ = ("ctx",)
-
-    ctx: ApiContext
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun already")
-        if status >= 500:
-            _log.error("a request failed", exc_info=exc)
-            problem = RaftschedError("internal", "An error of this node; its log says more.")
-        elif isinstance(exc, http_exceptions.ContentEncodingError):
-            problem = unknown_encoding(request.headers.get("Content-Encoding", ""))
-        else:
-            problem = Problem("invalid-request", _said(exc), headers={"Connection": "close"})
-        response = answer(problem)
-        stamp(self.ctx, response.headers)
-        response.force_close()
-        return response
 
 
 def _is_loopback(host: str) -> bool:
@@ -69,23 +37,10 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _said(error: BaseException | None) -> str:
-    """In words of this API: the parser's own quote the request and where in memory it stands."""
-    if isinstance(error, http_exceptions.LineTooLong):
-        return "A line of the request is too long; at most 8,190 bytes are read."
-    if isinstance(error, http_exceptions.BadHttpMethod):
-        return "The request has no method that is known."
-    if isinstance(error, http_exceptions.TransferEncodingError):
-        return "The body is not chunked as its headers say."
-    if isinstance(error, http_exceptions.ContentLengthError):
-        return "The body has not the length that its headers say."
-    return "The request is not well-formed HTTP/1.1."
-
-
 class ApiServer:
     """The API on one address."""
 
-    def __init__(self, runner: web.AppRunner, door: Door, server: asyncio.Server | Entrance) -> None:
+    def __init__(self, runner: web.AppRunner, door: Door, server: Acceptor | Entrance) -> None:
         self._runner = runner
         self._door = door
         self._server = server
@@ -110,23 +65,20 @@ class ApiServer:
         try:
             assert runner.server is not None
             manager = runner.server
-            loop = asyncio.get_running_loop()
-
             options: dict[str, Any] = {
                 "access_log": None,
                 "logger": _quiet,
                 "keepalive_timeout": IDLE_S,
-                "lingering_time": LINGER_S,
                 "auto_decompress": False,  # who may send what is decided before anything is inflated (requests.py)
             }
 
-            def ordinary() -> _Ordinary:
-                protocol = _Ordinary(manager, loop=loop, **options)
-                protocol.ctx = ctx
-                return protocol
+            def ordinary(connection: Connection) -> Ordinary:
+                return Ordinary(connection, ctx, app[ODD], manager, **options)
 
-            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary)
+            places = Connections(ctx.bounds.connections, ctx.clock.monotonic, ctx.bounds.proxies)
+            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary, places)
             server = await _listen(door, host, port, tls, sock)
+            ctx.registry.register(places)
         except BaseException:
             await runner.cleanup()
             raise
@@ -134,10 +86,7 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        if isinstance(self._server, Entrance):
-            return self._server.port
-        number: int = self._server.sockets[0].getsockname()[1]
-        return number
+        return self._server.port
 
     def accept(self) -> asyncio.Protocol:
         """The server's side of one more connection, for who brings it without a socket (to the process's own code)."""
@@ -153,31 +102,19 @@ class ApiServer:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(IDLE_S / 3)
-            since = self._door.ctx.clock.monotonic() - IDLE_S
-            for connection in list(self._door.connections):
-                connection.close_if_idle(since)
+            await asyncio.sleep(LOOK_S)
+            self._door.look()
 
 
 async def _listen(
     door: Door, host: str, port: int, tls: Certificates | None, sock: socket.socket | None
-) -> asyncio.Server | Entrance:
+) -> Acceptor | Entrance:
     """Raises OSError."""
-    if tls is not None:
-        if sock is not None:
-            sock.listen(_BACKLOG)
-        entrance = Entrance(door, tls, await bind(host, port, _BACKLOG) if sock is None else [sock], door.ctx.clock)
-        door.ctx.registry.register(entrance)
-        return entrance
-    loop = asyncio.get_running_loop()
-    # In two steps: create_server that is cancelled when it listens already would leave the port taken.
-    if sock is None:
-        server = await loop.create_server(door, host, port, backlog=_BACKLOG, start_serving=False)
-    else:
-        server = await loop.create_server(door, sock=sock, backlog=_BACKLOG, start_serving=False)
-    try:
-        await server.start_serving()
-    except BaseException:
-        server.close()
-        raise
-    return server
+    if sock is not None:
+        sock.listen(_BACKLOG)
+    sockets = await bind(host, port, _BACKLOG) if sock is None else [sock]
+    if tls is None:
+        return Acceptor(sockets, door.places, door)
+    entrance = Entrance(door.counted, tls, sockets, door.ctx.clock)
+    door.ctx.registry.register(entrance)
+    return entrance

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from raftsched.api.bounds import Bounds
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
 from raftsched.api.server import ApiServer
 from raftsched.core.cluster import Member
@@ -63,6 +64,7 @@ class LocalCluster:
         self.carries_out = True  # operations on many jobs; else they stay where they are
         self.refused: Callable[[], None] = lambda: None  # called whenever `failure` was raised
         self.proposals = 0
+        self.bounds = Bounds()
         self.quiet = False  # who waits for an index waits until it is there, however long
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._seq = 0
@@ -215,6 +217,7 @@ class LocalCluster:
             heartbeat_ages=lambda: self.heartbeat_ages,
             hosts=frozenset({"node.example"}),
             version="0",
+            bounds=self.bounds,
         )
 
     def close(self) -> None:
@@ -268,11 +271,16 @@ async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
         await server.stop()
 
 
-def run(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:
+def run(
+    directory: Path,
+    test: Callable[[Client], Awaitable[None]],
+    bounds: Bounds = Bounds(),  # noqa: B008 immutable
+) -> None:
     """One test against one node."""
 
     async def main() -> None:
         cluster = LocalCluster(directory)
+        cluster.bounds = bounds
         try:
             async with serving(cluster, "n1") as client:
                 await test(client)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.api.fastpath import _stamp
+from raftsched.api.fast_answers import _stamp
 from raftsched.api.replies import GUARDS, STRICT
 from raftsched.api.server import ApiServer
 from tests.support.local_api import Client, LocalCluster, run

@@ -50,7 +50,7 @@ def test_before_the_proposal_nothing_was_done(tmp_path: Path, extra: bytes, monk
 
 @both_ways
 def test_after_the_proposal_it_is_not_known(tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "raftsched.api.fastpath.job_json", "raftsched.api.replies.job_json")
+    failing(monkeypatch, "raftsched.api.fast_answers.job_json", "raftsched.api.replies.job_json")
     assert created(tmp_path, extra) == (504, "unknown-outcome", "", 1)
 
 
@@ -64,7 +64,7 @@ def test_what_is_known_of_one_request_says_nothing_of_the_next(
         for place, code in (("job_json", "unknown-outcome"), ("read_job", "overloaded")):
             with monkeypatch.context() as patch:
                 if place == "job_json":
-                    failing(patch, "raftsched.api.fastpath.job_json", "raftsched.api.replies.job_json")
+                    failing(patch, "raftsched.api.fast_answers.job_json", "raftsched.api.replies.job_json")
                 else:
                     failing(patch, "raftsched.api.fastpath.read_job", "raftsched.api.jobs.read_job")
                 writer.write(request(extra=extra))
