@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "too-large": Kind(413, "Over a size limit", Exit.ERROR),
     "unsupported-media-type": Kind(415, "The body must be JSON", Exit.ERROR),
     "unauthorized": Kind(401, "A token is needed", Exit.AUTH),
+    "locked": Kind(401, "Nobody is let in before there is an admin", Exit.AUTH),
     "forbidden": Kind(403, "The token does not allow this", Exit.AUTH),
     "forbidden-host": Kind(403, "Host or Origin is not this node's", Exit.AUTH),
     "not-found": Kind(404, "No such thing", Exit.NOT_FOUND),

@@ -291,6 +291,8 @@ class Node:
             hosts=frozenset({config.advertise_http.host, config.http.host, *config.http_hosts}),
             peer_trust=peer_trust(config),
             version=__version__,
+            guarded=config.guarded,
+            open=config.http_beyond and config.open,
             registry=registry,
             local_digest=self.local_token.digest,
             sealer=sealer,

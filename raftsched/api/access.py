@@ -3,6 +3,10 @@
 While the cluster is open everybody may do everything, and a token only says who somebody is. Once tokens are required,
 a request shows one (`Authorization: Bearer`), or comes from another node (PEER), or from this node's machine with the
 secret that lies in its data directory (`local_digest`), which is the way back in when the last token is lost.
+
+A node that others than its own machine can reach (`guarded`) is never open: while requests need no token elsewhere it
+is locked, and lets nobody in but who shows that secret. So nobody can be first but who may read its disk; tokens that
+were made while the cluster was open do not count there.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
 
+CHALLENGE = 'Bearer realm="raftsched"'
+LOCKED = "This node is locked until there is an admin; make one on its machine: raftsched tokens bootstrap --data DIR"
 _REFUSED = "The token is not known, was revoked, or is past its end."
 _INVALID = 'error="invalid_token"'
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.ASCII | re.IGNORECASE)
@@ -46,8 +52,15 @@ _NARROWING = ("namespace", "job", "ids")  # parameters by which something less t
 class UnknownToken(Problem):
     """Nothing is known of the token here."""
 
+    def __init__(self, code: str = "unauthorized", detail: str = _REFUSED) -> None:
+        super().__init__(code, detail, headers=_challenge(_INVALID))
+
+
+class Locked(UnknownToken):
+    """This node lets nobody in yet; or it has not heard that it may."""
+
     def __init__(self) -> None:
-        super().__init__("unauthorized", _REFUSED, headers=_challenge(_INVALID))
+        super().__init__("locked", LOCKED)
 
 
 def digest_of(authorization: str | None) -> bytes:
@@ -64,8 +77,11 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
     """Whose token it is. Raises Problem unauthorized, UnknownToken."""
     access, token = _look_up(ctx, digest)
     required = access is not None and access.required
-    if required and digest and hmac.compare_digest(digest, ctx.local_digest):
+    locked = ctx.guarded and not required
+    if (required or locked) and digest and hmac.compare_digest(digest, ctx.local_digest):
         return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
+    if locked:
+        raise Locked() if digest else Problem("locked", LOCKED, headers=_challenge(""))
     if token is not None and token.holds(ctx.now_ms()):
         if not required:
             return Caller(Role.ADMIN, None, token.id, token.name, digest, expires_at_ms=token.expires_at_ms)
@@ -84,6 +100,24 @@ def caller_of(token: Token) -> Caller:
     if not token.grants:
         return found
     return found._replace(grants={grant.namespace: grant.role for grant in token.grants})
+
+
+def asker(ctx: ApiContext, request: web.Request) -> Caller:
+    """Who asks: another node, or whose token it is. Raises Problem unauthorized, UnknownToken."""
+    headers = request.headers
+    if PEER in headers and request.method in ("GET", "HEAD"):
+        who = _peer(ctx, headers[PEER], request.path)
+        if who is not None:
+            return who
+    return identify(ctx, digest_of(headers.get("Authorization")))
+
+
+def is_locked(ctx: ApiContext) -> bool:
+    """Whether nobody is let in but who can read this node's disk."""
+    if not ctx.guarded:
+        return False
+    access, _ = _look_up(ctx, b"")
+    return access is None or not access.required
 
 
 def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None]:
@@ -109,8 +143,7 @@ def _unauthorized(detail: str, more: str = "") -> Problem:
 
 
 def _challenge(more: str) -> dict[str, str]:
-    challenge = 'Bearer realm="raftsched"'
-    return {"WWW-Authenticate": f"{challenge}, {more}" if more else challenge}
+    return {"WWW-Authenticate": f"{CHALLENGE}, {more}" if more else CHALLENGE}
 
 
 def check_role(who: Caller, needed: Role) -> None:
@@ -138,11 +171,8 @@ def admit(
     if needed is None:
         answer_to(Call(sent=Sent(ctx.applied())))
         return ANYBODY
-    headers = request.headers
-    if who is None and PEER in headers and request.method in ("GET", "HEAD"):
-        who = _peer(ctx, headers[PEER], request.path)
     if who is None:
-        who = identify(ctx, digest_of(headers.get("Authorization")))
+        who = asker(ctx, request)
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
@@ -216,7 +246,7 @@ def _peer(ctx: ApiContext, header: str, path: str) -> Caller | None:
 def still_holds(ctx: ApiContext, who: Caller) -> bool:
     """Whether who was let pass would be again."""
     if not who.actor:
-        return who.known or not _required(ctx)
+        return who.known or not (ctx.guarded or _required(ctx))
     try:
         return identify(ctx, who.digest).actor == who.actor
     except Problem:

@@ -70,14 +70,49 @@ class TokenMade(TokenOut):
     secret: str
 
 
+class AdminIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`sha256`: of the secret, which whoever sends this has made of 256 random bits and keeps to himself."""
+
+    name: TokenName
+    sha256: Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{64}$"})]
+
+
 class AccessIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`admin`: the token of an admin that is made with it; unless `keep`, those that were made while requests needed
+    none are revoked then."""
+
     required: Annotated[bool, Meta(description="true or false")]
+    admin: AdminIn | None = None
+    keep: bool | None = None
 
 
 class AccessOut(msgspec.Struct):
     """`required`: requests need a token."""
 
     required: bool
+
+
+class JobsBy(msgspec.Struct):
+    """`by`: the name of whose token made them, or changed them last; null when nobody knows."""
+
+    by: str | None
+    jobs: int
+
+
+class FoundOut(msgspec.Struct):
+    """What was there when the admin was made. `tokens`: all others that hold, and those that were revoked by it.
+    `jobs`: how many there are; `jobs_by`: whose the newest 1,000 are, the most first."""
+
+    tokens: list[TokenOut]
+    jobs: int
+    jobs_by: list[JobsBy]
+
+
+class AccessMade(AccessOut, omit_defaults=True):
+    """`token` and `found` are there when an admin was made."""
+
+    token: TokenOut | None = None
+    found: FoundOut | None = None
 
 
 class RecordOut(msgspec.Struct):

@@ -11,11 +11,12 @@ from itertools import chain
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.access import UnknownToken, admit, digest_of
+from raftsched.api.access import UnknownToken, admit, digest_of, is_locked
 from raftsched.api.batch import BODY_MAX
 from raftsched.api.callers import NOBODY, answer_to, out_of_memory, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
+from raftsched.api.lock import lock, unless_locked
 from raftsched.api.metrics import ApiMetrics, RequestCounts
 from raftsched.api.openapi import operation_id
 from raftsched.api.operation import OPERATIONS, Operation
@@ -71,7 +72,9 @@ def build_app(ctx: ApiContext) -> web.Application:
         "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
     )
     odd = _guarded(ctx, check, _odd(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*"))
-    app[ODD] = handler_of(odd)
+    app[ODD] = handler_of(unless_locked(ctx, odd) if ctx.guarded else odd)
+    if ctx.guarded:
+        app.middlewares.append(lock(ctx, metrics.route("*", "*")))
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
     return app
@@ -174,6 +177,8 @@ def _is_of_rows(error: RaftschedError) -> bool:
 def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
     async def expect(request: web.Request) -> web.StreamResponse | None:
         """RFC 9110, section 10.1.1: 100-continue is the only expectation there is."""
+        if is_locked(ctx):
+            return None  # he is answered without it
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0  # nothing of the answer is sent yet

@@ -126,6 +126,8 @@ class ApiContext:
     version: str = ""
     propose_timeout_s: float = 10.0
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
+    guarded: bool = False  # this node wants tokens whatever the cluster says: others than this machine reach it
+    open: bool = False  # they do, and it was started to be open
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     peer_trust: PeerTrust | None = None  # for calls to other nodes by TLS; None: as the system has it
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key

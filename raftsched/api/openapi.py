@@ -18,7 +18,7 @@ import msgspec
 
 from raftsched.api import openapi_types, parameters
 from raftsched.api.openapi_links import Links, RouteLike
-from raftsched.api.operation import ALWAYS, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
+from raftsched.api.operation import ALWAYS, HEALTH, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
 from raftsched.api.problems import MEDIA_TYPE
 from raftsched.errors import KINDS
 
@@ -152,6 +152,8 @@ def codes_of(route: RouteLike, said: Operation) -> list[str]:
     codes = {*ALWAYS, *said.codes}
     if said.role != "open":
         codes |= {"unauthorized", "forbidden", "behind", "overloaded"}  # the last two: of a token that may be a new one
+    if route.path not in HEALTH:
+        codes.add("locked")
     if "consistency" in said.query:
         codes |= {*READS}
     if "{" in route.path and not codes & {"no-such-member"}:

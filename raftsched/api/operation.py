@@ -21,6 +21,7 @@ MERGE_PATCH = "application/merge-patch+json"
 ALWAYS = ("invalid-parameter", "invalid-request", "forbidden-host", "expectation-failed")
 READS = ("no-leader", "behind", "overloaded")  # of what takes `consistency` and `min_index`
 WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome", "disk-full")
+HEALTH = frozenset({"/livez", "/readyz"})  # what a locked node answers, too
 BODIES = ("invalid-json", "invalid-body", "too-large", "unsupported-media-type")
 JOB_BODIES = ("invalid-json", "invalid-job", "invalid-trigger", "too-large", "unsupported-media-type")
 

@@ -15,8 +15,10 @@ from typing import Any, cast
 
 from aiohttp import http_exceptions, web
 
+from raftsched.api.access import is_locked
 from raftsched.api.context import ApiContext
 from raftsched.api.fastpath import Connection
+from raftsched.api.lock import refusal
 from raftsched.api.problems import Problem, answer
 from raftsched.api.replies import stamp
 from raftsched.api.requests import unknown_encoding
@@ -94,6 +96,10 @@ class Ordinary(web.RequestHandler):
     ) -> web.StreamResponse:
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
+        if status < 500 and is_locked(self._ctx):
+            response = refusal(self._ctx)
+            response.force_close()
+            return response
         if status >= 500:
             _log.error("a request failed", exc_info=exc)
             problem = RaftschedError("internal", "An error of this node; its log says more.")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from raftsched.api.access import UnknownToken, identify
+from raftsched.api.access import Locked, UnknownToken, identify, is_locked
 from raftsched.api.callers import Caller
 from raftsched.api.context import ApiContext
 from raftsched.api.problems import Problem
@@ -36,12 +36,16 @@ class Strangers:
         committed is not applied here in time."""
         now = ctx.clock.monotonic()
         if self._refused.get(digest, now) > now:
-            raise UnknownToken
+            return identify(ctx, digest)
+        if is_locked(ctx) and self._full(address):
+            raise Locked
         with self._one_more(address):
             index = await ctx.catch_up_soon()
         try:
             return identify(ctx, digest)
-        except UnknownToken:
+        except UnknownToken as error:
+            if index is None and isinstance(error, Locked):
+                raise
             if index is None:
                 raise Problem(
                     "behind",
@@ -53,10 +57,13 @@ class Strangers:
                 self._refused.popitem(last=False)
             raise
 
+    def _full(self, address: str) -> bool:
+        return self.waiting.total() >= WAITING_MAX or self.waiting[address] >= WAITING_MAX_EACH
+
     @contextmanager
     def _one_more(self, address: str) -> Iterator[None]:
         waiting = self.waiting
-        if waiting.total() >= WAITING_MAX or waiting[address] >= WAITING_MAX_EACH:
+        if self._full(address):
             raise Problem("overloaded", "Too many requests show tokens that are not known here; try again shortly.")
         waiting[address] += 1
         try:

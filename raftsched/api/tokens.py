@@ -13,11 +13,12 @@ from aiohttp import web
 
 from raftsched.api import strict
 from raftsched.api.access import access_of, digest_of
-from raftsched.api.access_schema import AccessIn, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
+from raftsched.api.access_schema import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 from raftsched.api.actions import BODY_MAX
 from raftsched.api.callers import ROLES, caller, role_name
-from raftsched.api.context import ApiContext
+from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.first_admin import check_admin, found, others, reached_from_outside
 from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.keys import Named, done_before, named, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
@@ -248,23 +249,50 @@ async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
 
 @operation(
     "Say whether requests need a token",
-    {200: Reply(AccessOut, "As it is now.", ("ETag",))},
+    {200: Reply(AccessMade, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=AccessIn,
-    codes=(*BODIES, *WRITES, "not-possible", "stale-revision"),
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "stale-revision"),
     role="admin",
 )
 async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
-    """To turn it on, send a token of an admin that does not expire along: who turns it on must not be locked out."""
+    """To turn it on, send a token of an admin that does not expire along, or let one be made with it (`admin`): who
+    turns it on must not be locked out. It may be sent again. It is not turned off where others than their own machines
+    can reach the nodes, unless the one that is asked was started to be open."""
     check_type(request)
     Query(request)
     given = strict.read(await read_body(request, BODY_MAX), AccessIn, _access, "invalid-body")
+    digest = check_admin(given)
     secret = b""
     if given.required:
-        await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
+        if not digest:
+            await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
         secret = secrets.token_bytes(SECRET_BYTES)
-    accepted = await propose_one(ctx, encode(SetAccess(given.required, secret, if_match(request))))
-    return reply_value(AccessOut(given.required), headers={"ETag": etag_of(accepted.number or 0)})
+    else:
+        _check_enclosed(ctx)
+    name = given.admin.name if given.admin is not None else ""
+    command = SetAccess(given.required, secret, if_match(request), name, digest, bool(given.keep))
+    accepted = await propose_one(ctx, encode(command))
+    said = AccessMade(given.required)
+    if digest:
+        with ctx.read() as view:
+            raw = view.get(Table.TOKENS, digest)
+            if raw is not None:
+                made = decode_token(raw)
+                there = [_shown(ctx, token) for token in others(view, made, ctx.now_ms())]
+                said.token, said.found = _shown(ctx, made), found(view, meta(view), there)
+    return reply_value(said, headers={"ETag": etag_of(accepted.number or 0)})
+
+
+def _check_enclosed(ctx: ApiContext) -> None:
+    """Raises Problem not-possible."""
+    outside = [ctx.node_id] if ctx.guarded else [] if ctx.open else reached_from_outside(ctx)
+    if outside:
+        raise Problem(
+            "not-possible",
+            f"Others than its own machine can reach {outside[0]}, which would lock itself then; start the nodes with "
+            "--open if whoever reaches them may do everything, and ask one of these.",
+        )
 
 
 async def _check_way_back(ctx: ApiContext, digest: bytes) -> None:

@@ -151,11 +151,17 @@ class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
 
 class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
     """Whether requests need a token. Refused unless there is one of an admin that lasts, and unless `if_revision`
-    fits."""
+    fits.
+
+    With a `digest` it makes that token itself, `name`; and unless `keep`, those that were made while requests needed
+    none are revoked by it. So there is no moment between in which one of them would be an admin's."""
 
     required: bool
     secret: bytes = b""
     if_revision: int | None = None
+    name: str = ""
+    digest: bytes = b""  # SHA-256 of the secret of the admin to be made
+    keep: bool = False
 
 
 class SeedTokens(msgspec.Struct, array_like=True, frozen=True, tag=104):

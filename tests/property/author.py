@@ -435,7 +435,9 @@ class Author:
     def _token(self) -> Command:
         r = self.random
         if r.random() < 0.2:
-            return c.SetAccess(r.random() < 0.7, r.choice([b"", b"s" * 32, b"t" * 32]))
+            secret = r.choice([b"", b"s" * 32, b"t" * 32])
+            admin = r.choice([b"", b"", b"d" * 31, *(bytes((n,)) * 32 for n in range(5))])
+            return c.SetAccess(r.random() < 0.7, secret, None, r.choice(["t1", "t2", ""]), admin, r.random() < 0.5)
         if r.random() < 0.1:
             return c.SetOidc(r.choice([b"", b"{}", b"{1}", b"x" * 70_000]), r.choice([None, None, 0, 1, 2]))
         if r.random() < 0.4:

@@ -260,9 +260,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(cluster: LocalCluster, node: str) -> AsyncIterator[Client]:
-    """The API of a node on a free port."""
+async def serving(cluster: LocalCluster, node: str, *, guarded: bool = False) -> AsyncIterator[Client]:
+    """The API of a node on a free port. `guarded`: as if others than this machine could reach it."""
     context = cluster.context(node)
+    context.guarded = guarded
     server = await ApiServer.start(context, "127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Content-Type"]) as session:
@@ -275,6 +276,8 @@ def run(
     directory: Path,
     test: Callable[[Client], Awaitable[None]],
     bounds: Bounds = Bounds(),  # noqa: B008 immutable
+    *,
+    guarded: bool = False,
 ) -> None:
     """One test against one node."""
 
@@ -282,7 +285,7 @@ def run(
         cluster = LocalCluster(directory)
         cluster.bounds = bounds
         try:
-            async with serving(cluster, "n1") as client:
+            async with serving(cluster, "n1", guarded=guarded) as client:
                 await test(client)
         finally:
             cluster.close()

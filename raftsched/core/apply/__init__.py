@@ -68,6 +68,9 @@ def _keyed(tx: Tx, keyed: Keyed) -> Answer:
     return keys.once(tx, keyed.key, keyed.digest, lambda: _HANDLERS[type(command)](tx, command))
 
 
+_NO_TOKEN = Rejected("unauthorized", "Requests need a token since a moment ago.")
+
+
 def _by(tx: Tx, c: By) -> Answer:
     """A command for somebody: what it makes is his, and it is noted once it is done."""
     try:
@@ -76,6 +79,8 @@ def _by(tx: Tx, c: By) -> Answer:
         return UNKNOWN
     if isinstance(command, By):
         return UNKNOWN  # one caller asks for it, who is said first
+    if c.operation and not c.name and tx.audit.access.required:
+        return _NO_TOKEN  # let pass by a node that did not know yet
     tx.by, tx.repeated = c, False
     answer = _HANDLERS[type(command)](tx, command)
     tx.by = NOBODY

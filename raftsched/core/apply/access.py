@@ -8,6 +8,7 @@ from raftsched.core.access import (
     OIDC_KEY,
     OIDC_MAX,
     SECRET_SIZE,
+    TOKEN_NAME_MAX,
     TOKENS_MAX,
     CreateToken,
     Oidc,
@@ -80,6 +81,10 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
     access = tx.audit.access
     if c.if_revision is not None and c.if_revision != access.revision:
         return Rejected("stale-revision", f"This is at revision {access.revision} now; read it again.")
+    if c.digest:
+        refused = _make_admin(tx, c)
+        if refused is not None:
+            return refused
     if c.required is access.required:
         return Accepted(number=access.revision)
     if c.required:
@@ -92,6 +97,36 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
     access.secret = c.secret if c.required else b""
     access.revision += 1
     return Accepted(number=access.revision)
+
+
+def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
+    """The first admin, or one more. Nothing was changed when it is refused."""
+    least, most = SECRET_SIZE
+    if not c.required or not least <= len(c.secret) <= most:
+        return Rejected("invalid-parameter", f"Who makes an admin says that requests need a token, with {least} bytes.")
+    new = CreateToken(c.name, Role.ADMIN, c.digest)
+    wrong = wrong_in_token(new)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    tokens = list(_tokens(tx))
+    there = next((token for token in tokens if token.digest == c.digest), None)
+    if there is not None:  # it was sent again, or is somebody else's
+        repeated = tx.audit.access.required and there.name == c.name and _lasting(there)
+        return None if repeated else Rejected("not-possible", "There is a token with this secret already.")
+    planted = [] if c.keep or tx.audit.access.required else [token for token in tokens if token.revoked_at_ms is None]
+    namesake = next((token for token in tokens if token.name == c.name), None)
+    if namesake is not None and namesake.holds(tx.now) and namesake not in planted:
+        return Rejected("name-taken", f"There is a token {c.name} already.")
+    if len(tokens) >= TOKENS_MAX and not planted and all(token.holds(tx.now) for token in tokens):
+        return Rejected("not-possible", f"There are {len(tokens)} tokens, as many as may; revoke some.")
+    for token in planted:
+        token.revoked_at_ms, token.revoked_by = tx.now, tx.actor
+        _put(tx, token)
+    if namesake is not None:  # who holds no longer has no right to the name
+        namesake.name = f"{c.name[: TOKEN_NAME_MAX - 14]}.{job_text(namesake.id)}"
+        _put(tx, namesake)
+    made = create_token(tx, new)
+    return made if isinstance(made, Rejected) else None
 
 
 def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raftsched.api.access import PEER, role_of
-from raftsched.api.callers import ROLES
 from raftsched.api.openapi import operation_id
-from raftsched.api.operation import OPERATIONS
-from raftsched.api.routes import ROUTES, Route
-from raftsched.core.access import Role
-from raftsched.core.ids import job_text
+from raftsched.api.operation import HEALTH, OPERATIONS
+from raftsched.api.routes import ROUTES
+from raftsched.core.access import Role, SetAccess
 from tests.support import tokens
 from tests.support.documented import document
 from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.matrix import Who, requests, wrong
+from tests.support.places import Place, placed
 from tests.support.tokens import As, guarded, limited, make
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
-NOBODY = job_text(1)
-
-
-def requests() -> Iterator[tuple[Route, str, str, Any]]:
-    """(route, method, address, body) for each operation, about things that are not there."""
-    for route in ROUTES:
-        path = route.path
-        for part in ("jobs", "operations", "tokens"):
-            path = path.replace(f"/{part}/{{id}}", f"/{part}/{NOBODY}")
-        path = path.replace("/instances/{id}", f"/instances/{NOBODY}@1").replace("{ns}", "none").replace("{id}", "none")
-        path = path.replace("{name}", "none")
-        if OPERATIONS[route.handler].streams:
-            path += "?follow=false"
-        body = {"to": "n1"} if path == "/v1/cluster/leader" else {}
-        yield route, route.method, path, body if route.method in ("POST", "PUT", "PATCH") else None
 
 
 def test_every_route_says_which_role_it_needs() -> None:
@@ -59,27 +45,203 @@ def test_who_may_only_read_changes_nothing() -> None:
             assert route.method == "GET", route
 
 
-def test_each_role_at_each_route(tmp_path: Path) -> None:
+async def walk(place: Place, people: list[Who], *, locked: bool = False) -> int:
+    """Everybody at every route; how many answers were looked at."""
+    faults, count = [], 0
+    for who in people:
+        for request in requests(place):
+            status, answer = await who.ask(request.route.method, request.path, request.body, dict(request.headers))
+            fault = wrong(request, who, status, answer, locked=locked)
+            faults += [] if fault is None else [fault]
+            if status == 401:
+                assert place.call.headers["WWW-Authenticate"].startswith('Bearer realm="raftsched"')
+            count += 1
+    assert not faults, f"{len(faults)} of {count}: " + "; ".join(faults[:20])
+    return count
+
+
+def test_everybody_at_every_route(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        admin = place.admin
+        people = [Who("nobody", As(place.call, "")), Who("unknown", As(place.call, "rs_unknown"))]
+        for role in tokens.ROLES:
+            secret = await make(admin, f"all-{role}", role)
+            people.append(Who(role, As(place.call, secret), {None: role}))
+            if role != "admin":
+                mine = await limited(admin, f"mine-{role}", role, "mine")
+                people.append(Who(f"{role} of mine", mine, {"mine": role}))
+        assert await walk(place, people) > 1_500
+        assert (await admin("GET", "/v1/cluster/access"))[1] == {"required": True}
+
+    placed(tmp_path, test)
+
+
+def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
+    """Also not who shows the token of an admin that was made while the cluster was open."""
+
     async def test(call: Client) -> None:
-        people = await guarded(call)
-        for route, method, path, body in requests():
-            needed = role_of(OPERATIONS[route.handler])
-            for who in ("nobody", *tokens.ROLES):
-                status, answer = await people[who](method, path, body)
-                said = f"{who}: {method} {path} -> {status} {answer}"
-                if needed is None:
-                    assert status not in (401, 403), said
-                elif who == "nobody":
-                    assert (status, answer["code"]) == (401, "unauthorized"), said
-                    assert call.headers["WWW-Authenticate"] == 'Bearer realm="raftsched"'
-                elif ROLES[who] < needed:  # type: ignore[index]
-                    assert (status, answer["code"]) == (403, "forbidden"), said
-                    assert OPERATIONS[route.handler].role in answer["detail"], said
-                else:
-                    assert status not in (401, 403), said
-        assert (await people["admin"]("GET", "/v1/cluster/access"))[1] == {"required": True}
+        call.context.local_digest = sha256(b"rl_local").digest()
+        local = As(call, "rl_local")
+        planted = {role: As(call, await make(local, role, role)) for role in tokens.ROLES}
+        place = Place(call, {"admin": local}, local)
+        await place.fill()
+        people = [Who("nobody", As(call, "")), Who("unknown", As(call, "rs_unknown"))]
+        people += [Who(f"planted {role}", who, {None: role}) for role, who in planted.items()]
+        await walk(place, [*people, Who("local", local, {None: "admin"})], locked=True)
+
+    run(tmp_path, test, guarded=True)
+
+
+RAW = [
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /livez/../metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
+    b"TRACE /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/jobs HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nExpect: the-unexpected\r\n\r\n",
+    b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+    b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n",
+    b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    b"\x16\x03\x01\x00\xa5\x01\x00\x00\r\n\r\n",
+    b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nRaftsched-Peer: n2 1 " + b"0" * 64 + b"\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nRaftsched-Peer: n2 1 " + b"0" * 64 + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("raw", RAW, ids=lambda raw: raw.split(b"\r\n")[0].decode("latin-1")[:40])
+def test_a_locked_node_says_401_to_what_is_no_request_too(tmp_path: Path, raw: bytes) -> None:
+    async def test(call: Client) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
+        writer.write(raw)
+        first = await reader.readline()
+        writer.close()
+        assert first.split()[1:2] == [b"401"], first
+
+    run(tmp_path, test, guarded=True)
+
+
+def test_a_locked_node_tells_how_to_open_it_and_is_well(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call("GET", "/v1/jobs")
+        assert (status, problem["code"]) == (401, "locked")
+        assert "raftsched tokens bootstrap --data DIR" in problem["detail"]
+        for path in ("/livez", "/readyz"):
+            assert (await call("GET", path))[0] == 200
+            assert (await call("HEAD", path))[0] == 200
+
+    run(tmp_path, test, guarded=True)
+
+
+def bootstrap(name: str = "root", secret: str = "rs_mine", **more: Any) -> dict[str, Any]:
+    return {"required": True, "admin": {"name": name, "sha256": sha256(secret.encode()).hexdigest()}, **more}
+
+
+def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        call.context.local_digest = sha256(b"rl_local").digest()
+        local = As(call, "rl_local")
+        planted = As(call, await make(local, "planted", "admin"))
+        assert (await local("POST", "/v1/jobs", JOB))[0] == 201
+        assert (await planted("PUT", "/v1/cluster/access", bootstrap()))[0] == 401
+        assert (await call("PUT", "/v1/cluster/access", bootstrap()))[0] == 401
+        status, said = await local("PUT", "/v1/cluster/access", bootstrap())
+        assert (status, said["required"], said["token"]["name"]) == (200, True, "root")
+        (found,) = said["found"]["tokens"]
+        assert (found["name"], found["role"], found["state"], found["revoked_by"]) == (
+            "planted", "admin", "revoked", "local at n1",
+        )  # fmt: skip
+        assert (said["found"]["jobs"], said["found"]["jobs_by"]) == (1, [{"by": "local at n1", "jobs": 1}])
+        assert (await planted("GET", "/v1/jobs"))[0] == 401
+        root = As(call, "rs_mine")
+        assert (await root("GET", "/v1/jobs"))[0] == 200
+        assert (await call("GET", "/docs"))[0] == 200
+        status, again = await local("PUT", "/v1/cluster/access", bootstrap())
+        assert (status, again["token"]["id"]) == (200, said["token"]["id"]), "who was not answered asks again"
+        status, problem = await root("PUT", "/v1/cluster/access", {"required": False})
+        assert (status, problem["code"]) == (409, "not-possible")
+        assert "--open" in problem["detail"]
+
+    run(tmp_path, test, guarded=True)
+
+
+def test_what_was_made_before_is_kept_when_that_is_said(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        before = As(call, await make(call, "before", "editor"))
+        _, said = await call("PUT", "/v1/cluster/access", bootstrap(keep=True))
+        assert [(one["name"], one["state"]) for one in said["found"]["tokens"]] == [("before", "active")]
+        assert (await before("GET", "/v1/jobs"))[0] == 200
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"required": False, "admin": {"name": "root", "sha256": "0" * 64}}, "/admin"),
+        ({"required": True, "admin": {"name": "Root", "sha256": "0" * 64}}, "/admin/name"),
+        ({"required": True, "admin": {"name": "anonymous", "sha256": "0" * 64}}, "/admin/name"),
+        ({"required": True, "admin": {"name": "root", "sha256": "0" * 63}}, "/admin/sha256"),
+        ({"required": True, "keep": True}, "/keep"),
+    ],
+)
+def test_what_is_wrong_with_a_first_admin(tmp_path: Path, body: Any, pointer: str) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call("PUT", "/v1/cluster/access", body)
+        assert (status, problem["code"], problem["errors"][0]["pointer"]) == (422, "invalid-body", pointer)
+        assert (await call("GET", "/v1/cluster/access"))[1] == {"required": False}
+
+    run(tmp_path, test)
+
+
+def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
+    """A node that has not applied it yet asks how far the log is before it refuses; when it cannot, it stays shut."""
+
+    async def test(call: Client) -> None:
+        call.context.local_digest = sha256(b"rl_local").digest()
+        cluster, context = call.cluster, call.context
+        root = As(call, "rs_mine")
+
+        async def behind(timeout_s: float) -> int | None:
+            return None
+
+        context.committed = behind
+        assert (await root("GET", "/v1/jobs"))[0] == 401, "and not 503: nothing is told to who is not let in"
+
+        async def committed(timeout_s: float) -> int | None:
+            cluster.apply(SetAccess(True, b"s" * 32, None, "root", sha256(b"rs_mine").digest()))
+            return cluster.store.applied_index
+
+        context.committed = committed
+        cluster.clock.now_ms += 2_000
+        assert (await root("GET", "/v1/jobs"))[0] == 200
+
+    run(tmp_path, test, guarded=True)
+
+
+def test_a_cluster_with_a_node_beyond_loopback_is_not_opened_from_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        cluster = LocalCluster(tmp_path, ("n1", "n2"))
+        try:
+            async with serving(cluster, "n1") as call:
+                await call("PUT", "/v1/cluster/access", bootstrap())
+                root = As(call, "rs_mine")
+                cluster.http["n2"] = "10.0.0.2:7401"
+                assert (await root("PUT", "/v1/cluster/access", {"required": False}))[0] == 409
+                call.context.open = True  # was started to be open
+                assert (await root("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
+                await call("PUT", "/v1/cluster/access", bootstrap("root-2", "rs_2"))
+                call.context.open = False
+                cluster.http["n2"] = "127.0.0.1:7402"
+                assert (await As(call, "rs_2")("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
 
 
 def test_a_cluster_is_open_until_it_is_told_otherwise(tmp_path: Path) -> None:
@@ -188,15 +350,11 @@ def test_a_node_trusts_the_other_nodes(tmp_path: Path) -> None:
         finally:
             cluster.close()
 
-    import asyncio
-
     asyncio.run(main())
 
 
 def test_the_secret_of_the_data_directory_opens_its_node(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        from hashlib import sha256
-
         await guarded(call)
         local = As(call, "rl_local")
         assert (await local("GET", "/v1/jobs"))[0] == 401
@@ -220,7 +378,9 @@ def test_the_description_says_who_may() -> None:
         one = made["paths"][route.path][route.method.lower()]
         if said.role == "open":
             assert one["security"] == []
-            assert "401" not in one["responses"]
+            refusals = str(one["responses"].get("401", ""))
+            assert ("locked" in refusals) is (route.path not in HEALTH)
+            assert "unauthorized" not in refusals
         else:
             assert one["x-role"] == said.role
             assert {"401", "403"} <= one["responses"].keys(), operation_id(route)

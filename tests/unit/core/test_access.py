@@ -14,6 +14,7 @@ from raftsched.core.access import (
     Oidc,
     Record,
     Role,
+    Token,
     decode_access,
     decode_oidc,
     decode_record,
@@ -159,6 +160,94 @@ class TestNobodyIsLockedOut:
         assert world.refused(c.RevokeToken(second)) == "not-possible"
         world.ok(c.SetAccess(False))
         world.ok(c.RevokeToken(second))
+
+
+def row(world: World, number: int) -> Token:
+    raw = world.view.get(Table.TOKENS, digest(number))
+    assert raw is not None
+    return decode_token(raw)
+
+
+class TestBootstrap:
+    """The first admin is made, tokens are turned on, and what was made before is revoked: by one entry."""
+
+    def boot(self, number: int, name: str = "root", **more: object) -> c.SetAccess:
+        return c.SetAccess(True, SECRET, name=name, digest=digest(number), **more)  # type: ignore[arg-type]
+
+    def test_what_was_planted_is_revoked_in_the_same_entry(self) -> None:
+        world = World()
+        make(world, 1)
+        make(world, 2, Role.VIEWER)
+        world.ok(by(self.boot(9)))
+        assert decode_access(world.view.get(Table.ACCESS, b"access")).required
+        assert not row(world, 1).holds(world.now)
+        assert not row(world, 2).holds(world.now)
+        assert (row(world, 1).revoked_by, row(world, 1).revoked_at_ms) == ("ana", world.now)
+        made = row(world, 9)
+        assert (made.name, made.role, made.holds(world.now), made.created_by) == ("root", Role.ADMIN, True, "ana")
+
+    def test_tokens_are_kept_when_that_is_said_or_when_they_were_needed_before(self) -> None:
+        world = World()
+        make(world, 1)
+        world.ok(self.boot(8, keep=True))
+        assert row(world, 1).holds(world.now)
+        world.ok(self.boot(9, "root-2"))
+        assert row(world, 1).holds(world.now), "nobody could plant it: who made it was an admin"
+        assert row(world, 8).holds(world.now)
+
+    def test_what_a_node_let_pass_that_had_not_heard_of_it_is_refused(self) -> None:
+        world = World()
+        planting = c.CreateToken("t", Role.ADMIN, digest(1))
+        anonymous = c.By(msgspec.Raw(c.encode(planting)), operation="tokens_create")
+        world.ok(self.boot(9))
+        assert world.refused(anonymous) == "unauthorized"
+        world.ok(c.SetAccess(False))
+        world.ok(anonymous)
+
+    def test_sent_again_it_is_done_once(self) -> None:
+        world = World()
+        first = world.ok(self.boot(9)).number
+        assert world.ok(self.boot(9)).number == first
+        assert decode_access(world.view.get(Table.ACCESS, b"access")).tokens == 1
+
+    def test_a_planted_token_cannot_hold_its_name(self) -> None:
+        world = World()
+        world.ok(c.CreateToken("root", Role.ADMIN, digest(1)))
+        world.ok(self.boot(9))
+        assert row(world, 9).name == "root"
+        assert row(world, 1).name.startswith("root.")
+        assert world.refused(self.boot(8)) == "name-taken"
+
+    def test_so_many_were_planted_that_no_more_may_be(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("raftsched.core.apply.access.TOKENS_MAX", 3)
+        world = World()
+        for number in range(1, 4):
+            make(world, number)
+        assert world.refused(self.boot(9, keep=True)) == "not-possible"
+        assert not decode_access(world.view.get(Table.ACCESS, b"access")).required
+        world.ok(self.boot(9))
+        assert row(world, 9).holds(world.now)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            c.SetAccess(False, SECRET, name="root", digest=digest(9)),
+            c.SetAccess(True, b"", name="root", digest=digest(9)),
+            c.SetAccess(True, SECRET, name="", digest=digest(9)),
+            c.SetAccess(True, SECRET, name="root", digest=b"short"),
+        ],
+    )
+    def test_what_is_refused_changes_nothing(self, wrong: c.SetAccess) -> None:
+        world = World()
+        make(world, 1)
+        assert world.refused(wrong) == "invalid-parameter"
+        assert row(world, 1).holds(world.now)
+
+    def test_a_digest_that_is_somebody_elses_is_refused(self) -> None:
+        world = World()
+        make(world, 9)
+        assert world.refused(self.boot(9)) == "not-possible"
+        assert row(world, 9).holds(world.now)
 
 
 class TestNotes:

@@ -1,0 +1,62 @@
+"""A node that is locked: what stands before all that aiohttp leads to, also before what is open elsewhere, what needs
+another method and what is nowhere. `access.identify` does the same for the short way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from raftsched.api.access import CHALLENGE, LOCKED, UnknownToken, asker, digest_of, is_locked
+from raftsched.api.context import ApiContext
+from raftsched.api.metrics import RequestCounts
+from raftsched.api.operation import HEALTH
+from raftsched.api.problems import Problem, answer
+from raftsched.api.replies import stamp
+from raftsched.api.strangers import STRANGERS
+from raftsched.errors import RaftschedError
+
+
+def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
+    """For a node that may be locked. Nothing of a body is read before."""
+
+    @web.middleware
+    async def locked(request: web.Request, handler: Handler) -> web.StreamResponse:
+        health = request.path in HEALTH and request.method in ("GET", "HEAD")
+        if health or not is_locked(ctx):
+            return await handler(request)
+        began = ctx.clock.monotonic()
+        try:
+            try:
+                asker(ctx, request)
+            except UnknownToken:  # there may be an admin since a moment ago
+                digest = digest_of(request.headers.get("Authorization"))
+                await request.app[STRANGERS].let_in(ctx, digest, request.remote or "")
+        except RaftschedError as error:
+            response = answer(error)
+            stamp(ctx, response.headers)
+            counts.count(response.status, ctx.clock.monotonic() - began)
+            return response
+        return await handler(request)
+
+    return locked
+
+
+def unless_locked(
+    ctx: ApiContext, odd: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """For requests that no route is looked for."""
+
+    async def answered(request: web.Request) -> web.StreamResponse:
+        return refusal(ctx) if is_locked(ctx) else await odd(request)
+
+    return answered
+
+
+def refusal(ctx: ApiContext) -> web.Response:
+    """What who cannot be known is told by a locked node."""
+    headers = {"Connection": "close", "WWW-Authenticate": CHALLENGE}
+    response = answer(Problem("locked", LOCKED, headers=headers))
+    stamp(ctx, response.headers)
+    return response
