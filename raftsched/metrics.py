@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 
@@ -74,15 +74,18 @@ class RunMetrics(Collector):
         due_soon: Callable[[], int],
         late: Callable[[], tuple[list[tuple[float, int]], float]],
         starts: Callable[[], tuple[int, bool]] = lambda: (0, False),
+        refused: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`disk`: bytes of the store, bytes free; `due_soon`: entries in the leader's window; `late`: the
         heartbeats sent by their lateness (seconds, how many up to that), and its sum in seconds; `starts`: runs that
-        could not be started here, and whether nothing can be now."""
+        could not be started here, and whether nothing can be now; `refused`: what was refused at the Raft port, by
+        reason."""
         self._counts: Counter[type] = Counter()
         self._disk = disk
         self._due_soon = due_soon
         self._late = late
         self._starts = starts
+        self._refused = refused
         self._fired = Durations(_LATE_S)
         self._started = Durations(_LATE_S)
         self._ended: Counter[tuple[str, Outcome | None]] = Counter()  # by handler
@@ -128,6 +131,11 @@ class RunMetrics(Collector):
         yield CounterMetricFamily("raftsched_attempts_not_begun", f"{words} Since this node started.", not_begun)
         words = "1 while this node starts nothing: it lacks processes, memory or room, or waits for an earlier run."
         yield GaugeMetricFamily("raftsched_node_starts_nothing", words, cannot)
+        words = "What others said at the Raft port and was refused, by reason. Since this node started."
+        refused = CounterMetricFamily("raftsched_raft_refused", words, labels=["why"])
+        for why, count in self._refused().items():
+            refused.add_metric([why], count)
+        yield refused
         yield self._fired.metric(
             "raftsched_fire_late_seconds",
             "How long after its due time (jitter included) a run was made, by the leader's clock.",

@@ -30,6 +30,7 @@ from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
+from raftsched.keyring import Keyring
 from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
@@ -139,7 +140,7 @@ class Node:
             str(config.raft) if self._sockets is None else self._sockets.raft,
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
-            cluster_key=key,
+            keys=Keyring(key) if key else Keyring(),
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,
@@ -179,7 +180,9 @@ class Node:
         )
         self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read, allowed=config.allowed)
         registry = CollectorRegistry()
-        metrics = RunMetrics(self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts)
+        metrics = RunMetrics(
+            self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts, self._raft.refused
+        )
         registry.register(metrics)
         self._raft.subscribe(metrics.on_applied)
         self._raft.subscribe(self._leader.on_applied)

@@ -15,7 +15,7 @@ import msgspec
 
 from raftsched.core.limits import NOW_MAX_MS
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 TERMS_AHEAD_MAX = 2**32  # no cluster elects so often: a term beyond that is a lie, and would be on the disk for good
 
@@ -32,6 +32,15 @@ class Malformed(Exception):
     """Not a frame of this protocol; the connection is closed."""
 
 
+class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """The first word of both ends: all that a stranger is told."""
+
+    protocol: Count
+    node: str
+    to: str  # whom it is meant for
+    nonce: bytes
+
+
 class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     """Who a node is; also sent again when that changes."""
 
@@ -44,15 +53,13 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     peers_hash: bytes  # of the configured node ids
     http: str  # advertised host:port of the API
     remembered: dict[str, bytes]  # node id -> store id; empty: none yet
-    to: str = ""  # whom it is meant for
-    nonce: bytes = b""
+    incarnation: Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # how often this disk was started
+    starts: Annotated[list[_Start], msgspec.Meta(min_length=1)]  # the ids of its newest starts, newest first
     raft: str = ""  # advertised host:port for the other nodes
     configuration: Count = 0  # index of the entry that `remembered` comes from
     learners: list[str] = []  # of `remembered`, those that catch up
     addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
-    incarnation: Count = 0  # how often this disk was started; 0: an older version, which does not count
-    starts: list[_Start] = []  # the ids of its newest starts, newest first
     met: dict[str, tuple[Count, _Start]] = {}  # of `remembered`, the newest start met of each: number, id
 
 
@@ -223,7 +230,8 @@ class SnapshotChunk(msgspec.Struct, array_like=True, frozen=True, tag=33):
 
 
 Frame = (
-    Hello
+    Greeting
+    | Hello
     | Proof
     | Refused
     | Welcome
@@ -249,17 +257,10 @@ Frame = (
     | SnapshotChunk
 )
 
-HANDSHAKE = (Hello, Proof, Refused, Welcome)
+HANDSHAKE = (Greeting, Hello, Proof, Refused, Welcome)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Frame)
-
-
-def oldest(hello: Hello) -> bytes:
-    """The content of a hello as far as every version knows it."""
-    fields = Hello.__struct_fields__
-    known = fields[: fields.index("agreed")]
-    return _encoder.encode([1, *(getattr(hello, name) for name in known)])
 
 
 def payload(frame: Frame) -> bytes:

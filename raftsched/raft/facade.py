@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import random
 import secrets
@@ -20,6 +19,7 @@ from raftsched.clock import Clock
 from raftsched.core.commands import Answer, check
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
+from raftsched.keyring import Keyring
 from raftsched.raft import audit, codec, snapshots
 from raftsched.raft.barrier import Barriers
 from raftsched.raft.guards import ALL, Guards
@@ -29,8 +29,9 @@ from raftsched.raft.replica import Replica
 from raftsched.raft.requests import Request
 from raftsched.raft.standing import Standing
 from raftsched.raft.status import Knock, MemberStatus, PeerStatus
-from raftsched.raft.transport import Transport, split_address
+from raftsched.raft.transport import Transport, only_loopback, split_address
 from raftsched.raft.turns import ThreadWriter, Writer
+from raftsched.raft.wire import KeyTls, Plain, Wire
 from raftsched.store import Store
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ class Raft:
     `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; what they raise is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
     the exception, and nothing is answered or sent any more. `writers(post, name)` makes what runs the turns, and what
-    runs the work on snapshots; `nonce(n)` gives the n random bytes of a handshake. Raises StartupError from the
-    constructor and from `start`."""
+    runs the work on snapshots; `nonce(n)` gives the n random bytes of a handshake. `wire` seals connections;
+    None: certificates of this start, or nothing without a key. Raises StartupError from the constructor and `start`."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Raft:
         bind: str | socket.socket,
         peers: dict[str, str],
         advertise: str | None,
-        cluster_key: bytes,
+        keys: Keyring,
         clock: Clock,
         rng: random.Random,
         http_address: str,
@@ -64,6 +65,7 @@ class Raft:
         join: bool = False,
         writers: Callable[[Callable[..., object], str], Writer] = ThreadWriter,
         nonce: Callable[[int], bytes] = secrets.token_bytes,
+        wire: Wire | None = None,
     ) -> None:
         audit.check()
         self.node_id = node_id
@@ -73,8 +75,8 @@ class Raft:
             addresses[node_id] = advertise
         for address in addresses.values():
             split_address(address)
-        if not cluster_key:
-            _only_loopback([*addresses.values(), *([bind] if isinstance(bind, str) else [])])
+        if not keys:
+            only_loopback([*addresses.values(), *([bind] if isinstance(bind, str) else [])])
         self._clock = clock
         self._on_fatal = on_fatal
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -113,14 +115,14 @@ class Raft:
         self._transport = Transport(
             node_id,
             bind,
-            cluster_key,
+            keys,
+            wire or (KeyTls(clock.wall_ms()) if keys else Plain()),
             clock,
             rng,
             self.options,
             guards,
             hello=self._replica.hello,
             refusal=self._refusal,
-            foreign=self._replica.formation.foreign,
             on_connected=self._replica.connected,
             on_disconnected=self._replica.disconnected,
             on_frame=self._on_frame,
@@ -255,6 +257,10 @@ class Raft:
     @property
     def last_index(self) -> int:
         return self._replica.journal.last_index
+
+    def refused(self) -> dict[str, int]:
+        """Connections and messages of others that were refused since this node started, by reason (refusals.WHY)."""
+        return {**self._transport.refusals.counts, "no-command": self._replica.forwarding.rejected}
 
     def heartbeats_late(self) -> tuple[list[tuple[float, int]], float]:
         """The heartbeats that this node sent as a leader, by how late they were (seconds, how many up to that); and the
@@ -477,18 +483,3 @@ def _check(commands: Sequence[bytes]) -> None:
     """What is no command never gets into the log. Raises ValueError."""
     for raw in commands:
         check(raw)
-
-
-def _only_loopback(addresses: list[str]) -> None:
-    """Without a key anybody who reaches the port could speak as a member."""
-    for address in addresses:
-        host, _ = split_address(address)
-        try:
-            loopback = ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            loopback = host == "localhost"
-        if not loopback:
-            raise StartupError(
-                f"The raft address {address} is not on this machine's loopback: "
-                "give every node the same cluster key file."
-            )

@@ -77,8 +77,7 @@ class Incarnations:
     # ------------------------------------------------------------ looking
 
     def fault(self, peer: Hello) -> str | None:
-        """What is wrong with a peer whose disk is the right one, by what this node knows; None: nothing. Of a node that
-        does not count its starts (an older version) nothing is known."""
+        """What is wrong with a peer whose disk is the right one, by what this node knows; None: nothing."""
         if not self._guards.rolled_back_disk_refused:
             return None
         met = self._met.get(peer.node)
@@ -86,8 +85,6 @@ class Incarnations:
             return None
         if met.number == LOST:
             return "it lacks entries that it had acknowledged"
-        if not peer.incarnation:
-            return None
         if goes_on(peer.incarnation, peer.starts, (met.number, met.start)):
             return None
         if peer.incarnation < met.number:
@@ -104,7 +101,7 @@ class Incarnations:
     def meets(self, peer: Hello, remembered: dict[str, bytes]) -> dict[str, bytes | None]:
         """A peer that was let in, and what it has met itself. Returns the record to be written, if any. Where two have
         met different processes on copies of one disk, all take the same one for it."""
-        news = {peer.node: Met(peer.store_id, peer.incarnation, peer.starts[0])} if peer.starts else {}
+        news = {peer.node: Met(peer.store_id, peer.incarnation, peer.starts[0])}
         for node, (number, start) in peer.met.items():
             same = node in remembered and peer.remembered.get(node) == remembered[node]
             if same and len(start) <= ID_BYTES and node not in (peer.node, self._node_id):

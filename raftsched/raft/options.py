@@ -62,7 +62,9 @@ class RaftOptions:
     connect_min_ms: int = 50  # first pause before dialling again; doubled up to connect_max_ms, with jitter
     connect_max_ms: int = 1_000
     connect_late_ms: int = 2_000  # a node with a higher id dials when it was not dialled for so long
-    pending_handshakes: int = 64  # connections from others that have not proved who they are; the oldest is closed
+    pending_handshakes: int = 64  # connections that have not proved who they are, from where no member is known to be
+    pending_per_address: int = 16
+    handshakes_per_s: float = 100.0  # begun by strangers together, and by each address of members
 
     def __post_init__(self) -> None:
         if not 3 * self.heartbeat_ms <= self.election_min_ms < self.election_max_ms:

@@ -1,45 +1,33 @@
-"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key.
+"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key (`raft.link`).
 
-The lower node id dials. Handshake: the dialer says hello with a nonce; the acceptor answers with its own hello and an
-HMAC-SHA256 over both; the dialer proves itself in the same way and is welcomed. Only then do frames flow. A newer
-connection of a peer replaces the older one, whose frames count no more.
+The lower node id dials. A newer connection of a peer replaces the older one, whose frames count no more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 import random
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from hashlib import sha256
-from typing import cast
-
-import msgspec
 
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
+from raftsched.raft.link import Link, keys_of
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.pending import Pending, place
+from raftsched.raft.refusals import Refusals
+from raftsched.raft.wire import Wire
 
 log = logging.getLogger(__name__)
 
-_HELLO_MAX_BYTES = 64 * 1024
-_TOLD_S, _TOLD_MAX = 60.0, 1_000  # so many lines about refused connections in that time, at most
-_REASON_CHARS = 400  # of a refusal: it may quote a stranger
 _LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers proves nothing
-
-
-def proof(key: bytes, role: bytes, dialer: codec.Hello, acceptor: codec.Hello) -> bytes:
-    """What `role` (b"dial" or b"accept") sends to show that it has the key. An older version, which shows no
-    incarnation, forgets the fields that it does not know, and proves without them."""
-    payload = codec.payload if dialer.incarnation and acceptor.incarnation else codec.oldest
-    message = b"raftsched/1 " + role + b"\0" + sha256(payload(dialer)).digest()
-    return hmac.digest(key, message + sha256(payload(acceptor)).digest(), "sha256")
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -50,205 +38,30 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Link(asyncio.Protocol):
-    """One TCP connection, from the handshake to its end."""
-
-    def __init__(self, owner: Transport, expected: str | None) -> None:
-        self.expected = expected  # the peer that was dialled; None: accepted
-        self.peer: str | None = None  # once open
-        self.number = 0
-        self.heard_at = self.sent_at = self.opened_at = owner.now()
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._owner = owner
-        self._reader = codec.Reader(_HELLO_MAX_BYTES)
-        self._transport: asyncio.Transport | None = None
-        self._mine: codec.Hello | None = None
-        self._theirs: codec.Hello | None = None
-        self._proven = False  # the dialer's side: the acceptor has shown that it holds the key
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-
-    # ------------------------------------------------------------ asyncio.Protocol
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods, not by its class
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._owner.opened(self)
-        if self.expected is not None:
-            self._introduce(self.expected)
-
-    def data_received(self, data: bytes) -> None:
-        self.heard_at = self._owner.now()
+def only_loopback(addresses: list[str]) -> None:
+    """Without a key anybody who reaches the port could speak as a member."""
+    for address in addresses:
+        host, _ = split_address(address)
         try:
-            for frame in self._reader.feed(data):
-                if self.peer is not None:
-                    if type(frame) is not codec.KeepAlive:
-                        self._owner.on_frame(self.peer, self.number, frame)
-                else:
-                    self._shake(frame)
-                if self._transport is None:
-                    return
-        except codec.Malformed as error:
-            self._owner.malformed += 1
-            self.close(f"{self.name} sent what is not a message: {error}", "malformed")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._out.clear()
-        if not self.closed.done():
-            self.closed.set_result(None)
-        self._owner.lost(self)
-
-    # ------------------------------------------------------------ sending
-
-    @property
-    def name(self) -> str:
-        if self.peer or self.expected:
-            return self.peer or str(self.expected)
-        address = self._transport.get_extra_info("peername") if self._transport else None
-        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a connection"
-
-    @property
-    def _host(self) -> str:
-        """Whose next connection comes from another port, and has the same to say."""
-        return self.name.rpartition(":")[0] or self.name
-
-    def send(self, data: bytes) -> bool:
-        """Gathers what one loop iteration sends; False when the connection is gone or too slow."""
-        if self._transport is None or self._transport.is_closing():
-            return False
-        if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(data)
-        self._out_bytes += len(data)
-        if self._transport.get_write_buffer_size() + self._out_bytes > self._owner.options.send_buffer_bytes:
-            self.close(f"{self.name} reads too slowly: closing its connection")
-            return False
-        return True
-
-    def _flush(self) -> None:
-        if self._transport is None or not self._out:
-            return
-        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        self._out.clear()
-        self._out_bytes = 0
-        self.sent_at = self._owner.now()
-        self._transport.write(data)
-
-    def close(self, why: str | None = None, kind: str = "") -> None:
-        """At once, dropping what is not sent yet. Strangers come as often as they like: of those, what is of one `kind`
-        is said once a minute of each host."""
-        if why is not None and self.peer is None:
-            self._owner.log_once(why, f"{self._host} {kind}")
-        elif why is not None:
-            log.warning("%s", why)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def end(self) -> None:
-        """When all that was sent is out."""
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
-
-    def refuse(self, reason: str, *, quiet: bool = False, proven: bool = False) -> None:
-        """`proven`: it holds the key; of who does not, the reasons are not told apart, as they may quote him."""
-        reason = reason[:_REASON_CHARS]
-        if not quiet:
-            self._owner.log_once(
-                f"connection with {self.name} refused: {reason}", f"{self._host} {reason if proven else 'refused'}"
+            loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = host == "localhost"
+        if not loopback:
+            raise StartupError(
+                f"The raft address {address} is not on this machine's loopback: "
+                "give every node the same cluster key file."
             )
-        if self._transport is not None:
-            self._flush()
-            self._transport.write(codec.encode(codec.Refused(reason, quiet)))
-            self._transport.close()
-
-    # ------------------------------------------------------------ handshake
-
-    def _introduce(self, to: str) -> None:
-        hello = self._owner.hello()
-        self._mine = msgspec.structs.replace(hello, to=to, nonce=self._owner.nonce(32))
-        self.send(codec.encode(self._mine))
-
-    def _shake(self, frame: codec.Frame) -> None:
-        if isinstance(frame, codec.Refused):
-            if not frame.quiet:
-                reason = frame.reason[:_REASON_CHARS]
-                self._owner.log_once(
-                    f"{self.name} refuses this node: {reason!r}",
-                    f"{self._host} {reason if self.expected else 'refuses'}",
-                )
-            self.close()
-        elif self.expected is None:
-            self._shake_accepted(frame)
-        else:
-            self._shake_dialled(frame)
-
-    def _shake_accepted(self, frame: codec.Frame) -> None:
-        owner = self._owner
-        if isinstance(frame, codec.Hello) and self._theirs is None:
-            self._theirs = frame
-            if frame.to != owner.node_id:
-                self.refuse(f"{frame.to!r} is not the node at this address; it is {owner.node_id!r}")
-            elif len(frame.nonce) < 16:
-                self.refuse("the hello carries no nonce")
-            else:
-                self._introduce(frame.node)
-                assert self._mine is not None
-                self.send(codec.encode(codec.Proof(proof(owner.key, b"accept", frame, self._mine))))
-        elif isinstance(frame, codec.Proof) and self._theirs is not None and self._mine is not None:
-            if not owner.verifies(frame, proof(owner.key, b"dial", self._theirs, self._mine)):
-                self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
-            elif (reason := owner.refusal(self._theirs)) is not None:
-                self.refuse(reason, proven=True)
-            elif owner.dials(self._theirs.node):
-                self.refuse(f"{owner.node_id!r} dials {self._theirs.node!r}, not the other way round", quiet=True)
-            else:
-                self.send(codec.encode(codec.Welcome()))
-                self._open(self._theirs)
-        else:
-            self.close(f"{self.name} broke the handshake", "handshake")
-
-    def _shake_dialled(self, frame: codec.Frame) -> None:
-        owner = self._owner
-        if isinstance(frame, codec.Hello) and self._theirs is None:
-            self._theirs = frame
-            if frame.node != self.expected or frame.to != owner.node_id or len(frame.nonce) < 16:
-                self.refuse(f"{frame.node!r} answered where {self.expected!r} was expected")
-        elif isinstance(frame, codec.Proof) and self._theirs is not None and self._mine is not None:
-            if not owner.verifies(frame, proof(owner.key, b"accept", self._mine, self._theirs)):
-                self.refuse(f"{self._theirs.node!r} does not hold this cluster's key; use the same key file")
-            elif (reason := owner.refusal(self._theirs)) is not None:
-                self._prove()  # who we are is news to the other side as well, and it wants proof
-                self.refuse(reason, proven=True)
-            else:
-                self._proven = True
-                self._prove()
-        elif isinstance(frame, codec.Welcome) and self._proven and self._theirs is not None:
-            self._open(self._theirs)
-        else:
-            self.close(f"{self.name} broke the handshake", "handshake")
-
-    def _prove(self) -> None:
-        assert self._mine is not None and self._theirs is not None  # noqa: PT018
-        self.send(codec.encode(codec.Proof(proof(self._owner.key, b"dial", self._mine, self._theirs))))
-
-    def _open(self, theirs: codec.Hello) -> None:
-        self._reader.max_bytes = self._owner.options.frame_max_bytes
-        self.peer = theirs.node
-        self._owner.welcomed(self, theirs)
 
 
 class Transport:
-    """Listens, dials, keeps one link per peer."""
+    """Listens, dials, keeps one link per peer. Proves with the first of `keys`, and takes proofs under all of them."""
 
     def __init__(
         self,
         node_id: str,
         bind: str | socket.socket,
-        key: bytes,
+        keys: Iterable[bytes],
+        wire: Wire,
         clock: Clock,
         rng: random.Random,
         options: RaftOptions,
@@ -256,18 +69,18 @@ class Transport:
         *,
         hello: Callable[[], codec.Hello],
         refusal: Callable[[codec.Hello], str | None],
-        foreign: Callable[[codec.Hello], bool] = lambda hello: False,
         on_connected: Callable[[codec.Hello, int], None],
         on_disconnected: Callable[[str, int], None],
         on_frame: Callable[[str, int, codec.Frame], None],
         nonce: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self.node_id = node_id
-        self.key = key
+        self.keys = keys_of(keys)
+        self.wire = wire
+        self.refusals = Refusals(clock.monotonic)
         self.options = options
         self.hello = hello
         self.refusal = refusal
-        self.foreign = foreign
         self.on_frame = on_frame
         self.nonce = nonce
         self.now = clock.monotonic
@@ -281,8 +94,9 @@ class Transport:
         self._all: dict[Link, None] = {}  # in the order they were opened
         self._number = 0
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
-        self._told: dict[str, float] = {}
-        self.malformed = 0  # connections closed for what was no message, since this node started
+        self._pending: Pending[Link] = Pending(options)
+        self._homes: dict[str, str] = {}  # where peers were met: peer -> place
+        self._known: frozenset[str] = frozenset()  # where peers are said to be, as far as that is an address
         self._ticked_at = self.now()
         self._stopping = False
 
@@ -310,6 +124,8 @@ class Transport:
         for peer, address in sorted(wanted - self._dialers.keys()):
             task = asyncio.get_running_loop().create_task(self._dial(peer, *split_address(address)))
             self._dialers[peer, address] = task
+        self._known = frozenset(place(split_address(address)[0]) for address in addresses.values())
+        self._homes = {peer: where for peer, where in self._homes.items() if peer in addresses}
 
     def dials(self, peer: str) -> bool:
         """Whether it is up to this node to dial that one."""
@@ -363,12 +179,13 @@ class Transport:
         now, options = self.now(), self.options
         late = now - self._ticked_at > _LATE_TICK_S
         self._ticked_at = now
+        self.refusals.tick()
         for link in list(self._all):
             if late:
                 link.heard_at = now
             if link.peer is None:
                 if now - link.opened_at > options.handshake_ms / 1000:
-                    link.close(f"{link.name} did not finish the handshake in time", "late")
+                    link.close(f"{link.name} did not finish the handshake in time", "slow")
             elif now - link.heard_at > options.dead_peer_ms / 1000:
                 link.close(f"nothing heard from {link.name} for {options.dead_peer_ms} ms")
             elif now - link.sent_at > options.keepalive_ms / 1000:
@@ -377,16 +194,6 @@ class Transport:
     def verifies(self, frame: codec.Proof, expected: bytes) -> bool:
         return hmac.compare_digest(frame.mac, expected) or not self._guards.peers_authenticated
 
-    def log_once(self, line: str, about: str) -> None:
-        """A peer that tries again and again is worth one line a minute."""
-        now = self.now()
-        if now - self._told.get(about, float("-inf")) > _TOLD_S:
-            if len(self._told) >= _TOLD_MAX:
-                self._told = {other: at for other, at in self._told.items() if now - at <= _TOLD_S}
-            if len(self._told) < _TOLD_MAX:
-                self._told[about] = now
-                log.warning("%s", line)
-
     # ------------------------------------------------------------ links
 
     def _accept(self) -> Link:
@@ -394,15 +201,23 @@ class Transport:
 
     def opened(self, link: Link) -> None:
         self._all[link] = None
-        waiting = [other for other in self._all if other.peer is None and other.expected is None]
         if self._stopping:
             link.close()
-        elif len(waiting) > self.options.pending_handshakes:
-            waiting[0].close()  # who is silent makes room: a member needs a moment only, and must get in
+        elif link.expected is None:
+            homes = self._known.union(self._homes.values())
+            other = self._pending.comes(link, place(link.address), homes, self.now())
+            if other is not None:
+                other.close(f"too many connections of {link.address} have not proved who they are", "too-many")
+
+    def proved(self, link: Link) -> None:
+        """It needs no room among strangers any more."""
+        self._pending.goes(link)
 
     def welcomed(self, link: Link, hello: codec.Hello) -> None:
         self._number += 1
         link.number = self._number
+        if any(peer == hello.node for peer, _ in self._dialers):
+            self._homes[hello.node] = place(link.address)
         older = self._links.get(hello.node)
         self._links[hello.node] = link
         if older is not None and self._guards.old_connections_dropped:
@@ -412,6 +227,7 @@ class Transport:
 
     def lost(self, link: Link) -> None:
         self._all.pop(link, None)
+        self._pending.goes(link)
         if link.peer is None:
             return
         if self._links.get(link.peer) is link:

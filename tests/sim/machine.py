@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import lmdb
 
 from raftsched.errors import StartupError
+from raftsched.keyring import Keyring
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.wire import Plain
 from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, Turn, TurnResult
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
@@ -140,7 +142,7 @@ class Machine:
                 world.addresses[self.name],
                 {**self.peers, self.name: world.addresses[self.name]},
                 advertise=None,
-                cluster_key=KEY,
+                keys=Keyring(KEY),
                 clock=self.clock,
                 rng=rng,
                 http_address=f"{self.name}:80",
@@ -150,6 +152,7 @@ class Machine:
                 join=self.join,
                 writers=partial(DiskWriter, world.scheduler, loop, self.disk),
                 nonce=rng.randbytes,
+                wire=Plain(),
             )
         except StartupError as error:
             self._close()

@@ -7,10 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from raftsched.raft import codec
-from raftsched.raft.transport import proof
+from raftsched.raft.link import proof
 from tests.sim.loop import Loop
 from tests.sim.network import MACHINE_UP
 
@@ -50,9 +48,10 @@ class Stranger:
         raft = posing_as.raft
         if raft is None:
             return
-        hello = msgspec.structs.replace(raft._replica.hello(), to=victim.name, nonce=self._rng.randbytes(32))
+        greeting = codec.Greeting(codec.PROTOCOL, posing_as.name, victim.name, self._rng.randbytes(32))
+        hello = raft._replica.hello()
         try:
-            await self._world.network.connect(self._loop, lambda: _Lie(self, hello), host, int(port))
+            await self._world.network.connect(self._loop, lambda: _Lie(self, greeting, hello), host, int(port))
         except OSError:
             return
 
@@ -75,15 +74,15 @@ class Stranger:
 class _Lie(asyncio.Protocol):
     """The dialer's side of the handshake, with the wrong key."""
 
-    def __init__(self, stranger: Stranger, hello: codec.Hello) -> None:
+    def __init__(self, stranger: Stranger, greeting: codec.Greeting, hello: codec.Hello) -> None:
         self._stranger = stranger
+        self._greeting = greeting
         self._hello = hello
         self._reader = codec.Reader(1 << 20)
-        self._theirs: codec.Hello | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._say(self._hello)
+        self._say(self._greeting)
 
     def _say(self, *frames: codec.Frame) -> None:
         self._transport.write(b"".join(map(codec.encode, frames)))
@@ -91,9 +90,9 @@ class _Lie(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for frame in self._reader.feed(data):
             match frame:
-                case codec.Hello():
-                    self._theirs = frame
-                case codec.Proof() if self._theirs is not None:
-                    self._say(codec.Proof(proof(KEY, b"dial", self._hello, self._theirs)))
+                case codec.Greeting():
+                    self._say(codec.Proof(proof(KEY, b"dial", self._greeting, frame, b"")))
+                case codec.Proof():
+                    self._say(self._hello)
                 case codec.Welcome():
                     self._say(*self._stranger.lies())

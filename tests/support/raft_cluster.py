@@ -12,8 +12,10 @@ from typing import Any
 
 from raftsched.clock import SystemClock
 from raftsched.core.commands import Barrier, encode
+from raftsched.keyring import Keyring
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.turns import Done, ThreadWriter, Writer
+from raftsched.raft.wire import Wire
 from raftsched.store import Store
 
 FAST = RaftOptions(
@@ -53,6 +55,7 @@ class Cluster:
         self.options = options
         self.sockets = {name: listening() for name in names}
         self.addresses = {name: address_of(sock) for name, sock in self.sockets.items()}
+        self.nobody = listening()  # accepts nothing
         self.nodes: dict[str, Raft] = {}
         self.stores: dict[str, Store] = {}
         self.fatal: list[BaseException] = []
@@ -63,10 +66,10 @@ class Cluster:
     async def __aexit__(self, *error: object) -> None:
         for name in list(self.nodes):
             await self.stop(name)
-        for sock in self.sockets.values():
+        for sock in (self.nobody, *self.sockets.values()):
             sock.close()
 
-    async def start(self, *names: str, key: bytes = b"secret") -> None:
+    async def start(self, *names: str, key: bytes = b"secret", wire: Wire | None = None) -> None:
         for name in names or self.addresses:
             store = Store.open(self.directory / name, sync=False)
             self.stores[name] = store
@@ -77,13 +80,14 @@ class Cluster:
                 bind,
                 self.addresses,
                 None,
-                key,
+                Keyring(key),
                 SystemClock(),
                 random.Random(),
                 f"127.0.0.1:80{ord(name)}",
                 options=self.options,
                 on_fatal=self.fatal.append,
                 writers=self.writers,
+                wire=wire,
             )
             self.nodes[name] = node
             await node.start()

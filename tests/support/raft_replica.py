@@ -13,11 +13,13 @@ from raftsched.core.commands import RunNow, encode
 from raftsched.core.entry import decode_entry, encode_entry
 from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
+from raftsched.raft.incarnations import Met
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
 from raftsched.raft.turns import InlineWriter
 from tests.support.raft_store import MemoryStore
 
+START = b"start"  # of every peer
 OPTIONS = RaftOptions(election_min_ms=300, election_max_ms=600, heartbeat_ms=50)
 
 
@@ -103,6 +105,8 @@ class Solo:
             self.store.own["store_id"] = disk(node)
             self.store.own["remembered"] = msgspec.msgpack.encode({p: disk(p) for p in peers})
             self.store.own["agreed"] = b"1"
+            met = {p: Met(disk(p), 1, START) for p in peers if p != node}
+            self.store.own["met"] = msgspec.msgpack.encode(met)
         self.replica = Replica(
             store=self.store,  # type: ignore[arg-type]
             node_id=node,
@@ -220,6 +224,8 @@ def hello(node: str, peers: str = "abc", **changes: Any) -> codec.Hello:
         peers_hash=b"",
         http="",
         remembered={},
+        incarnation=1,
+        starts=[START],
     )
     return msgspec.structs.replace(base, **changes)
 

@@ -16,6 +16,7 @@ from raftsched.clock import SystemClock
 from raftsched.core.commands import Accepted, Keyed, encode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
+from raftsched.keyring import Keyring
 from raftsched.raft import Raft
 from raftsched.store import Store
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
@@ -185,7 +186,9 @@ def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
 
             store.run_turn = broken  # type: ignore[method-assign, assignment]
             peers = cluster.addresses
-            node = Raft(store, "a", peers["a"], peers, None, b"", SystemClock(), random.Random(), "", options=FAST)
+            node = Raft(
+                store, "a", peers["a"], peers, None, Keyring(), SystemClock(), random.Random(), "", options=FAST
+            )
             with pytest.raises(StartupError, match="No space left"):
                 await node.start()
             store.close()
@@ -199,7 +202,9 @@ def test_an_occupied_port_stops_the_start(tmp_path: Path) -> None:
             taken.listen()
             store = Store.open(tmp_path, sync=False)
             peers = {"a": address_of(taken)}
-            node = Raft(store, "a", peers["a"], peers, None, b"", SystemClock(), random.Random(), "", options=FAST)
+            node = Raft(
+                store, "a", peers["a"], peers, None, Keyring(), SystemClock(), random.Random(), "", options=FAST
+            )
             with pytest.raises(StartupError, match="cannot be listened on"):
                 await node.start()
             store.close()
@@ -224,7 +229,7 @@ def test_a_bad_configuration_stops_the_start(tmp_path: Path, peers: dict[str, st
     store = Store.open(tmp_path, sync=False)
     try:
         with pytest.raises(StartupError, match=why):
-            Raft(store, "a", bind, peers, None, b"", SystemClock(), random.Random(), "")
+            Raft(store, "a", bind, peers, None, Keyring(), SystemClock(), random.Random(), "")
     finally:
         store.close()
 

@@ -6,19 +6,24 @@ import asyncio
 import logging
 import random
 import secrets
+import ssl
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from raftsched import certificates
 from raftsched.clock import SystemClock
 from raftsched.raft import codec
 from raftsched.raft.formation import peers_hash
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.transport import Transport, proof
+from raftsched.raft.link import proof
+from raftsched.raft.transport import Transport
+from raftsched.raft.wire import KeyTls, Plain, Wire
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
 from tests.support.raft_replica import hello
 
@@ -29,7 +34,9 @@ both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguar
 class Bed:
     """A transport of node "b" that records what happens to it."""
 
-    def __init__(self, guards: Guards = ALL, **limits: Any) -> None:
+    def __init__(
+        self, guards: Guards = ALL, wire: Wire | None = None, keys: Iterable[bytes] = (KEY,), **limits: Any
+    ) -> None:
         self.sock = listening()
         self.port = self.sock.getsockname()[1]
         self.events: list[tuple[Any, ...]] = []
@@ -37,7 +44,8 @@ class Bed:
         self.transport = Transport(
             "b",
             self.sock,
-            KEY,
+            keys,
+            wire or KeyTls(SystemClock().wall_ms()),
             SystemClock(),
             random.Random(),
             replace(FAST, **limits),
@@ -59,9 +67,24 @@ class Bed:
     def kinds(self) -> list[str]:
         return [event[0] for event in self.events]
 
+    def refused(self) -> dict[str, int]:
+        return {why: count for why, count in self.transport.refusals.counts.items() if count}
+
 
 def mine(node: str) -> codec.Hello:
     return hello(node, peers_hash=peers_hash(["a", "b"]))
+
+
+def anybody() -> ssl.SSLContext:
+    """Takes every certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def greeting(node: str = "a", to: str = "b") -> codec.Greeting:
+    return codec.Greeting(codec.PROTOCOL, node, to, secrets.token_bytes(32))
 
 
 class Peer:
@@ -71,10 +94,12 @@ class Peer:
         self.reader, self.writer = reader, writer
         self.frames = codec.Reader(1 << 24)
         self.got: list[codec.Frame] = []
+        tls = writer.get_extra_info("ssl_object")
+        self.binding = sha256(tls.getpeercert(True)).digest() if tls is not None and not tls.server_side else b""
 
     @classmethod
-    async def dial(cls, port: int) -> Peer:
-        return cls(*await asyncio.open_connection("127.0.0.1", port))
+    async def dial(cls, port: int, tls: bool = True) -> Peer:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=anybody() if tls else None))
 
     def send(self, *frames: codec.Frame) -> None:
         self.writer.write(b"".join(map(codec.encode, frames)))
@@ -84,7 +109,7 @@ class Peer:
         while not self.got:
             try:
                 data = await asyncio.wait_for(self.reader.read(1 << 16), 20)
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLError):
                 data = b""
             if not data:
                 return None
@@ -98,22 +123,25 @@ class Peer:
 
     async def shake(self, node: str = "a", to: str = "b", key: bytes = KEY) -> codec.Frame | None:
         """Goes through the handshake as the dialer; returns what it ends with."""
-        dialer = msgspec.structs.replace(mine(node), to=to, nonce=secrets.token_bytes(32))
+        dialer = greeting(node, to)
         self.send(dialer)
         acceptor = await self.next()
-        if not isinstance(acceptor, codec.Hello):
+        if not isinstance(acceptor, codec.Greeting):
             return acceptor
+        self.send(codec.Proof(proof(key, b"dial", dialer, acceptor, self.binding)))
         theirs = await self.next()
-        assert isinstance(theirs, codec.Proof)
-        assert (theirs.mac == proof(key, b"accept", dialer, acceptor)) is (key == KEY)
-        self.send(codec.Proof(proof(key, b"dial", dialer, acceptor)))
+        if not isinstance(theirs, codec.Proof):
+            return theirs
+        assert (theirs.mac == proof(key, b"accept", dialer, acceptor, self.binding)) is (key == KEY)
+        assert isinstance(await self.next(), codec.Hello)
+        self.send(mine(node))
         return await self.next()
 
     async def close(self) -> None:
-        self.writer.close()
+        self.writer.transport.abort()
         try:
             await self.writer.wait_closed()
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             pass
 
 
@@ -151,18 +179,36 @@ def test_a_peer_without_the_key_is_not(guarded: bool) -> None:
     asyncio.run(scenario())
 
 
+def test_strangers_are_told_an_id_and_a_nonce_only() -> None:
+    """Nothing that a key could be guessed against without asking, and nothing of the cluster."""
+
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer = await Peer.dial(bed.port)
+            peer.send(greeting())
+            said = await peer.next()
+            assert isinstance(said, codec.Greeting)
+            assert (said.node, said.to, len(said.nonce)) == ("b", "a", 32)
+            peer.send(codec.Proof(b"guessed"))
+            assert isinstance(await peer.next(), codec.Refused)
+            assert await peer.ended()
+            assert bed.refused() == {"wrong-key": 1}
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_recorded_handshake_cannot_be_replayed() -> None:
     async def scenario() -> None:
         async with Bed() as bed:
-            dialer = msgspec.structs.replace(mine("a"), to="b", nonce=bytes(32))
+            dialer = codec.Greeting(codec.PROTOCOL, "a", "b", bytes(32))
             macs = []
             for _ in range(2):
                 peer = await Peer.dial(bed.port)
                 peer.send(dialer)
                 acceptor = await peer.next()
-                assert isinstance(acceptor, codec.Hello)
-                macs.append(proof(KEY, b"dial", dialer, acceptor))
-                await peer.next()
+                assert isinstance(acceptor, codec.Greeting)
+                macs.append(proof(KEY, b"dial", dialer, acceptor, peer.binding))
                 peer.send(codec.Proof(macs[0]))
                 end = await peer.next()
                 await peer.close()
@@ -172,16 +218,61 @@ def test_a_recorded_handshake_cannot_be_replayed() -> None:
     asyncio.run(scenario())
 
 
-def test_the_acceptors_own_proof_does_not_serve_the_dialer() -> None:
+def test_a_proof_that_is_sent_back_proves_nothing() -> None:
+    """Two connections at once, one to each of two nodes: what one of them proves is no proof for the other."""
+
+    async def scenario() -> None:
+        async with Bed() as bed:
+            peer, other = await Peer.dial(bed.port), await Peer.dial(bed.port)
+            dialer = greeting()
+            peer.send(dialer)
+            acceptor = await peer.next()
+            assert isinstance(acceptor, codec.Greeting)
+            peer.send(codec.Proof(proof(KEY, b"dial", dialer, acceptor, peer.binding)))
+            theirs = await peer.next()
+            assert isinstance(theirs, codec.Proof)
+            other.send(dialer)
+            assert isinstance(await other.next(), codec.Greeting)
+            other.send(theirs)
+            assert isinstance(await other.next(), codec.Refused)
+            assert bed.refused() == {"wrong-key": 1}
+            await peer.close()
+            await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_proof_is_for_the_certificate_that_was_seen() -> None:
+    """Who holds the key, and saw the certificate of somebody in between."""
+
     async def scenario() -> None:
         async with Bed() as bed:
             peer = await Peer.dial(bed.port)
-            peer.send(msgspec.structs.replace(mine("a"), to="b", nonce=bytes(32)))
-            await peer.next()
-            theirs = await peer.next()
-            assert theirs is not None
-            peer.send(theirs)
-            assert isinstance(await peer.next(), codec.Refused)
+            peer.binding = sha256(b"another certificate").digest()
+            assert isinstance(await peer.shake(), codec.Refused)
+            assert bed.refused() == {"wrong-key": 1}
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_every_key_of_the_file_is_taken() -> None:
+    """So a key is changed on one node after the other."""
+
+    async def scenario() -> None:
+        async with Bed(keys=[b"the next key", KEY]) as bed:
+            peer = await Peer.dial(bed.port)
+            assert isinstance(await peer.shake(), codec.Welcome)
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_without_tls_where_there_is_none() -> None:
+    async def scenario() -> None:
+        async with Bed(wire=Plain()) as bed:
+            peer = await Peer.dial(bed.port, tls=False)
+            assert isinstance(await peer.shake(), codec.Welcome)
             await peer.close()
 
     asyncio.run(scenario())
@@ -246,21 +337,29 @@ def test_who_is_dialled_proves_that_it_has_the_key(key: bytes) -> None:
     async def scenario() -> None:
         async with Bed(connect_late_ms=20) as bed:
             said: asyncio.Future[codec.Frame | None] = asyncio.get_running_loop().create_future()
+            pair = certificates.make_ephemeral(SystemClock().wall_ms())
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            certificates.load_pair(context, pair)
+            binding = sha256(certificates.der(pair.certificate)).digest()
 
             async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 peer = Peer(reader, writer)
                 dialer = await peer.next()
-                assert isinstance(dialer, codec.Hello)
-                own = msgspec.structs.replace(mine("a"), to="b", nonce=secrets.token_bytes(32))
-                peer.send(own, codec.Proof(proof(key, b"accept", dialer, own)))
+                assert isinstance(dialer, codec.Greeting)
+                own = greeting("a", "b")
+                peer.send(own)
+                dials = await peer.next()
+                assert isinstance(dials, codec.Proof)
+                assert dials.mac == proof(KEY, b"dial", dialer, own, binding)
+                peer.send(codec.Proof(proof(key, b"accept", dialer, own, binding)), mine("a"))
                 if not said.done():
                     said.set_result(await peer.next())
                 await peer.close()
 
-            server = await asyncio.start_server(answer, "127.0.0.1", 0)
+            server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
             bed.transport.set_peers({"a": f"127.0.0.1:{server.sockets[0].getsockname()[1]}"})
             end = await asyncio.wait_for(said, 10)
-            assert isinstance(end, codec.Proof if key == KEY else codec.Refused)
+            assert isinstance(end, codec.Hello if key == KEY else codec.Refused)
             bed.transport.set_peers({})
             server.close()
             await server.wait_closed()
@@ -287,7 +386,7 @@ def test_who_is_refused_again_and_again_is_told_of_once_and_shortly(caplog: pyte
         async with Bed() as bed:
             for _ in range(3):  # each from another port
                 peer = await Peer.dial(bed.port)
-                assert isinstance(await peer.shake(to="x" * 60_000), codec.Refused)
+                assert isinstance(await peer.shake(to=f"{secrets.token_hex(4)}{'x' * 2_000}"), codec.Refused)
                 await peer.close()
 
     with caplog.at_level(logging.WARNING):
@@ -302,12 +401,12 @@ def test_who_is_refused_again_and_again_is_told_of_once_and_shortly(caplog: pyte
     [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         struct.pack(">II", 1 << 30, 0),
-        struct.pack(">II", 70_000, 0),  # within the limit for members, not for strangers
+        struct.pack(">II", 5_000, 0),  # within the limit for members, not for strangers
         codec.encode(codec.Ping(9, 9)),  # before the handshake
         codec.encode(codec.Welcome()),
         codec.encode(codec.Proof(b"")),
     ],
-    ids=["http", "oversized", "large hello", "ping", "welcome", "proof"],
+    ids=["http", "oversized", "large greeting", "ping", "welcome", "proof"],
 )
 def test_strangers_bytes_close_the_connection_and_change_nothing(data: bytes) -> None:
     async def scenario() -> None:
@@ -360,6 +459,14 @@ def test_only_the_newest_connection_of_a_peer_is_heard(guarded: bool) -> None:
     asyncio.run(scenario())
 
 
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Without a word."""
+    try:
+        return await asyncio.wait_for(reader.read(), 20) == b""
+    except ConnectionError:
+        return True
+
+
 async def ticking(bed: Bed) -> None:
     while True:
         bed.transport.tick()
@@ -369,15 +476,19 @@ async def ticking(bed: Bed) -> None:
 def test_a_silent_peer_and_an_unfinished_handshake_are_closed() -> None:
     async def scenario() -> None:
         async with Bed(dead_peer_ms=200, handshake_ms=100) as bed:
-            ticks = asyncio.create_task(ticking(bed))
             silent, unfinished = await Peer.dial(bed.port), await Peer.dial(bed.port)
+            untouched = await asyncio.open_connection("127.0.0.1", bed.port)  # not even TLS
             await silent.shake()
+            ticks = asyncio.create_task(ticking(bed))
+            assert await closed(untouched[0])
             assert await unfinished.ended()
             assert await silent.ended()
             await until(lambda: bed.kinds() == ["up", "down"])
+            assert bed.refused() == {"slow": 2}
             ticks.cancel()
             await silent.close()
             await unfinished.close()
+            untouched[1].close()
 
     asyncio.run(scenario())
 
@@ -414,13 +525,15 @@ def test_a_peer_that_does_not_read_loses_its_connection() -> None:
 
 def test_connections_that_have_not_proved_themselves_are_few() -> None:
     async def scenario() -> None:
-        async with Bed(pending_handshakes=3) as bed:
-            idle = [await Peer.dial(bed.port) for _ in range(4)]
-            assert await idle[0].ended()
+        async with Bed(pending_per_address=3) as bed:
+            idle = [await asyncio.open_connection("127.0.0.1", bed.port) for _ in range(4)]
+            assert await closed(idle[0][0])
             member = await Peer.dial(bed.port)
             assert isinstance(await member.shake(), codec.Welcome), "silent strangers keep nobody out"
-            for peer in [*idle, member]:
-                await peer.close()
+            assert bed.refused() == {"too-many": 2}
+            await member.close()
+            for _, writer in idle:
+                writer.close()
 
     asyncio.run(scenario())
 

@@ -1,0 +1,84 @@
+"""Connections that have not proved yet to hold the key: how many there may be, from where, and who makes room.
+
+Where members are known to be has room of its own, which nobody elsewhere can take. One address can push out only its
+own; who goes furthest in the handshake stays longest. Handshakes begun in a second are bounded: each costs a signature.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Container
+from typing import Generic, Protocol, TypeVar
+
+from raftsched.raft.options import RaftOptions
+
+
+class _Stepping(Protocol):
+    @property
+    def step(self) -> int: ...  # how far it got
+
+
+C = TypeVar("C", bound=_Stepping)
+
+
+def place(host: str) -> str:
+    """What counts as one address: all of a /64 (IPv6) can be one machine."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        if not address.is_loopback:
+            return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
+class Pending(Generic[C]):
+    def __init__(self, options: RaftOptions) -> None:
+        self._options = options
+        self._rooms: dict[str, dict[C, None]] = {}  # by place, in the order they came
+        self._placed: dict[C, str] = {}
+        self._rates: dict[str, tuple[float, float]] = {}  # by home, "" for all others: (tokens, when)
+
+    def __len__(self) -> int:
+        return len(self._placed)
+
+    def comes(self, connection: C, where: str, homes: Container[str], now: float) -> C | None:
+        """Which of them has to go, this one perhaps; it is out of the count. `homes`: where members are."""
+        home = where if where in homes else ""
+        if not self._takes(home, now):
+            return connection
+        room = self._rooms.setdefault(where, {})
+        room[connection] = None
+        self._placed[connection] = where
+        if len(room) > self._options.pending_per_address:
+            return self._out(room)
+        strange = {w: r for w, r in self._rooms.items() if w not in homes}
+        if not home and sum(map(len, strange.values())) > self._options.pending_handshakes:
+            return self._out(max(strange.values(), key=len))
+        return None
+
+    def goes(self, connection: C) -> None:
+        """It has proved itself, or ended."""
+        where = self._placed.pop(connection, None)
+        if where is not None:
+            room = self._rooms[where]
+            del room[connection]
+            if not room:
+                del self._rooms[where]
+
+    def _out(self, room: dict[C, None]) -> C:
+        connection = min(room, key=lambda one: one.step)  # of those alike the oldest
+        self.goes(connection)
+        return connection
+
+    def _takes(self, home: str, now: float) -> bool:
+        most = self._options.handshakes_per_s
+        tokens, at = self._rates.get(home, (most, now))
+        tokens = min(most, tokens + (now - at) * most)
+        if len(self._rates) > 64:  # members move
+            self._rates.clear()
+        self._rates[home] = (max(0.0, tokens - 1), now)
+        return tokens >= 1

@@ -1,0 +1,241 @@
+"""TLS 1.3 between the members, by the standard library, over connections that somebody else reads and writes.
+
+With a cluster key alone each start of a node makes a certificate that says nothing: the proofs of the key
+(`raft.link.proof`) cover the one that the acceptor showed, so that whoever sits in between, with a certificate of his
+own, is refused by both ends. With certificates of an authority (`MutualTls`) both ends must show one that names them.
+"""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from raftsched import certificates
+from raftsched.certificates import Pair
+from raftsched.errors import StartupError
+
+_RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
+_SHAKE_MAX_BYTES = 128 << 10  # of the other end, until the handshake is done
+_FILE_MAX = 1 << 20
+
+
+class Broken(Exception):
+    """TLS ended: the other end does not speak it, is not trusted, or bytes were changed on the way."""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """What connections of one moment are made with."""
+
+    dialling: ssl.SSLContext
+    accepting: ssl.SSLContext
+    shown: bytes  # the certificate, DER
+    names: tuple[str, str] | None = None  # cluster and node by the certificate; None: it does not say
+
+
+class Wire(Protocol):
+    """What connections of a node are sealed with."""
+
+    def contexts(self) -> Contexts | None:
+        """For a connection that begins now; None: plain."""
+
+
+class Plain:
+    """Nothing is sealed: without a key, on loopback."""
+
+    def contexts(self) -> None:
+        return None
+
+
+class KeyTls:
+    """Certificates that nobody signed, of this start: the key handshake says who is who."""
+
+    def __init__(self, now_ms: int) -> None:
+        pair = certificates.make_ephemeral(now_ms)
+        dialling, accepting = _context(server=False), _context(server=True)
+        certificates.load_pair(accepting, pair)
+        self._contexts = Contexts(dialling, accepting, certificates.der(pair.certificate))
+
+    def contexts(self) -> Contexts:
+        return self._contexts
+
+
+class MutualTls:
+    """Certificates of an authority, from files that are read again when they change: connections made from then on
+    use the new ones. Files that are wrong then are told of, and what was read before goes on."""
+
+    def __init__(
+        self, node_id: str, certificate: Path, key: Path, authorities: Path, tell: Callable[[str], None]
+    ) -> None:
+        """`tell` is called with a line for the operator. Raises StartupError."""
+        self._node_id = node_id
+        self._files = (certificate, key, authorities)
+        self._tell = tell
+        self._seen = self._look()
+        self._contexts = self._read()
+
+    def contexts(self) -> Contexts:
+        seen = self._look()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._contexts = self._read()
+            except StartupError as error:
+                self._tell(f"{error.detail} What was read before is used until they are right.")
+            else:
+                self._tell(f"the certificate in {self._files[0]} is used for new connections with other nodes")
+        return self._contexts
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        found: list[tuple[int, int, int] | None] = []
+        for file in self._files:
+            try:
+                status = file.stat()
+                found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+            except OSError:
+                found.append(None)
+        return found
+
+    def _read(self) -> Contexts:
+        certificate, key, authorities = (_content(file) for file in self._files)
+        if self._files[1].stat().st_mode & 0o077:
+            mode = stat.S_IMODE(self._files[1].stat().st_mode)
+            raise StartupError(
+                f"The key file {self._files[1]} can be read or changed by others (mode {mode:04o}). Say: chmod 600"
+                f" {self._files[1]}"
+            )
+        try:
+            names = certificates.identities_of(certificate)
+            shown = certificates.der(certificate)
+        except ValueError:
+            raise StartupError(f"{self._files[0]} is not a certificate in PEM.") from None
+        mine = [found for found in names if found[1] == self._node_id]
+        if not mine:
+            said = ", ".join(certificates.uri(*found) for found in names) or "no node"
+            raise StartupError(
+                f"The certificate in {self._files[0]} names {said}; the one of this node has the URI"
+                f" {certificates.uri('CLUSTER', self._node_id)}. Make it with 'raftsched certs node {self._node_id}'."
+            )
+        dialling, accepting = _context(server=False), _context(server=True)
+        for context in (dialling, accepting):
+            context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_verify_locations(cadata=authorities.decode("ascii"))
+            except (ssl.SSLError, ValueError):
+                raise StartupError(f"{self._files[2]} holds no certificates of authorities in PEM.") from None
+            try:
+                certificates.load_pair(context, Pair(certificate, key))
+            except (ssl.SSLError, ValueError, OSError) as error:
+                raise StartupError(
+                    f"The certificate in {self._files[0]} cannot be used with the key in {self._files[1]}:"
+                    f" {_why(error)}."
+                ) from None
+        return Contexts(dialling, accepting, shown, mine[0])
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_FILE_MAX)
+    except OSError as error:
+        raise StartupError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _context(*, server: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # who it is says the key handshake, or the URI in the certificate
+    context.verify_mode = ssl.CERT_NONE
+    if server:
+        context.num_tickets = 0  # no session is taken up again: each connection shows its certificate
+    return context
+
+
+class Seal:
+    """One end of a TLS connection. What is to be sent is given to `write`."""
+
+    def __init__(self, contexts: Contexts, accepting: bool, write: Callable[[bytes], None]) -> None:
+        self.done = False  # the handshake
+        self._contexts = contexts
+        self._accepting = accepting
+        self._write = write
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = contexts.accepting if accepting else contexts.dialling
+        self._tls = context.wrap_bio(self._in, self._out, server_side=accepting)
+        self._got = 0
+
+    def begin(self) -> None:
+        """Says the first word, where this end has it."""
+        self._shake()
+
+    def feed(self, data: bytes) -> bytes:
+        """What has arrived, opened. Raises Broken."""
+        self._in.write(data)
+        if not self.done:
+            self._got += len(data)
+            if self._got > _SHAKE_MAX_BYTES:
+                raise Broken("its handshake is too long")
+            self._shake()
+            if not self.done:
+                return b""
+        parts = []
+        read = self._tls.read
+        try:
+            while part := read(_RECORD):
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._flush()
+            raise Broken(_why(error)) from None
+        if self._out.pending:  # it may have asked for a new key
+            self._flush()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def send(self, data: bytes) -> None:
+        """Raises Broken."""
+        try:
+            self._tls.write(data)  # all of it: memory takes everything
+        except ssl.SSLError as error:
+            raise Broken(_why(error)) from None
+        self._write(self._out.read())
+
+    @property
+    def binding(self) -> bytes:
+        """SHA-256 of the acceptor's certificate, as this end sees it."""
+        shown = self._contexts.shown if self._accepting else self._tls.getpeercert(binary_form=True)
+        return sha256(shown or b"").digest()
+
+    def names(self, node: str) -> bool:
+        """Whether the other end may be this node, by its certificate. True where certificates say nothing."""
+        mine = self._contexts.names
+        return mine is None or (mine[0], node) in certificates.identities(self._tls.getpeercert())
+
+    def _shake(self) -> None:
+        try:
+            self._tls.do_handshake()
+            self.done = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._flush()  # the other end is told why
+            raise Broken(_why(error)) from None
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._out.pending:
+            self._write(self._out.read())
+
+
+def _why(error: Exception) -> str:
+    """What the library says, without the place in its source."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return getattr(error, "strerror", None) or str(error)
