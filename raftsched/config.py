@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from raftsched import doors, quantities
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
+from raftsched.keyring import configured
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
@@ -40,6 +41,7 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
+    "insecure_raft",
 )  # fmt: skip
 
 
@@ -95,7 +97,8 @@ class NodeConfig:
     peers: Mapping[str, Address]  # where the members' Raft ports are, this node included
     advertise_http: Address  # what other nodes and answers call this node
     advertise_raft: Address
-    cluster_key_file: Path | None = None
+    cluster_key_file: Path | None = None  # None: the key in `data`, which a node alone makes itself
+    insecure_raft: bool = False  # no key at all, on loopback: every user of this machine is a member
     slots: int  # attempts at one time
     labels: tuple[tuple[str, str], ...] = ()  # sorted
     pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
@@ -174,12 +177,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         advertise_http = Address(advertise_raft.host, http.port) if http.wildcard else http
     if advertise_http.wildcard:
         raise ConfigError(f"advertise_http {advertise_http}: nobody can connect to that; write the address others use")
-    key = settings.get("cluster_key_file")
-    if key is None and not raft.loopback:
-        raise ConfigError(
-            f"raft {raft} can be reached from outside and needs a key: make one with 'openssl rand -hex 32', put it on"
-            " every node and say --cluster-key-file FILE (or listen on 127.0.0.1)"
-        )
+    key_file, insecure_raft = configured(settings, data, [raft, advertise_raft, *peers.values()], join)
     executors = _executors(settings)
     return NodeConfig(
         id=node_id,
@@ -189,7 +187,8 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         peers={**peers, node_id: advertise_raft},
         advertise_http=advertise_http,
         advertise_raft=advertise_raft,
-        cluster_key_file=None if key is None else Path(text_of("cluster_key_file", key)),
+        cluster_key_file=key_file,
+        insecure_raft=insecure_raft,
         slots=_slots(settings["slots"]) if "slots" in settings else default_slots(),
         labels=parse_labels(settings.get("labels", {})),
         pythonpath=_paths(settings.get("pythonpath", ())),

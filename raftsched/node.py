@@ -30,7 +30,7 @@ from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
-from raftsched.keyring import Keyring
+from raftsched.keyring import Keyring, own_key, read_keyring
 from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
@@ -54,7 +54,6 @@ DISK_FULL = 2**20  # bytes: with less, a failure is put down to the disk
 DISK_LOOK_MS = 500
 STORE_STUCK_MS = 1_000
 OUTPUT_LOOK_S = 600.0
-KEY_MIN_BYTES = 16
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
 
@@ -115,12 +114,14 @@ class Node:
 
     async def start(self) -> None:
         config = self.config
-        key = read_key(config.cluster_key_file)
+        if config.cluster_key_file is not None:
+            read_keyring(config.cluster_key_file)  # before anything is made
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_inside(calls, self._inside)
         make_directory(config.data)  # secrets may lie there as they are
-        sealer = Sealer(key) if key else None
         self._store = Store.open(config.data / "store")
+        keys = cluster_keys(config)  # nobody else has the directory now
+        sealer = Sealer(keys) if keys else None
         output = self._output = OutputStore(config.data / "output", max_attempt_bytes=config.output_max)
         cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
         self._runner = Runner(
@@ -140,7 +141,7 @@ class Node:
             str(config.raft) if self._sockets is None else self._sockets.raft,
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
-            keys=Keyring(key) if key else Keyring(),
+            keys=keys,
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,
@@ -449,17 +450,15 @@ def take_cgroups() -> tuple[str | None, str]:
     return runs, f"limits.memory holds for runs as a whole, by control groups in {runs}"
 
 
-def read_key(file: Path | None) -> bytes:
-    """The cluster key; empty without a file, which is refused for addresses beyond loopback. Raises StartupError."""
-    if file is None:
-        return b""
-    try:
-        key = file.read_bytes().strip()
-    except OSError as error:
-        raise StartupError(f"The cluster key file {file} cannot be read: {error.strerror}.") from None
-    if len(key) < KEY_MIN_BYTES:
-        raise StartupError(f"The cluster key in {file} has {len(key)} bytes; use {KEY_MIN_BYTES} or more.")
-    return key
+def cluster_keys(config: NodeConfig) -> Keyring:
+    """The keys that the configuration names, or the node's own, made now when it has none. Raises StartupError."""
+    if config.insecure_raft:
+        log.warning(
+            "--insecure-raft: without a cluster key every user of this machine can act as a node of the cluster, and so"
+            " as its admin; secrets are kept as they are"
+        )
+        return Keyring()
+    return own_key(config.data) if config.cluster_key_file is None else read_keyring(config.cluster_key_file)
 
 
 def boot_id() -> str:

@@ -9,6 +9,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from raftsched.keyring import Keyring
 
 NONCE_SIZE = 12  # bytes; random: good for 2^32 values under one key
 _ID_SIZE = 8  # bytes, of the key, in front of the nonce
@@ -18,32 +22,52 @@ class Unsealable(Exception):
     """Why a value cannot be read here, for the user."""
 
 
-class Sealer:
-    """For one cluster key."""
+class _Key:
+    """What comes of one cluster key."""
 
     def __init__(self, cluster_key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # who has no key needs none of it
 
         root = hmac.new(b"raftsched secrets", cluster_key, hashlib.sha256).digest()
-        self._aead = AESGCM(_expand(root, b"seal"))
-        self._digest_key = _expand(root, b"digest")
-        self._id = _expand(root, b"id")[:_ID_SIZE]
+        self.aead = AESGCM(_expand(root, b"seal"))
+        self.digest_key = _expand(root, b"digest")
+        self.id = _expand(root, b"id")[:_ID_SIZE]
+
+
+class Sealer:
+    """For the keys of a cluster: seals with the first, opens what was sealed with any. `keys`: at least one."""
+
+    def __init__(self, keys: Keyring) -> None:
+        found = [_Key(key) for key in keys]
+        self._first = found[0]
+        self._by_id = {key.id: key for key in found}
 
     def seal(self, namespace: str, name: str, value: bytes) -> tuple[bytes, bytes, bytes]:
         """(nonce, sealed value, digest by which the same value of the same secret is known again)"""
-        place = _place(namespace, name)
-        nonce = os.urandom(NONCE_SIZE)
-        digest = hmac.new(self._digest_key, place + b"\0" + value, hashlib.sha256).digest()
-        return self._id + nonce, self._aead.encrypt(nonce, value, place), digest
+        return self._seal(_place(namespace, name), value)
 
     def open(self, namespace: str, name: str, nonce: bytes, sealed: bytes) -> bytes:
         """Raises Unsealable."""
+        return self._open(_place(namespace, name), nonce, sealed)
+
+    def current(self, nonce: bytes) -> bool:
+        """Whether what has this nonce is sealed, and with the key in use."""
+        return nonce[:_ID_SIZE] == self._first.id
+
+    def _seal(self, place: bytes, value: bytes) -> tuple[bytes, bytes, bytes]:
+        key = self._first
+        nonce = os.urandom(NONCE_SIZE)
+        digest = hmac.new(key.digest_key, place + b"\0" + value, hashlib.sha256).digest()
+        return key.id + nonce, key.aead.encrypt(nonce, value, place), digest
+
+    def _open(self, place: bytes, nonce: bytes, sealed: bytes) -> bytes:
         from cryptography.exceptions import InvalidTag
 
-        if nonce[:_ID_SIZE] != self._id:
+        key = self._by_id.get(nonce[:_ID_SIZE])
+        if key is None:
             raise Unsealable("it was put under another cluster key; put it again")
         try:
-            return self._aead.decrypt(nonce[_ID_SIZE:], sealed, _place(namespace, name))
+            return key.aead.decrypt(nonce[_ID_SIZE:], sealed, place)
         except (InvalidTag, ValueError):
             raise Unsealable("what is kept of it is damaged; put it again") from None
 

@@ -21,6 +21,7 @@ from types import FrameType
 from raftsched.cli.dev_state import DevState, Member, Process
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
+from raftsched.keyring import KEY_FILE, own_key
 
 STOP_S = 10.0  # from TERM to KILL
 GRACE = "2s"  # for what runs
@@ -87,8 +88,9 @@ class DevCluster:
         self._wake_out.close()
 
     def start(self) -> None:
-        """StartupError: a port is taken."""
+        """StartupError: a port is taken, or the key of the cluster cannot be kept."""
         check_ports(self.state)
+        own_key(self.directory)
         self.state.supervisor = Process.of(os.getpid())
         for node in self._nodes:
             self._spawn(node)
@@ -153,6 +155,7 @@ class DevCluster:
             f"--http=127.0.0.1:{member.http_port}",
             f"--raft=127.0.0.1:{member.raft_port}",
             f"--peers={peers}",
+            f"--cluster-key-file={self.directory / KEY_FILE}",
             f"--grace={GRACE}",
             "--http-allow=any",  # what is tried out here runs on this machine and its network
         ]

@@ -22,6 +22,7 @@ _CLUSTER = {
     "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, how far everybody is; members, settings, backup."),
     "nodes": ("raftsched.cli.nodes", "nodes", "What runs where: list, drain, undrain, label."),
     "bench": ("raftsched.cli.bench", "bench", "How fast a running cluster takes jobs and runs them."),
+    "keys": ("raftsched.cli.keys", "keys", "Cluster keys: make one, look at a file."),
     "doctor": ("raftsched.cli.doctor", "doctor", "What is wrong, or soon will be, and what to do about it."),
 }
 _WORK = {

@@ -21,7 +21,8 @@ from raftsched.errors import Exit, StartupError
 @click.option("--peers", metavar="ID=HOST:PORT,...", help="All nodes and their Raft addresses, this one included.")
 @click.option("--advertise-http", metavar="HOST:PORT", help="What others call --http, where that differs.")
 @click.option("--advertise-raft", metavar="HOST:PORT", help="What others call --raft, where that differs.")
-@click.option("--cluster-key-file", metavar="FILE", help="Shared secret of the nodes; needed beyond loopback.")
+@click.option("--cluster-key-file", metavar="FILE", help="What all nodes have; made with 'raftsched keys new'.")
+@click.option("--insecure-raft", is_flag=True, help="No key: all users of this machine are trusted. Loopback only.")
 @click.option("--slots", metavar="N", help="Attempts at one time.  [default: 32 for each CPU]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
 @click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
@@ -55,18 +56,23 @@ def node(config: str | None, **flags: Any) -> None:
 
     \b
     Three nodes on one machine (the first start forms the cluster once all of them answer):
+      raftsched keys new --file cluster.key
       PEERS=n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503
-      raftsched node --id n1 --data n1 --http 127.0.0.1:7401 --raft 127.0.0.1:7501 --peers $PEERS
-      raftsched node --id n2 --data n2 --http 127.0.0.1:7402 --raft 127.0.0.1:7502 --peers $PEERS
-      raftsched node --id n3 --data n3 --http 127.0.0.1:7403 --raft 127.0.0.1:7503 --peers $PEERS
+      raftsched node --id n1 --data n1 --http 127.0.0.1:7401 --raft 127.0.0.1:7501 --peers $PEERS \\
+        --cluster-key-file cluster.key
+      raftsched node --id n2 --data n2 --http 127.0.0.1:7402 --raft 127.0.0.1:7502 --peers $PEERS \\
+        --cluster-key-file cluster.key
+      raftsched node --id n3 --data n3 --http 127.0.0.1:7403 --raft 127.0.0.1:7503 --peers $PEERS \\
+        --cluster-key-file cluster.key
 
     \b
-    One alone:
+    One alone (it makes its key by itself, DATA/cluster.key, which others get when they are to join it):
       raftsched node --id n1 --data ./n1
 
     \b
     A new node of a cluster that runs; --peers names some of its members. It waits until it is let in:
-      raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS
+      raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS \\
+        --cluster-key-file cluster.key
       raftsched cluster members add n4 --wait
 
     \b

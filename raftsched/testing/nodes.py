@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from raftsched.embedded.node import Node
+from raftsched.keyring import KEY_FILE, own_key
 
 SIZE_MAX = 7
 SLOTS = 8  # of each node
@@ -90,9 +91,14 @@ class Cluster(Sequence[Node]):
             names = [f"n{number}" for number in range(1, self._size + 1)]
             self._ports = {name: (_Port(), _Port()) for name in names}
             peers = {name: f"127.0.0.1:{raft.number}" for name, (_, raft) in self._ports.items()}
+            settings = self._settings
+            if self._size > 1 and not settings.keys() & {"cluster_key_file", "insecure_raft"}:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                own_key(directory)
+                settings = {"cluster_key_file": str(directory / KEY_FILE), **settings}
             for name in names:
                 http = f"127.0.0.1:{self._ports[name][0].number}"
-                self._nodes.append(Node(id=name, data=directory / name, peers=peers, http=http, **self._settings))
+                self._nodes.append(Node(id=name, data=directory / name, peers=peers, http=http, **settings))
             await asyncio.gather(*(self.start(node) for node in self._nodes))
             await self.ready()
         except BaseException:

@@ -153,7 +153,9 @@ def test_data_directory_of_another_cluster(tmp_path: Path, moved: str) -> None:
         node = cluster.node(moved)
         node.kill()
         peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in cluster.nodes)
-        code, error = start(*flags(moved, tmp_path / "other" / moved, node.http_port, node.raft_port, peers))
+        data = tmp_path / "other" / moved
+        key = ("--cluster-key-file", str(cluster.key_file))
+        code, error = start(*flags(moved, data, node.http_port, node.raft_port, peers), *key)
         assert code == 1
         said = [line for line in error.splitlines() if line.startswith("raftsched:")]
         assert len(said) == 1, error

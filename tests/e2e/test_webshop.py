@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import raftsched
+from raftsched.keyring import KEY_FILE, own_key
 from tests.support.cluster import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent
@@ -32,6 +33,7 @@ class Process:
         self.log = directory / f"{self.id}.log"
         env = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         flags = ["--web", f"127.0.0.1:{self.web}", "--http", f"127.0.0.1:{http_port}", "--peers", peers]
+        flags += ["--cluster-key-file", str(directory / KEY_FILE)]
         flags += ["--data", str(directory / "data"), "--pay-within", "2s", "--report", "* * * * * *"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -58,6 +60,7 @@ class Process:
 @contextmanager
 def three(directory: Path) -> Iterator[list[Process]]:
     ports = free_ports(9)
+    own_key(directory)
     peers = ",".join(f"n{i + 1}=127.0.0.1:{ports[3 * i + 2]}" for i in range(3))
     processes: list[Process] = []
     try:

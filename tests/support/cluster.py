@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from raftsched.keyring import KEY_FILE, own_key
+
 READY_S = 60.0
 
 
@@ -63,6 +65,7 @@ class NodeProcess:
                 "--peers",
                 peers,
             ),
+            *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
             *("--grace", "1s", "--http-allow", "loopback"),
             *self.cluster.flags,
             *flags,
@@ -147,6 +150,8 @@ class Cluster:
         self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
         self.directory.mkdir(parents=True, exist_ok=True)
+        own_key(self.directory)
+        self.key_file = self.directory / KEY_FILE
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         self.flags = list(flags)
         if pythonpath is not None:

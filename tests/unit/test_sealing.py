@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from raftsched.keyring import Keyring
 from raftsched.sealing import Sealer, Unsealable, open_value
 
-KEY = b"k" * 32
+KEY = Keyring(b"k" * 32)
 
 
 def test_what_is_sealed_is_read_back_by_who_has_the_key() -> None:
@@ -14,7 +15,7 @@ def test_what_is_sealed_is_read_back_by_who_has_the_key() -> None:
     assert b"hunter2" not in nonce + sealed + digest
     assert open_value(Sealer(KEY), "d", "pw", nonce, sealed) == b"hunter2"
     with pytest.raises(Unsealable, match="another cluster key"):
-        open_value(Sealer(b"other" * 8), "d", "pw", nonce, sealed)
+        open_value(Sealer(Keyring(b"other" * 8)), "d", "pw", nonce, sealed)
     with pytest.raises(Unsealable, match="cluster-key-file"):
         open_value(None, "d", "pw", nonce, sealed)
     assert open_value(None, "d", "pw", b"", b"plain") == b"plain"

@@ -24,6 +24,7 @@ class Settings:
     id: str
     data: Path
     peers: str
+    key: str
     http: str
     pay_within: str
     report: str
@@ -44,6 +45,7 @@ async def scheduler(app: web.Application) -> AsyncIterator[None]:
         id=given.id,
         data=given.data / given.id,
         peers=given.peers,
+        cluster_key_file=given.key,
         http=given.http,
         handlers=["webshop.tasks"],
     ) as node:

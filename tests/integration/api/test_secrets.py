@@ -10,6 +10,7 @@ import pytest
 from raftsched.api.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.secrets import DeleteSecret, find_secret
+from raftsched.keyring import Keyring
 from raftsched.sealing import Sealer
 from tests.support.local_api import Client, run
 
@@ -215,7 +216,7 @@ def test_a_run_may_refer_to_them_too(tmp_path: Path) -> None:
 
 def test_with_a_key_it_is_sealed_before_it_is_proposed(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        sealer = call.context.sealer = Sealer(b"k" * 32)
+        sealer = call.context.sealer = Sealer(Keyring(b"k" * 32))
         found = await put(call)
         assert found["sealed"]
         assert await put(call) == found  # known again, though it is sealed otherwise each time

@@ -287,9 +287,9 @@ def test_settings_are_those_of_the_command_and_are_checked_at_once(tmp_path: Pat
     with pytest.raises(ConfigError, match="is not among"):
         raftsched.Node(id="n1", data=tmp_path, peers={"n2": "127.0.0.1:7502"})
     peers = {"n1": "127.0.0.1:7511", "n2": "127.0.0.1:7512"}
-    assert raftsched.Node(id="n1", data=tmp_path, peers=peers)._config.raft.port == 7511
+    assert raftsched.Node(id="n1", data=tmp_path, peers=peers, cluster_key_file="k")._config.raft.port == 7511
     text = ",".join(f"{node}={address}" for node, address in peers.items())
-    assert raftsched.Node(id="n2", data=tmp_path, peers=text)._config.raft.port == 7512
+    assert raftsched.Node(id="n2", data=tmp_path, peers=text, insecure_raft=True)._config.raft.port == 7512
     assert not (tmp_path / "store").exists()
 
 
@@ -305,7 +305,7 @@ def test_ready_says_what_a_node_waits_for(tmp_path: Path) -> None:
         one, other = free_ports(2)
         peers = {"n1": f"127.0.0.1:{one}", "n2": f"127.0.0.1:{other}"}
         http = f"127.0.0.1:{free_ports(1)[0]}"
-        async with raftsched.Node(id="n1", data=tmp_path, peers=peers, http=http) as node:
+        async with raftsched.Node(id="n1", data=tmp_path, peers=peers, http=http, insecure_raft=True) as node:
             with pytest.raises(TimeoutError, match=r"node n1 is not ready after 0\.1 s: .*n2"):
                 await node.ready(0.1)
 

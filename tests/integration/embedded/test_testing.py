@@ -94,7 +94,7 @@ def test_nothing_is_left_of_a_cluster_in_a_thread(tmp_path: Path) -> None:
     assert (children(), open_files()) == before
     with running_cluster(3, directory=tmp_path / "other"):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["n1", "n2", "n3", "other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.key", "n1", "n2", "n3", "other"]
 
 
 def test_what_fails_in_the_block_ends_the_cluster_and_is_not_hidden() -> None:

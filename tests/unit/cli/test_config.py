@@ -62,7 +62,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [PEERS, PEERS.split(","), dict(p.split("=") for p in PEERS.split(","))])
 def test_peers_as_text_list_or_table(value: Any) -> None:
-    config = build({**BASE, "peers": value})
+    config = build({**BASE, "peers": value, "cluster_key_file": "k"})
     assert list(config.peers) == ["n1", "n2", "n3"]
     assert config.peers["n3"] == Address("127.0.0.1", 7503)
 
@@ -77,7 +77,7 @@ def test_who_listens_everywhere_is_called_by_its_raft_address() -> None:
 
 
 def test_a_joining_node_need_not_be_in_the_list() -> None:
-    config = build({**BASE, "id": "n4", "raft": "127.0.0.1:7504", "peers": PEERS, "join": True})
+    config = build({**BASE, "id": "n4", "raft": "127.0.0.1:7504", "peers": PEERS, "join": True, "insecure_raft": True})
     assert config.peers["n4"] == Address("127.0.0.1", 7504)
 
 
@@ -108,8 +108,13 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"peers": "n1=127.0.0.1:7509"}, "peers say n1=127.0.0.1:7509"),
         ({"peers": PEERS, "advertise_raft": "127.0.0.1:9"}, "must be the same"),
         ({"raft": "0.0.0.0:7501", "cluster_key_file": "k"}, "--advertise-raft"),
-        ({"raft": "10.0.0.1:7501"}, "--cluster-key-file"),
-        ({"raft": "db1.internal:7501"}, "--cluster-key-file"),
+        ({"peers": PEERS}, "raftsched keys new --file FILE"),
+        ({"peers": "n2=127.0.0.1:7502", "join": True}, "--cluster-key-file"),
+        ({"peers": PEERS, "cluster_key_file": "k", "insecure_raft": True}, "exclude each other"),
+        ({"raft": "10.0.0.1:7501", "insecure_raft": True}, "10.0.0.1:7501 can be reached from outside"),
+        ({"raft": "db1.internal:7501", "insecure_raft": True}, "for 127.0.0.1 only"),
+        ({"peers": "n1=127.0.0.1:7501,n2=10.0.0.2:7501", "insecure_raft": True}, "10.0.0.2:7501"),
+        ({"insecure_raft": "perhaps"}, "true or false"),
         ({"advertise_http": "0.0.0.0:80"}, "nobody can connect"),
         ({"slots": "0"}, "from 1 to"),
         ({"log_format": "xml"}, "text or json"),
