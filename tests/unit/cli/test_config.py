@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from raftsched.config import Address, ConfigError, Unprotected, build, load, parse_address, parse_labels, parse_peers
+from raftsched.core.allowed import Allowed
 from raftsched.raft import RaftOptions
 from raftsched.worker import wire
 
@@ -276,3 +277,28 @@ def test_a_node_that_speaks_tls_says_so_to_the_others(tmp_path: Path) -> None:
     assert build(BASE).announced_http == "127.0.0.1:7401"
     with pytest.raises(ConfigError, match=r"tls_ca .* cannot be read"):
         build({**BASE, "tls_ca": tmp_path / "none"})
+
+
+def test_what_jobs_may_touch() -> None:
+    plain = build(BASE)
+    assert (plain.executors, plain.allowed) == (("exec", "shell", "python", "http", "call"), Allowed())
+    said = build({**BASE, "exec_allow": ["/opt/jobs/*"], "http_allow": "10.0.0.0/8, *.corp.example:443"})
+    assert said.executors == ("exec", "python", "http", "call")
+    assert said.allowed == Allowed(exec=("/opt/jobs/*",), http=("10.0.0.0/8", "*.corp.example:443"))
+    assert build({**BASE, "executors": "http,exec"}).executors == ("exec", "http")
+    assert build({**BASE, "exec_allow": []}).allowed.exec == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"executors": "exec,docker"}, "name some of exec, shell, python, http, call"),
+        ({"executors": "exec,shell", "exec_allow": ["/opt/*"]}, "leave shell out"),
+        ({"exec_allow": ["backup"]}, "absolute path"),
+        ({"http_deny": "10.0.0.0/40"}, "write a network such as"),
+        ({"http_allow": [f"10.0.{n}.0/24" for n in range(101)]}, "100 of 256 characters"),
+    ],
+)
+def test_errors_about_what_jobs_may_touch(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build({**BASE, **settings})
