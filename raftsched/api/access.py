@@ -30,9 +30,20 @@ from raftsched.api.callers import (
     role_name,
 )
 from raftsched.api.context import AccessSeen, ApiContext
+from raftsched.api.oidc_verify import looks_issued
 from raftsched.api.operation import Operation
 from raftsched.api.problems import Problem
-from raftsched.core.access import ACCESS_KEY, Access, Role, Token, decode_access, decode_token
+from raftsched.core.access import (
+    ACCESS_KEY,
+    OIDC_KEY,
+    Access,
+    Oidc,
+    Role,
+    Token,
+    decode_access,
+    decode_oidc,
+    decode_token,
+)
 from raftsched.core.tables import ReadView, Table
 
 PEER = "Raftsched-Peer"  # a node proves that it is one: its id, the time, a MAC over them and what it asks for
@@ -44,7 +55,7 @@ CHALLENGE = 'Bearer realm="raftsched"'
 LOCKED = "This node is locked until there is an admin; make one on its machine: raftsched tokens bootstrap --data DIR"
 _REFUSED = "The token is not known, was revoked, or is past its end."
 _INVALID = 'error="invalid_token"'
-_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.ASCII | re.IGNORECASE)
+_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,8192})", re.ASCII | re.IGNORECASE)
 _PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
 
@@ -74,8 +85,8 @@ def access_of(view: ReadView) -> Access:
 
 
 def identify(ctx: ApiContext, digest: bytes) -> Caller:
-    """Whose token it is. Raises Problem unauthorized, UnknownToken."""
-    access, token = _look_up(ctx, digest)
+    """Whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
+    access, token, oidc = _look_up(ctx, digest)
     required = access is not None and access.required
     locked = ctx.guarded and not required
     if (required or locked) and digest and hmac.compare_digest(digest, ctx.local_digest):
@@ -89,6 +100,9 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
     if not required:
         return ANYBODY
     if digest:
+        who = None if token is not None else ctx.issuer.known(oidc, digest, ctx.clock.monotonic(), ctx.now_ms())
+        if who is not None:
+            return who
         raise UnknownToken() if token is None else _unauthorized(_REFUSED, _INVALID)
     raise _unauthorized('This cluster wants a token; send "Authorization: Bearer TOKEN".')
 
@@ -103,7 +117,7 @@ def caller_of(token: Token) -> Caller:
 
 
 def asker(ctx: ApiContext, request: web.Request) -> Caller:
-    """Who asks: another node, or whose token it is. Raises Problem unauthorized, UnknownToken."""
+    """Who asks: another node, or whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
     headers = request.headers
     if PEER in headers and request.method in ("GET", "HEAD"):
         who = _peer(ctx, headers[PEER], request.path)
@@ -116,26 +130,43 @@ def is_locked(ctx: ApiContext) -> bool:
     """Whether nobody is let in but who can read this node's disk."""
     if not ctx.guarded:
         return False
-    access, _ = _look_up(ctx, b"")
+    access, _, _ = _look_up(ctx, b"")
     return access is None or not access.required
 
 
-def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None]:
+def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None, Oidc]:
     """As of what is applied now: requests that come between two turns share a look at the tables."""
     index = ctx.applied()
     seen = ctx.access_seen
     if seen is not None and seen.index == index and (not digest or digest in seen.tokens):
-        return seen.access, seen.tokens[digest] if digest else None
+        return seen.access, seen.tokens[digest] if digest else None, seen.oidc
     with ctx.read() as view:
         raw = view.get(Table.ACCESS, ACCESS_KEY)
+        issuer = view.get(Table.ACCESS, OIDC_KEY)
         found = view.get(Table.TOKENS, digest) if digest else None
     access = None if raw is None else decode_access(raw)
     token = None if found is None else decode_token(found)
     if seen is None or seen.index != index or len(seen.tokens) >= TOKENS_SEEN_MAX:
-        seen = ctx.access_seen = AccessSeen(index, access, {})
+        seen = ctx.access_seen = AccessSeen(index, access, {}, decode_oidc(issuer))
     if digest:
         seen.tokens[digest] = token
-    return access, token
+    return access, token, seen.oidc
+
+
+def refused(why: str) -> Problem:
+    """Of a token that is not taken."""
+    return _unauthorized(why, _INVALID)
+
+
+def oidc_of(ctx: ApiContext) -> Oidc:
+    """Whose tokens are taken beside the cluster's own."""
+    return _look_up(ctx, b"")[2]
+
+
+def bearer_of(authorization: str | None) -> str:
+    """What is shown, when it may be the token of an issuer; else empty."""
+    match = None if authorization is None else _BEARER.fullmatch(authorization.strip())
+    return match[1] if match is not None and looks_issued(match[1]) else ""
 
 
 def _unauthorized(detail: str, more: str = "") -> Problem:
@@ -245,6 +276,8 @@ def _peer(ctx: ApiContext, header: str, path: str) -> Caller | None:
 
 def still_holds(ctx: ApiContext, who: Caller) -> bool:
     """Whether who was let pass would be again."""
+    if who.issued is not None:
+        return ctx.now_ms() < (who.expires_at_ms or 0) and oidc_of(ctx).revision == who.issued.revision
     if not who.actor:
         return who.known or not (ctx.guarded or _required(ctx))
     try:

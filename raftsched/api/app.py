@@ -11,7 +11,7 @@ from itertools import chain
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.access import UnknownToken, admit, digest_of, is_locked
+from raftsched.api.access import UnknownToken, admit, bearer_of, digest_of, is_locked
 from raftsched.api.batch import BODY_MAX
 from raftsched.api.callers import NOBODY, answer_to, out_of_memory, sent
 from raftsched.api.context import ApiContext
@@ -77,6 +77,11 @@ def build_app(ctx: ApiContext) -> web.Application:
         app.middlewares.append(lock(ctx, metrics.route("*", "*")))
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
+
+    async def close(_: web.Application) -> None:
+        await ctx.issuer.close()
+
+    app.on_cleanup.append(close)
     return app
 
 
@@ -148,8 +153,8 @@ async def _handled(
     try:
         who = admit(ctx, request, said, name, told=told)
     except UnknownToken:
-        digest = digest_of(request.headers.get("Authorization"))
-        who = await request.app[STRANGERS].let_in(ctx, digest, request.remote or "")
+        shown = request.headers.get("Authorization")
+        who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), request.remote or "", bearer_of(shown))
         admit(ctx, request, said, name, who, told)
     check_operation(request, said)
     with while_it_holds(ctx, request, who) if said.streams else nullcontext():

@@ -51,6 +51,13 @@ class Caller(NamedTuple):
         return bool(self.name)
 
     @property
+    def whose(self) -> str:
+        """What tells him from others, also when he comes with another token of his issuer; empty: he shows none."""
+        if self.issued is not None:
+            return f"{self.issued.issuer} {self.issued.subject}"
+        return str(self.actor) if self.actor else ""
+
+    @property
     def highest(self) -> Role:
         """The role that he has somewhere."""
         return max(self.role, *self.grants.values()) if self.grants else self.role

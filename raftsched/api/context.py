@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from raftsched.api.bounds import Bounds
 from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
+from raftsched.api.issuer import Issuer
 from raftsched.clock import Clock
-from raftsched.core.access import Access, Token
+from raftsched.core.access import Access, Oidc, Token
 from raftsched.core.apply.tx import META_KEY, decode_instance, decode_meta
 from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
 from raftsched.core.cluster import Meta, Settings
@@ -51,6 +52,7 @@ class AccessSeen:
     index: int
     access: Access | None  # None: nothing was ever said
     tokens: dict[bytes, Token | None]  # by the hash of their secret
+    oidc: Oidc  # whose tokens are taken beside these
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class ApiContext:
     ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that
     standing: Callable[[], tuple[str | None, int, int]] | None = None  # see `stands`; None: by what `status` says
     access_seen: AccessSeen | None = None
+    issuer: Issuer = field(default_factory=Issuer)
     ask: Ask | None = None
     committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
     strict_transport: bool = False  # browsers are told to come by TLS only

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from raftsched.api.acceptor import BUSY
-from raftsched.api.access import UnknownToken, check_role, digest_of, identify
+from raftsched.api.access import UnknownToken, bearer_of, check_role, digest_of, identify
 from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.connections import Connections, Place, Why
 from raftsched.api.context import ApiContext
@@ -44,7 +44,7 @@ IDLE_S = 75.0  # a connection that says nothing for so long is closed
 STALLED_S = 30.0  # that a client may take nothing of its answer
 DRAINED_MAX = 256 * 1024  # bytes of a refused body that are still taken, so that the client reads why
 DRAIN_S = 1.0  # for so long
-_HEAD_MAX = 2_048  # bytes
+_HEAD_MAX = 4_096  # bytes
 _VERDICTS_MAX = 512
 _START = b"POST /v1/jobs HTTP/1.1\r\n"
 _HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
@@ -52,7 +52,7 @@ _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"a
 _ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length", b"origin", b"connection"})
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
-_NOT_OURS = (-1, b"")
+_NOT_OURS = (-1, b"", "")
 _NAME = "jobs_create"  # the operation that this is
 _ROLE = Role.EDITOR
 
@@ -79,7 +79,7 @@ class Door:
         self.stopping = False
         self._drained: asyncio.Event | None = None
         self._check = HostCheck(ctx.hosts)
-        self._verdicts: dict[bytes, tuple[int, bytes]] = {}
+        self._verdicts: dict[bytes, tuple[int, bytes, str]] = {}
 
     def __call__(self, place: Place | None = None) -> Connection:
         """`place`: where it counts; None: nowhere, it comes from the process's own code."""
@@ -89,9 +89,9 @@ class Door:
         """For a connection whose place is looked for when it is made: its handshake is done then."""
         return Connection(self, None, counted=True)
 
-    def judge(self, head: bytes) -> tuple[int, bytes]:
+    def judge(self, head: bytes) -> tuple[int, bytes, str]:
         """The length of the body that follows this head (without its last line break), negative when it is not for the
-        short way; and the hash of the token in it."""
+        short way; the hash of the token in it; and the token, when it may be that of an issuer."""
         verdict = self._verdicts.get(head)
         if verdict is None:
             if not head.startswith(_START):
@@ -102,7 +102,7 @@ class Door:
             self._verdicts[head] = verdict
         return verdict
 
-    def _judge(self, head: bytes) -> tuple[int, bytes]:
+    def _judge(self, head: bytes) -> tuple[int, bytes, str]:
         seen: dict[bytes, bytes] = {}
         for line in head[len(_START) :].split(b"\r\n"):
             match = _HEADER.fullmatch(line)
@@ -124,7 +124,8 @@ class Door:
         except Problem:
             return _NOT_OURS
         given = seen.get(b"authorization")
-        return int(seen[b"content-length"]), digest_of(None if given is None else given.decode())
+        shown = None if given is None else given.decode()
+        return int(seen[b"content-length"]), digest_of(shown), bearer_of(shown)
 
     def rest(self) -> None:
         """A connection has nothing to answer any more."""
@@ -358,7 +359,7 @@ class Connection(asyncio.Protocol):
                 self._leave()
             return False
         door = self._door
-        length, digest = door.judge(held[:end])
+        length, digest, bearer = door.judge(held[:end])
         settings = door.ctx.settings()
         if length < 0 or length > settings.body_max_bytes or door.stopping:
             self._leave()
@@ -369,7 +370,7 @@ class Connection(asyncio.Protocol):
                 self._leave()
             return False
         self._held = held[stop:]
-        self._begin(held[end + 4 : stop], digest, settings)
+        self._begin(held[end + 4 : stop], digest, bearer, settings)
         return True
 
     def _leave(self) -> None:
@@ -383,7 +384,7 @@ class Connection(asyncio.Protocol):
             inner.pause_writing()
         inner.data_received(held)
 
-    def _begin(self, raw: bytes, digest: bytes, settings: Settings) -> None:
+    def _begin(self, raw: bytes, digest: bytes, bearer: str, settings: Settings) -> None:
         """Until the proposal is on its way; `_answered` does the rest."""
         ctx = self._door.ctx
         self.busy = True
@@ -393,7 +394,7 @@ class Connection(asyncio.Protocol):
         try:
             self._propose(self._admit(identify(ctx, digest)), settings)
         except UnknownToken:
-            self._task = asyncio.ensure_future(self._introduce(digest))
+            self._task = asyncio.ensure_future(self._introduce(digest, bearer))
         except Exception as error:
             self._fail(error)
 
@@ -410,11 +411,11 @@ class Connection(asyncio.Protocol):
         finally:
             end(token)
 
-    async def _introduce(self, digest: bytes) -> None:
+    async def _introduce(self, digest: bytes, bearer: str) -> None:
         """For a token that is not known here, or not yet."""
         door = self._door
         try:
-            who = await door.strangers.let_in(door.ctx, digest, self._address())
+            who = await door.strangers.let_in(door.ctx, digest, self._address(), bearer)
             self._propose(self._admit(who), door.ctx.settings())
         except Exception as error:
             self._fail(error)

@@ -39,7 +39,7 @@ def named(request: web.Request, kind: str, *parts: bytes) -> Named:
     given = idempotency_key(request)
     if given is None:
         return UNNAMED
-    whose = caller().actor  # keys of one token mean nothing under another
+    whose = caller().whose  # keys of one token mean nothing under another
     digest = sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)

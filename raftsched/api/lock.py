@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from raftsched.api.access import CHALLENGE, LOCKED, UnknownToken, asker, digest_of, is_locked
+from raftsched.api.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, digest_of, is_locked
 from raftsched.api.context import ApiContext
 from raftsched.api.metrics import RequestCounts
 from raftsched.api.operation import HEALTH
@@ -31,8 +31,9 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
             try:
                 asker(ctx, request)
             except UnknownToken:  # there may be an admin since a moment ago
-                digest = digest_of(request.headers.get("Authorization"))
-                await request.app[STRANGERS].let_in(ctx, digest, request.remote or "")
+                shown = request.headers.get("Authorization")
+                address = request.remote or ""
+                await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
         except RaftschedError as error:
             response = answer(error)
             stamp(ctx, response.headers)

@@ -27,6 +27,7 @@ from raftsched.api import (
     members,
     namespaces,
     nodes,
+    oidc,
     operations,
     output,
     queues,
@@ -38,6 +39,7 @@ from raftsched.api import (
     stats,
     tokens,
     webhooks,
+    whoami,
 )
 from raftsched.api.context import ApiContext
 
@@ -138,6 +140,10 @@ ROUTES: list[Route] = [
     Route("DELETE", "/v1/tokens/{id}", tokens.delete),
     Route("GET", "/v1/cluster/access", tokens.get_access),
     Route("PUT", "/v1/cluster/access", tokens.put_access),
+    Route("GET", "/v1/cluster/oidc", oidc.get),
+    Route("PUT", "/v1/cluster/oidc", oidc.put),
+    Route("DELETE", "/v1/cluster/oidc", oidc.delete),
+    Route("GET", "/v1/whoami", whoami.get),
     Route("GET", "/v1/audit", audit.list_all),
     Route("GET", "/v1/webhooks", webhooks.list_all),
     Route("POST", "/v1/webhooks", webhooks.create),

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from raftsched.api.access import Locked, UnknownToken, identify, is_locked
+from raftsched.api.access import Locked, UnknownToken, identify, is_locked, oidc_of, refused
 from raftsched.api.callers import Caller
 from raftsched.api.context import ApiContext
+from raftsched.api.oidc_verify import Refused
 from raftsched.api.problems import Problem
 
 WAITING_MAX = 256  # requests of this node
@@ -29,33 +30,53 @@ class Strangers:
 
     def __init__(self) -> None:
         self.waiting: Counter[str] = Counter()  # by address
-        self._refused: OrderedDict[bytes, float] = OrderedDict()  # by the hash of the token: until when
+        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by the hash of the token: until, why
 
-    async def let_in(self, ctx: ApiContext, digest: bytes, address: str) -> Caller:
-        """Whose token it is. Raises Problem unauthorized, overloaded; behind: there is no leader to ask, or what was
-        committed is not applied here in time."""
+    async def let_in(self, ctx: ApiContext, digest: bytes, address: str, bearer: str = "") -> Caller:
+        """Whose token it is. `bearer`: it, when it may be that of an issuer. Raises Problem unauthorized, forbidden,
+        overloaded; behind: there is no leader to ask, or what was committed is not applied here in time."""
         now = ctx.clock.monotonic()
-        if self._refused.get(digest, now) > now:
+        until, why = self._refused.get(digest, (now, ""))
+        if until > now:
+            if why:
+                raise refused(why)
             return identify(ctx, digest)
-        if is_locked(ctx) and self._full(address):
+        locked = is_locked(ctx)
+        if locked and self._full(address):
             raise Locked
+        who = ctx.issuer.at_once(oidc_of(ctx), bearer, now, ctx.now_ms()) if bearer and not locked else None
+        if who is not None:
+            return who
         with self._one_more(address):
             index = await ctx.catch_up_soon()
-        try:
-            return identify(ctx, digest)
-        except UnknownToken as error:
-            if index is None and isinstance(error, Locked):
-                raise
+            try:
+                return identify(ctx, digest)
+            except UnknownToken as error:
+                unknown = error
+            locked = isinstance(unknown, Locked)
+            try:
+                if bearer and not locked:
+                    who = await ctx.issuer.introduce(oidc_of(ctx), bearer, now, ctx.now_ms())
+            except Refused as error:
+                self._refuse(digest, now, str(error))
+                raise refused(str(error)) from None
+        if who is None:
+            if index is None and locked:
+                raise unknown
             if index is None:
                 raise Problem(
                     "behind",
                     "This node does not know the token, and cannot find out at the moment whether it is a new one; "
                     "try again or ask another node.",
-                ) from None
-            self._refused[digest] = now + REFUSED_S
-            if len(self._refused) > REFUSED_MAX:
-                self._refused.popitem(last=False)
-            raise
+                )
+            self._refuse(digest, now)
+            raise unknown
+        return who
+
+    def _refuse(self, digest: bytes, now: float, why: str = "") -> None:
+        self._refused[digest] = (now + REFUSED_S, why)
+        if len(self._refused) > REFUSED_MAX:
+            self._refused.popitem(last=False)
 
     def _full(self, address: str) -> bool:
         return self.waiting.total() >= WAITING_MAX or self.waiting[address] >= WAITING_MAX_EACH

@@ -200,7 +200,7 @@ UNUSUAL = [  # request, status
     (request().replace(b"POST /v1/jobs ", b"POST /v1/jobs?x=1 "), 400),
     (request().replace(b"HTTP/1.1", b"HTTP/1.0"), 201),
     (request(extra=b"Content-Encoding: gzip\r\n"), 400),
-    (request(extra=b"User-Agent: " + b"x" * 3_000 + b"\r\n"), 201),
+    (request(extra=b"User-Agent: " + b"x" * 5_000 + b"\r\n"), 201),
 ]
 
 
