@@ -97,7 +97,8 @@ async def _own_namespace(via: Client) -> AsyncIterator[tuple[AsyncClient, str]]:
 
     name = f"bench-{os.urandom(4).hex()}"
     token = via.token(via.servers[0]) if callable(via.token) else via.token
-    async with AsyncClient(",".join(map(str, via.servers)), token=token) as client:
+    servers = ",".join(map(str, via.servers))
+    async with AsyncClient(servers, token=token, **via.trust._asdict()) as client:
         try:
             yield client, name
         finally:

@@ -11,11 +11,13 @@ from typing import IO
 import click
 
 from raftsched.cli.main import Failure
-from raftsched.cli.output import print_json, print_table
+from raftsched.cli.output import TRUST, print_json, print_table
 from raftsched.cli.remote import Listing, contexts_path, format_option
-from raftsched.client.contexts import Context
+from raftsched.client.contexts import FILES, Context
+from raftsched.client.trust import Trust
 from raftsched.errors import Exit
 
+_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
@@ -50,7 +52,9 @@ def _write(contexts: dict[str, Context], current: str | None) -> None:
     lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
     for name, context in sorted(contexts.items()):
         lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(context.server)}"]
-        lines += [f"token = {json.dumps(context.token)}", ""] if context.token else [""]
+        lines += [f"token = {json.dumps(context.token)}"] if context.token else []
+        lines += [f"{file} = {json.dumps(path)}" for file in FILES if (path := getattr(context.trust, file))]
+        lines += ["insecure = true", ""] if context.trust.insecure else [""]
     path = contexts_file()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -78,7 +82,15 @@ def list_(fmt: str) -> None:
     """
     found, current = read_contexts()
     rows = [
-        {"name": name, "server": context.server, "current": name == current, "token": context.token is not None}
+        {
+            "name": name,
+            "server": context.server,
+            "current": name == current,
+            "token": context.token is not None,
+            "ca_file": context.trust.ca_file,
+            "client_cert": context.trust.client_cert,
+            "insecure": context.trust.insecure,
+        }
         for name, context in sorted(found.items())
     ]
     if fmt == "json":
@@ -104,12 +116,27 @@ def list_(fmt: str) -> None:
     type=click.File("r"),
     help="With the token in this file, - for stdin. It is kept in the file of contexts, which only you can read.",
 )
-def set_(name: str, server: str, used: bool, token_file: IO[str] | None) -> None:
-    """Make a context, or change it. A token that it has stays, as long as the servers do.
+@click.option("--ca-file", metavar="FILE", type=_FILE, help="Authorities of the servers' certificates.")
+@click.option("--client-cert", metavar="FILE", type=_FILE, help="A certificate to show to them,")
+@click.option("--client-key", metavar="FILE", type=_FILE, help="and its private key.")
+@click.option("--insecure", is_flag=True, help="Send the token by plain HTTP, too.")
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    name: str,
+    server: str,
+    used: bool,
+    token_file: IO[str] | None,
+    ca_file: str | None,
+    client_cert: str | None,
+    client_key: str | None,
+    insecure: bool,
+) -> None:
+    """Make a context, or change it. What it has of token and files stays, as long as the servers do.
 
     \b
       raftsched contexts set prod http://10.0.0.1:7401,http://10.0.0.2:7401 --use
-      raftsched contexts set prod http://10.0.0.1:7401 --token-file ~/raftsched-token
+      raftsched contexts set prod https://10.0.0.1:7401 --token-file ~/raftsched-token --ca-file ca.pem
     """
     from raftsched.client.servers import parse_servers
 
@@ -126,7 +153,10 @@ def set_(name: str, server: str, used: bool, token_file: IO[str] | None) -> None
         token = token_file.read().strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise click.UsageError("--token-file: there is no token in it; one begins with rs_")
-    _write({**found, name: Context(server, token)}, name if used else current)
+    trust = Trust(ca_file, client_cert, client_key, insecure).over(ctx.meta.get(TRUST, Trust()))
+    if before is not None and before.server == server:
+        trust = trust.over(before.trust)
+    _write({**found, name: Context(server, token, trust)}, name if used else current)
     click.echo(f"set: {name}" + (", in use" if used or current == name else ""))
 
 

@@ -14,6 +14,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+CA_FILE = "tls/ca.pem"  # in the directory of the cluster
 DEFAULT_DIR = Path(".raftsched/dev")
 
 
@@ -80,10 +81,11 @@ class Member:
     http_port: int
     raft_port: int
     process: Process | None = None
+    tls: bool = False
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.http_port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.http_port}"
 
 
 @dataclass
@@ -93,9 +95,17 @@ class DevState:
     supervisor: Process | None = None
 
     @classmethod
-    def new(cls, nodes: int, port: int) -> DevState:
-        members = [Member(f"n{i + 1}", port + i, port + 100 + i) for i in range(nodes)]
+    def new(cls, nodes: int, port: int, *, tls: bool = False) -> DevState:
+        members = [Member(f"n{i + 1}", port + i, port + 100 + i, tls=tls) for i in range(nodes)]
         return cls(port, members)
+
+    @property
+    def tls(self) -> bool:
+        return any(member.tls for member in self.members)
+
+    def ca_file(self, directory: Path) -> Path | None:
+        """The authority of the nodes' certificates; None: they speak plain HTTP."""
+        return (directory / CA_FILE).absolute() if self.tls else None
 
     @classmethod
     def load(cls, directory: Path) -> DevState | None:

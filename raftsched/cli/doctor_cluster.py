@@ -59,11 +59,10 @@ def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dic
     answers: dict[str, dict[str, float]] = {}
     silent = []
     for node in cluster["nodes"]:
-        scheme = client.servers[0].scheme
         try:
             if not node.get("http"):
                 raise ClientError("unreachable", "unknown")
-            asked = Http(parse_servers(f"{scheme}://{node['http']}"), timeout=NODE_WAIT_S, token=client.token)
+            asked = Http(parse_servers(node["http"]), timeout=NODE_WAIT_S, token=client.token, trust=client.trust)
             answers[node["id"]] = _samples(asked.request("GET", "/metrics").body.decode("utf-8", "replace"))
         except (ClientError, ValueError):
             silent.append(f"{node['id']} ({node.get('http') or 'address unknown'})")
@@ -80,7 +79,7 @@ def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Found:
 
 
 def _is_local(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
+    host = address.removeprefix("https://").rpartition(":")[0].strip("[]")
     return host in ("", "localhost", "::1") or host.startswith("127.")
 
 

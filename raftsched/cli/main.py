@@ -12,7 +12,7 @@ import click
 
 from raftsched import __version__
 from raftsched.cli.lazy import LazyGroup
-from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT
+from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.errors import Exit, RaftschedError
 
 # in the order of --help
@@ -109,8 +109,23 @@ class _Root(LazyGroup):
     metavar="SECRET",
     help="Who asks, where that is needed (better: RAFTSCHED_TOKEN, or a context).",
 )
+@click.option(
+    "--ca-file", metavar="FILE", help="For https: whose certificates are taken.  [default: those the system trusts]"
+)
+@click.option("--client-cert", metavar="FILE", help="Shown to nodes that ask for a certificate,")
+@click.option("--client-key", metavar="FILE", help="and its private key.")
+@click.option("--insecure", is_flag=True, help="Send the token by plain HTTP to other machines, too.")
 @click.pass_context
-def cli(ctx: click.Context, server: str | None, context: str | None, token: str | None) -> None:
+def cli(
+    ctx: click.Context,
+    server: str | None,
+    context: str | None,
+    token: str | None,
+    ca_file: str | None,
+    client_cert: str | None,
+    client_key: str | None,
+    insecure: bool,
+) -> None:
     """A job scheduler that is its own cluster: three processes, no database, no broker.
 
     \b
@@ -127,12 +142,17 @@ def cli(ctx: click.Context, server: str | None, context: str | None, token: str 
     """
     ctx.obj = server
     ctx.meta[TOKEN] = token
+    if insecure or ca_file or client_cert or client_key:
+        from raftsched.client.trust import Trust
+
+        ctx.meta[TRUST] = Trust(ca_file, client_cert, client_key, insecure)
     if context is not None and server is None:
         from raftsched.cli.contexts import context_of
 
         found = context_of(context)
         if found is not None:
             ctx.obj, ctx.meta[TOKEN_OF_CONTEXT] = found.server, found.token
+            ctx.meta[TRUST_OF_CONTEXT] = found.trust
 
 
 def main() -> None:

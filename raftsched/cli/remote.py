@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, YAML
+from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
+from raftsched.client.trust import SYSTEM, Trust, from_environment
 
 if TYPE_CHECKING:
     from raftsched.client.contexts import Context
     from raftsched.client.http import Client
-    from raftsched.client.servers import Server
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _DEV = ".raftsched/dev/dev.json"  # where dev_state keeps what runs in this directory
@@ -61,20 +61,38 @@ def remote(function: _F) -> _F:
     """Adds --server, and gives the command a Client as its first argument."""
 
     @click.option("--server", metavar="URL[,URL]", help="Nodes to ask (RAFTSCHED_SERVER).")
+    @click.option("--ca-file", "own_ca", metavar="FILE", hidden=True)  # as the root's, for who says them here
+    @click.option("--client-cert", "own_cert", metavar="FILE", hidden=True)
+    @click.option("--client-key", "own_key", metavar="FILE", hidden=True)
+    @click.option("--insecure", "own_insecure", is_flag=True, hidden=True)
     @click.pass_context
     @functools.wraps(function)
-    def wrapped(ctx: click.Context, /, *args: Any, server: str | None, **kwargs: Any) -> Any:
+    def wrapped(
+        ctx: click.Context,
+        /,
+        *args: Any,
+        server: str | None,
+        own_ca: str | None,
+        own_cert: str | None,
+        own_key: str | None,
+        own_insecure: bool,
+        **kwargs: Any,
+    ) -> Any:
         token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+        trust = Trust(own_ca, own_cert, own_key, own_insecure).over(ctx.meta.get(TRUST, SYSTEM))
+        trust = trust.over(from_environment(os.environ))
         if server is None:
             token = token or ctx.meta.get(TOKEN_OF_CONTEXT)
-        return function(client(server or ctx.find_root().obj, token), *args, **kwargs)
+            trust = trust.over(ctx.meta.get(TRUST_OF_CONTEXT, SYSTEM))
+        return function(client(server or ctx.find_root().obj, token, trust), *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
 
 
-def client(given: str | None, token: str | None = None) -> Client:
+def client(given: str | None, token: str | None = None, trust: Trust = SYSTEM) -> Client:
     """For --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use, else the dev
-    cluster of this directory, else this machine's usual ports. `token`: None: that of the context, if it is one.
+    cluster of this directory, else this machine's usual ports. `token`: None: that of the context, if it is one. What
+    `trust` does not say is as the context, or the dev cluster, has it.
 
     Raises a usage error.
     """
@@ -82,11 +100,11 @@ def client(given: str | None, token: str | None = None) -> Client:
     from raftsched.client.servers import DEFAULT_SERVERS, parse_servers
 
     text = given or os.environ.get("RAFTSCHED_SERVER")
-    context = None if text else _context(os.environ.get("RAFTSCHED_CONTEXT"))
+    context = None if text else _context(os.environ.get("RAFTSCHED_CONTEXT")) or _dev()
     if context is not None:
-        text, token = context.server, token or context.token
+        text, token, trust = context.server, token or context.token, trust.over(context.trust)
     try:
-        return Client(parse_servers(text) if text else _dev_servers() or parse_servers(DEFAULT_SERVERS), token=token)
+        return Client(parse_servers(text or DEFAULT_SERVERS), token=token, trust=trust)
     except ValueError as e:
         raise click.UsageError(f"--server: {e}") from None
 
@@ -104,18 +122,24 @@ def contexts_path() -> str:
     return os.path.join(base, "raftsched", "contexts.toml")
 
 
-def _dev_servers() -> list[Server]:
-    """All nodes of a dev cluster that runs in this directory, also those that are down just now; empty without one."""
+def _dev() -> Context | None:
+    """All nodes of a dev cluster that runs in this directory, also those that are down just now; None without one."""
     if not os.path.isfile(_DEV):
-        return []
+        return None
     from raftsched.cli.dev_state import DEFAULT_DIR, DevState
+    from raftsched.client.contexts import Context
     from raftsched.client.servers import parse_servers
 
     try:
         state = DevState.load(DEFAULT_DIR)
-        return parse_servers(",".join(m.url for m in state.members)) if state is not None and state.runs() else []
+        if state is None or not state.members or not state.runs():
+            return None
+        servers = ",".join(m.url for m in state.members)
+        parse_servers(servers)
     except ValueError:
-        return []  # not what `raftsched dev` writes; its own commands say so
+        return None  # not what `raftsched dev` writes; its own commands say so
+    ca_file = state.ca_file(DEFAULT_DIR)
+    return Context(servers, None, Trust(None if ca_file is None else str(ca_file)))
 
 
 def check_namespace(text: str) -> str:

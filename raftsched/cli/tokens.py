@@ -215,7 +215,7 @@ def _local(client: Client, data: Path) -> Client:
         ) from None
     refused = None
     for server in client.servers:
-        found = HttpClient([server], timeout=client.timeout, token=secret)
+        found = HttpClient([server], timeout=client.timeout, token=secret, trust=client.trust)
         try:
             found.get(_TOKENS.path, {"limit": 1})
         except ClientError as error:

@@ -70,7 +70,9 @@ def _pause_by_events(client: Client, query: Mapping[str, Any]) -> Callable[[floa
 
     def listen() -> None:
         try:
-            for _ in watch(Client(client.servers, token=client.token), "/v1/events", {**query, "follow": True}):
+            for _ in watch(
+                Client(client.servers, token=client.token, trust=client.trust), "/v1/events", {**query, "follow": True}
+            ):
                 again.set()
         except ClientError:
             pass  # what is shown says it, if it lasts

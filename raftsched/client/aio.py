@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import AsyncIterator, Iterable
+from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -23,6 +24,7 @@ from raftsched.client.queues import Queues
 from raftsched.client.servers import parse_servers
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
+from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
 from raftsched.client.webhooks import Webhooks
 
@@ -42,20 +44,34 @@ class AsyncClient:
         discover: bool = True,
         connector: Connector | None = None,
         token: str | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        client_cert: str | PathLike[str] | None = None,
+        client_key: str | PathLike[str] | None = None,
+        insecure: bool = False,
     ) -> None:
         """`servers`: addresses of some nodes, as `http://host:port` or `host:port`, several with commas or as a list.
         None: as for the command line, those of RAFTSCHED_SERVER, else of the context that RAFTSCHED_CONTEXT names or
         that is in use, else this machine's ports 7401 to 7403. `timeout`: seconds for one request with all its repeats.
         `discover`: ask the nodes for the others' addresses, and prefer the leader for what changes something.
         `connector`: how they are reached, when not by TCP (an embedded node reaches itself without a socket). `token`:
-        sent with each request; None: RAFTSCHED_TOKEN, else that of the context that the servers are from. Raises
-        ValueError for what is no address, LookupError for a context that is not there."""
+        sent with each request; None: RAFTSCHED_TOKEN, else that of the context that the servers are from.
+
+        For https: `ca_file` holds the authorities whose certificates are taken (None: RAFTSCHED_CA_FILE, that of the
+        context, else those of the system); `client_cert` and `client_key` are shown to nodes that ask for a certificate
+        (RAFTSCHED_CLIENT_CERT, RAFTSCHED_CLIENT_KEY). All are files, in PEM, read again when they change.
+
+        A token goes to other machines by https only: else ClientError "insecure" before anything is sent, unless
+        `insecure` (RAFTSCHED_INSECURE=1) says that it is meant. Raises ValueError for what is no address, LookupError
+        for a context that is not there."""
         token = token or os.environ.get("RAFTSCHED_TOKEN")
+        files = [None if file is None else fspath(file) for file in (ca_file, client_cert, client_key)]
+        trust = Trust(files[0], files[1], files[2], insecure).over(from_environment(os.environ))
         if servers is None:
             context = usual()
-            servers, token = context.server, token or context.token
+            servers, token, trust = context.server, token or context.token, trust.over(context.trust)
         given = parse_servers(servers if isinstance(servers, str) else ",".join(servers))
-        transport = Transport(Nodes(given, discover=discover), timeout=timeout, connector=connector, token=token)
+        nodes = Nodes(given, discover=discover)
+        transport = Transport(nodes, timeout=timeout, connector=connector, token=token, trust=trust)
         self._speak(transport, Creates(transport))
 
     def _speak(self, transport: Transport, creates: Creates) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raftsched.client.servers import Server
+from raftsched.client.trust import SYSTEM, Trust, is_cut
 
 LINE_MAX = 65_536  # bytes
 HEADERS_MAX = 100
@@ -33,8 +34,9 @@ class NoAnswer(BrokenAnswer):
 class Connection:
     """Raises OSError from everything that uses the socket; TimeoutError among them."""
 
-    def __init__(self, server: Server, timeout_s: float) -> None:
-        """Connects; raises UnicodeError for what cannot be a host name."""
+    def __init__(self, server: Server, timeout_s: float, trust: Trust = SYSTEM) -> None:
+        """Connects; raises UnicodeError for what cannot be a host name, ClientError "untrusted" when what `trust` says
+        cannot be used."""
         host: Any = server.host
         if host.isascii():
             host = host.encode()  # as it is; else the IDNA codec would be loaded for it
@@ -43,11 +45,7 @@ class Connection:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.scheme == "https":
-                import ssl
-
-                context = ssl.create_default_context()
-                context.set_alpn_protocols(["http/1.1"])
-                self._socket = context.wrap_socket(self._socket, server_hostname=server.host)
+                self._socket = trust.context().wrap_socket(self._socket, server_hostname=server.host)
         except BaseException:
             self._socket.close()
             raise
@@ -85,6 +83,11 @@ class Connection:
             self._socket.sendall(head + (body or b""))
         except (BrokenPipeError, ConnectionResetError):
             self._answer_anyway(method)  # a server may refuse a body before it has all of it
+            return
+        except OSError as error:
+            if not is_cut(error):
+                raise
+            self._answer_anyway(method)
             return
         self._read_head(method)
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raftsched.client.servers import DEFAULT_SERVERS
+from raftsched.client.trust import Trust
+
+FILES = ("ca_file", "client_cert", "client_key")
 
 
 def contexts_file() -> Path:
@@ -21,6 +24,7 @@ def contexts_file() -> Path:
 class Context(NamedTuple):
     server: str  # one or more
     token: str | None = None
+    trust: Trust = Trust()
 
 
 def read_contexts() -> tuple[dict[str, Context], str | None]:
@@ -37,12 +41,22 @@ def read_contexts() -> tuple[dict[str, Context], str | None]:
     contexts = found.get("contexts", {})
     current = found.get("current")
     good = isinstance(contexts, dict) and all(
-        isinstance(c, dict) and isinstance(c.get("server"), str) and isinstance(c.get("token", ""), str)
+        isinstance(c, dict)
+        and isinstance(c.get("server"), str)
+        and all(isinstance(c.get(name, ""), str) for name in ("token", *FILES))
+        and isinstance(c.get("insecure", False), bool)
         for c in contexts.values()
     )
     if not good or not (current is None or isinstance(current, str)):
         raise ValueError(f'{path} is not a list of contexts; write [contexts.NAME] and server = "http://host:port"')
-    return {name: Context(c["server"], c.get("token") or None) for name, c in contexts.items()}, current
+    return {
+        name: Context(
+            c["server"],
+            c.get("token") or None,
+            Trust(**{file: c.get(file) or None for file in FILES}, insecure=c.get("insecure", False)),
+        )
+        for name, c in contexts.items()
+    }, current
 
 
 def context_of(name: str | None) -> Context | None:

@@ -23,6 +23,7 @@ _EXIT_OF_STATUS = {
     504: Exit.TIMEOUT,
     507: Exit.UNAVAILABLE,
 }
+_EXIT_OF_CODE = {"unreachable": Exit.UNAVAILABLE, "insecure": Exit.AUTH, "untrusted": Exit.ERROR}
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class FieldError:
 class ClientError(RaftschedError):
     """A refusal by the cluster (`status` is the HTTP status), or no answer at all (`status` 0).
 
-    Codes without an answer: "unreachable" (nothing was sent anywhere) and "unknown-outcome" (it was sent, and may have
-    happened).
+    Codes without an answer: "unreachable" (nothing was sent anywhere), "unknown-outcome" (it was sent, and may have
+    happened), "insecure" (a token would have gone in clear) and "untrusted" (the files of TLS cannot be used; nothing
+    was sent).
     """
 
     def __init__(self, code: str, detail: str, *, status: int = 0, errors: Sequence[FieldError] = ()) -> None:
@@ -48,8 +50,8 @@ class ClientError(RaftschedError):
     @property
     def exit(self) -> Exit:
         """The exit code of a command that ends with this."""
-        if self.code == "unreachable":
-            return Exit.UNAVAILABLE
+        if self.code in _EXIT_OF_CODE:
+            return _EXIT_OF_CODE[self.code]
         kind = KINDS.get(self.code)
         return kind.exit if kind is not None else _EXIT_OF_STATUS.get(self.status, Exit.ERROR)
 

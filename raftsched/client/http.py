@@ -19,6 +19,7 @@ from raftsched import __version__
 from raftsched.client.connection import BrokenAnswer, Connection
 from raftsched.client.errors import ClientError, error_of
 from raftsched.client.servers import Server
+from raftsched.client.trust import SYSTEM, Trust, check_clear, is_of_certificate, is_of_tls
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
@@ -58,11 +59,14 @@ class Client:
     """Not thread-safe. Each request has a connection of its own: a kept one that died meanwhile could not be told from
     a request that was done."""
 
-    def __init__(self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S, token: Token = None) -> None:
+    def __init__(
+        self, servers: Sequence[Server], *, timeout: float = TIMEOUT_S, token: Token = None, trust: Trust = SYSTEM
+    ) -> None:
         """`timeout`: seconds to wait for an answer (and between two pieces of it). `token`: sent with each request; or
-        what to send to which server."""
+        what to send to which server. `trust`: who is spoken to by TLS, and whether tokens may go in clear."""
         self.servers = list(servers)
         self.token = token
+        self.trust = trust
         self.timeout = timeout
         self._wrote: tuple[Server, int] | None = None  # who did the last change, and the log's index by then
 
@@ -155,6 +159,7 @@ class Client:
         failures: list[tuple[Server, str]] = []
         refusal: ClientError | None = None
         uncertain = False
+        self._check_clear()
         for server in list(self.servers):
             try:
                 connection = self._try(
@@ -169,6 +174,9 @@ class Client:
                 uncertain = True
                 failures.append((server, str(e)))
                 continue
+            if 300 <= connection.status < 400 and "location" in connection.headers:
+                connection.close()
+                raise redirected(server, connection.status, connection.headers["location"])
             if connection.status < 400:
                 self._prefer(server)
                 if method not in _READS:
@@ -193,9 +201,9 @@ class Client:
         self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
     ) -> Connection:
         try:
-            connection = Connection(server, CONNECT_TIMEOUT_S)
+            connection = Connection(server, CONNECT_TIMEOUT_S, self.trust)
         except (OSError, UnicodeError) as e:
-            raise _NotSent(_why(e)) from None
+            raise _NotSent(self.trust.explain(e, server) if is_of_tls(e) else _why(e)) from None
         token = self.token(server) if callable(self.token) else self.token
         if token:
             headers = {**headers, "Authorization": f"Bearer {token}"}
@@ -208,10 +216,17 @@ class Client:
             if isinstance(e, TimeoutError):
                 raise _Unanswered(f"did not answer within {self.timeout:g} s") from None
             if isinstance(e, BrokenAnswer):
-                raise _Unanswered(str(e)) from None
+                raise _Unanswered(f"{e}{self.trust.hint(server)}") from None
+            if isinstance(e, OSError) and is_of_certificate(e):
+                raise _NotSent(self.trust.explain(e, server)) from None
             if isinstance(e, OSError):
-                raise _Unanswered(f"broke the connection: {_why(e)}") from None
+                raise _Unanswered(f"broke the connection: {_why(e)}{self.trust.hint(server)}") from None
             raise
+
+    def _check_clear(self) -> None:
+        """Raises ClientError "insecure"."""
+        for server in self.servers:
+            check_clear([server], self.token(server) if callable(self.token) else self.token, self.trust)
 
     def _fresh(
         self, server: Server, method: str, path: str, query: Mapping[str, Any] | None
@@ -242,6 +257,12 @@ def _index(headers: Mapping[str, str]) -> int:
     """0: it is not said."""
     text = headers.get("raftsched-index", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+
+
+def redirected(server: Server, status: int, to: str) -> ClientError:
+    """Nobody is followed to another place: it would get the token."""
+    where = "".join(c for c in to[:200] if c.isprintable())
+    return ClientError("redirected", f"{server} redirects to {where}; say that address if it is meant", status=status)
 
 
 def _query(query: Mapping[str, Any] | None) -> str:

@@ -19,11 +19,13 @@ LEARNED_MAX = 100  # nodes
 
 class Nodes:
     def __init__(self, given: Sequence[Server], *, discover: bool = True) -> None:
-        """`discover`: ask nodes for the others' addresses. Not done behind https or a path: there stands something
-        between, which is the way that was meant."""
+        """`discover`: ask nodes for the others' addresses. Not done behind a path: there stands something between,
+        which is the way that was meant. Where any of the given is https, others are asked by https only: no node can
+        say that from now on all goes in clear."""
         self.given = list(given)
         self.leader: str | None = None
-        self._discover = discover and all(s.scheme == "http" and not s.path for s in given)
+        self._discover = discover and not any(s.path for s in given)
+        self._sealed = any(s.scheme == "https" for s in given)
         self._learned: dict[str, Server] = {}
         self._cooling: dict[Server, float] = {}  # until when
         self._answered: set[Server] = set()
@@ -45,6 +47,10 @@ class Nodes:
         if "Raftsched-Leader" in headers:
             self.leader = headers["Raftsched-Leader"] or None
 
+    def knows(self, server: Server) -> bool:
+        """Whether it has ever answered."""
+        return server in self._answered
+
     def failed(self, server: Server, now: float) -> None:
         known = server in self._answered or server in self.given
         self._cooling[server] = now + (COOL_S if known else STRANGE_COOL_S)
@@ -63,10 +69,14 @@ class Nodes:
         for node in view.nodes[:LEARNED_MAX]:
             try:
                 if node.http:
-                    learned[node.id] = parse_servers(node.http)[0]
+                    server = parse_servers(node.http)[0]
+                    if server.scheme == "https" or not self._sealed:
+                        learned[node.id] = server
             except ValueError:
                 continue
         self._learned = learned
+        if self._sealed and not learned and any(node.http for node in view.nodes):
+            self._discover = False  # something with TLS stands in front of nodes that have none
         places = {*learned.values(), *self.given}
         self._answered &= places
         self._cooling = {s: until for s, until in self._cooling.items() if s in places}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,14 +24,16 @@ import orjson
 
 from raftsched import __version__
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
-from raftsched.client.http import own_key
+from raftsched.client.http import own_key, redirected
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView
 from raftsched.client.nodes import Nodes
 from raftsched.client.servers import Server
+from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
+FILES_EVERY_S = 5.0  # those of TLS are looked at
 CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
 PAUSE_S = (0.05, 1.0)  # between two rounds over all nodes: first, most
 LAST_TRY_S = 0.25  # what is left of the time when a write that was refused for the moment is tried for the last time
@@ -74,6 +77,10 @@ class _NotSent(Exception):
     """This server got nothing of the request."""
 
 
+class _NotTrusted(_NotSent):
+    """Nor would it later: certificates are not what they should be."""
+
+
 class _Unanswered(Exception):
     """This server got (some of) the request, and no answer came back."""
 
@@ -86,6 +93,9 @@ class _Shared:
     session: aiohttp.ClientSession | None = None
     learning: asyncio.Task[None] | None = None
     closed: bool = False
+    tls: ssl.SSLContext | None = None
+    tls_marks: tuple[object, ...] = ()  # of the files that it is made of,
+    tls_looked: float = float("-inf")  # which were looked at then
 
 
 class Transport:
@@ -98,9 +108,12 @@ class Transport:
         timeout: float = TIMEOUT_S,
         connector: Connector | None = None,
         token: str | None = None,
+        trust: Trust = SYSTEM,
     ) -> None:
         """`timeout`: seconds for a request, with all its repeats. `connector`: how nodes are reached; None: by TCP.
-        `token`: sent with each request."""
+        `token`: sent with each request. `trust`: who is spoken to by TLS."""
+        self._token = token
+        self._trust = trust
         self._headers = {"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -211,13 +224,17 @@ class Transport:
         target = path + _text(query)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeout
+        check_clear(self.nodes.given, self._token, self._trust)
         failures: dict[Server, str] = {}
         refusal: ClientError | None = None
         uncertain: str | None = None
         pause, most = PAUSE_S
         while True:
             asked = 0.0  # seconds to wait, by those who could not do it now
+            hopeless = True  # nobody who was asked can be trusted, which does not change by waiting
             for server in self.nodes.order(loop.time(), lead=lead):
+                if self._token and not self._trust.insecure and in_clear(server):
+                    continue  # it was learned of
                 left = deadline - loop.time()
                 if left <= 0:
                     break
@@ -226,16 +243,22 @@ class Transport:
                 except _NotSent as error:
                     failures[server] = str(error)
                     self.nodes.failed(server, loop.time())
+                    hopeless = hopeless and isinstance(error, _NotTrusted)
                     continue
                 except _Unanswered as error:
-                    failures[server] = str(error)
+                    hopeless = False
+                    if left > LAST_TRY_S or server not in failures:  # else it had no time to say anything new
+                        failures[server] = str(error)
                     self.nodes.failed(server, loop.time())
                     if not may_repeat:
                         raise _unknown(method, path, f"{server} {error}") from None
                     uncertain = f"{server} {error}"
                     continue
+                hopeless = False
                 self.nodes.answered(server, response.headers, lead=lead)
                 try:
+                    if 300 <= response.status < 400 and "Location" in response.headers:
+                        raise redirected(server, response.status, response.headers["Location"])
                     if response.status < 400 or (uncertain and method == "DELETE" and response.status == 404):
                         self._learn(server)
                         yield response, uncertain is not None
@@ -256,6 +279,8 @@ class Transport:
                     raise _unknown(method, path, f"{uncertain}; since then it is changed, perhaps by that attempt")
                 else:
                     raise error_seen
+            if hopeless and failures and refusal is None and uncertain is None:
+                break
             left = deadline - loop.time()
             wait = max(asked, pause * random.uniform(0.5, 1.0))
             least = min(LAST_TRY_S, self.timeout / 4) if lead else 0.0
@@ -283,9 +308,18 @@ class Transport:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(left, CONNECT_TIMEOUT_S), sock_read=read_timeout)
         try:
             async with asyncio.timeout(left):
+                tls = True if server.scheme == "http" else await self._tls()
                 return await self._http().request(
-                    method, f"{server}{target}", data=body, headers=headers, timeout=limits, allow_redirects=False
+                    method,
+                    f"{server}{target}",
+                    data=body,
+                    headers=headers,
+                    timeout=limits,
+                    allow_redirects=False,
+                    ssl=tls,
                 )
+        except aiohttp.ClientSSLError as error:
+            raise _NotTrusted(await asyncio.to_thread(self._trust.explain, _of_tls(error), server)) from None
         except aiohttp.ClientConnectorError as error:
             raise _NotSent(error.strerror or "cannot be connected to") from None
         except aiohttp.ConnectionTimeoutError:
@@ -293,7 +327,25 @@ class Transport:
         except TimeoutError:
             raise _Unanswered(f"did not answer within {left:.3g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _Unanswered(f"broke the connection: {error or type(error).__name__}") from None
+            if is_of_certificate(found := _of_tls(error)):
+                raise _NotTrusted(self._trust.explain(found, server)) from None
+            hint = "" if self.nodes.knows(server) else self._trust.hint(server)
+            raise _Unanswered(f"broke the connection: {error or type(error).__name__}{hint}") from None
+
+    async def _tls(self) -> ssl.SSLContext:
+        """As the files are now, which are looked at every few seconds. Raises ClientError "untrusted"."""
+        shared = self._shared
+        now = asyncio.get_running_loop().time()
+        if shared.tls is None or now >= shared.tls_looked + FILES_EVERY_S:
+            shared.tls_looked = now
+            marks = self._trust.marks()
+            if marks != shared.tls_marks or shared.tls is None:
+                try:
+                    shared.tls, shared.tls_marks = await asyncio.to_thread(self._trust.context), marks
+                except ClientError:
+                    if shared.tls is None:
+                        raise  # else half of the files may be new: the old ones go on
+        return shared.tls
 
     def _http(self) -> aiohttp.ClientSession:
         shared = self._shared
@@ -340,6 +392,20 @@ def items(kind: type[_T], page: Page) -> list[_T]:
     """Those of one page, decoded."""
     decode = msgspec.json.Decoder(kind).decode
     return [decode(raw) for raw in page.items]
+
+
+def _of_tls(error: BaseException) -> Exception:
+    """What is at the bottom of an error, when that is one of TLS; else the error."""
+    seen: BaseException | None = error
+    for _ in range(5):
+        if seen is None:
+            break
+        inner = getattr(seen, "certificate_error", None) or getattr(seen, "os_error", None)
+        for one in (inner, seen):
+            if isinstance(one, Exception) and is_of_tls(one):
+                return one
+        seen = seen.__cause__ or seen.__context__
+    return error if isinstance(error, Exception) else Exception(str(error))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

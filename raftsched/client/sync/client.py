@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from types import TracebackType
 
 from raftsched.client.aio import AsyncClient
@@ -51,10 +52,25 @@ class Client(Calls):
         timeout: float = TIMEOUT_S,
         discover: bool = True,
         token: str | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        client_cert: str | PathLike[str] | None = None,
+        client_key: str | PathLike[str] | None = None,
+        insecure: bool = False,
     ) -> None:
         """As AsyncClient."""
         given = servers if servers is None or isinstance(servers, str) else tuple(servers)
-        self._threaded = Threaded(lambda: AsyncClient(given, timeout=timeout, discover=discover, token=token))
+        self._threaded = Threaded(
+            lambda: AsyncClient(
+                given,
+                timeout=timeout,
+                discover=discover,
+                token=token,
+                ca_file=ca_file,
+                client_cert=client_cert,
+                client_key=client_key,
+                insecure=insecure,
+            )
+        )
         super().__init__(self._threaded)
 
     def __enter__(self) -> Client:

@@ -9,7 +9,7 @@ from typing import Any
 
 import raftsched
 from raftsched.client.models_cluster import ClusterNode, ClusterView
-from raftsched.client.nodes import COOL_S, STRANGE_COOL_S, Nodes
+from raftsched.client.nodes import COOL_S, LEARN_EVERY_S, STRANGE_COOL_S, Nodes
 from raftsched.client.servers import Server, parse_servers
 from tests.support.stub_server import Reply, Request, serve
 from tests.unit.client.test_transport import JOB, MADE
@@ -47,11 +47,31 @@ def test_a_node_that_failed_is_asked_last_for_a_while() -> None:
     assert nodes.order(STRANGE_COOL_S + 1, lead=True) == [C, A, B]
 
 
-def test_behind_a_proxy_nobody_is_looked_for() -> None:
-    for server in (Server("https", "a", 443), Server("http", "a", 80, "/jobs")):
-        nodes = Nodes([server])
-        nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
-        assert not nodes.wants_to_learn(0)
+def test_behind_a_path_nobody_is_looked_for() -> None:
+    server = Server("http", "a", 80, "/jobs")
+    nodes = Nodes([server])
+    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    assert not nodes.wants_to_learn(0)
+
+
+def test_who_was_asked_by_https_is_not_led_to_plain_http() -> None:
+    server = Server("https", "a", 443)
+    nodes = Nodes([server, A])
+    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    assert nodes.wants_to_learn(0)
+    nodes.learn(view(n1="https://n1:7401", n2="c:1"))
+    assert nodes.order(0, lead=True) == [server, A, Server("https", "n1", 7401)]
+    assert nodes.wants_to_learn(LEARN_EVERY_S)
+
+
+def test_behind_a_proxy_with_tls_nobody_is_looked_for_twice() -> None:
+    server = Server("https", "a", 443)
+    nodes = Nodes([server])
+    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    assert nodes.wants_to_learn(0)
+    nodes.learn(view(n1="a:1", n2="c:1"))
+    assert nodes.order(0, lead=True) == [server]
+    assert not nodes.wants_to_learn(100)
 
 
 def test_the_leader_is_found(tmp_path: Any) -> None:
