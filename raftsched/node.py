@@ -94,7 +94,9 @@ class Node:
         self.clock = clock or SystemClock()
         self.failed: BaseException | None = None
         self.ended = asyncio.Event()
-        self._rng = random.Random(secrets.randbits(256))
+        self._rng = random.Random(
+            secrets.randbits(256)
+        )  # for timeouts; seeded by the system, and no secret is drawn from it  # nosec B311
         self._store: Store | None = None
         self._output: OutputStore | None = None
         self._runner: Runner | None = None

@@ -161,7 +161,7 @@ class DevCluster:
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         with self.log(member).open("ab") as log:
-            node.child = subprocess.Popen(
+            node.child = subprocess.Popen(  # our own interpreter, a list of arguments  # nosec B603
                 [*self._command, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

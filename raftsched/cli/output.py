@@ -12,8 +12,8 @@ import click
 
 Column = tuple[str, Callable[[Mapping[str, Any]], Any]]
 
-TOKEN = "raftsched.token"  # in the context of a command: what --token said
-TOKEN_OF_CONTEXT = "raftsched.token.context"  # what --context has, for its own servers
+TOKEN = "raftsched.token"  # the key of what --token said in the context of a command  # nosec B105
+TOKEN_OF_CONTEXT = "raftsched.token.context"  # what --context has, for its own servers  # nosec B105
 TRUST = "raftsched.trust"  # what --ca-file and its like said, beside a command's own
 TRUST_OF_CONTEXT = "raftsched.trust.context"
 YAML = "raftsched.yaml"  # in the context of a command: what is printed for programs is YAML

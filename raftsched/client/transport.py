@@ -282,7 +282,7 @@ class Transport:
             if hopeless and failures and refusal is None and uncertain is None:
                 break
             left = deadline - loop.time()
-            wait = max(asked, pause * random.uniform(0.5, 1.0))
+            wait = max(asked, pause * random.uniform(0.5, 1.0))  # spreads retries; nothing is kept secret by it  # nosec B311
             least = min(LAST_TRY_S, self.timeout / 4) if lead else 0.0
             if refusal is not None and uncertain is None and left - (wait if lead else asked) < least:
                 break  # nothing was done: better to say so than to try again and not to know, or to wait in vain

@@ -26,7 +26,7 @@ def is_whole(directory: Path) -> bool:
         return True
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    reader = subprocess.run(
+    reader = subprocess.run(  # our own interpreter, a list of arguments  # nosec B603
         [sys.executable, "-P", "-m", "raftsched.store.datafile", str(directory)],
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,

@@ -197,7 +197,7 @@ class Runner:
             argv.append(f"--http-deny={rule}")
         for path in self._pythonpath:
             argv += ["--pythonpath", str(path.absolute())]
-        return subprocess.Popen(
+        return subprocess.Popen(  # our own interpreter, a list of arguments  # nosec B603
             argv,
             env=env,
             stdin=subprocess.DEVNULL,
