@@ -10,11 +10,12 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raftsched import doors, quantities
+from raftsched import bounds, doors, quantities
+from raftsched.bounds import Bounds
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
 from raftsched.keyring import configured
@@ -41,7 +42,7 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
-    "insecure_raft",
+    "insecure_raft", *bounds.SETTINGS,
 )  # fmt: skip
 
 
@@ -116,6 +117,7 @@ class NodeConfig:
     output_max: int = OUTPUT_MAX[1]
     output_keep_ms: int = OUTPUT_KEEP_MS[1]
     log_format: str = LOG_FORMATS[0]
+    bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
     grace_ms: int = GRACE_MS[1]  # what runs have to come to an end when the node stops
     # users are spoken to with this certificate (and their own are asked for); see doors.py
     tls_cert: Path | None = None
@@ -194,14 +196,15 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         pythonpath=_paths(settings.get("pythonpath", ())),
         handlers=_modules(settings.get("handlers", ())),
         join=join,
-        log_keep_entries=_number("log_keep_entries", LOG_ENTRIES, settings),
+        log_keep_entries=whole_number("log_keep_entries", LOG_ENTRIES, settings),
         log_keep_bytes=_bytes("log_keep_bytes", LOG_BYTES, settings),
-        python_runs_max=_number("python_runs_max", PYTHON_RUNS, settings),
+        python_runs_max=whole_number("python_runs_max", PYTHON_RUNS, settings),
         python_memory_max=_bytes("python_memory_max", PYTHON_MEMORY, settings),
         leader_wait_ms=_duration("leader_wait", LEADER_WAIT_MS, settings),
         output_max=_bytes("output_max", OUTPUT_MAX, settings),
         output_keep_ms=_duration("output_keep", OUTPUT_KEEP_MS, settings),
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
+        bounds=bounds.bounds(settings),
         grace_ms=_duration("grace", GRACE_MS, settings),
         **doors.door(settings, http, advertise_http)._asdict(),
         executors=executors,
@@ -244,7 +247,7 @@ def parse_peers(value: Any) -> dict[str, Address]:
     if isinstance(value, Mapping):
         pairs = [(str(node), address) for node, address in value.items()]
     else:
-        items = value.split(",") if isinstance(value, str) else _list("peers", value)
+        items = value.split(",") if isinstance(value, str) else list_of("peers", value)
         pairs = []
         for item in (i.strip() for i in items):
             node, equals, address = item.partition("=")
@@ -272,7 +275,7 @@ def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
         pairs = [(str(k), text_of(f"label {k}", v)) for k, v in value.items()]
     else:
-        items = value.split(",") if isinstance(value, str) else _list("labels", value)
+        items = value.split(",") if isinstance(value, str) else list_of("labels", value)
         pairs = []
         for item in (i.strip() for i in items):
             key, equals, text = item.partition("=")
@@ -362,7 +365,7 @@ def text_of(name: str, value: Any) -> str:
     raise ConfigError(f'{name} must be text, not {value!r}; write it in quotes, like "..."')
 
 
-def _list(name: str, value: Any) -> list[str]:
+def list_of(name: str, value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [text_of(name, item) for item in value]
     raise ConfigError(f"{name} must be text or a list, not {value!r}")
@@ -386,7 +389,7 @@ def _slots(value: Any) -> int:
     return int(text)
 
 
-def _number(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any]) -> int:
+def whole_number(name: str, bounds: tuple[int, int, int], settings: Mapping[str, Any]) -> int:
     """`bounds`: least, default, most."""
     least, usual, most = bounds
     value = settings.get(name, usual)
@@ -432,7 +435,7 @@ def _duration(name: str, bounds: tuple[int, int, int], settings: Mapping[str, An
 
 
 def _paths(value: Any) -> tuple[Path, ...]:
-    items = value.split(os.pathsep) if isinstance(value, str) else _list("pythonpath", value)
+    items = value.split(os.pathsep) if isinstance(value, str) else list_of("pythonpath", value)
     paths = [Path(item).absolute() for item in items if item]
     for path in paths:
         if not path.is_dir():
@@ -441,7 +444,7 @@ def _paths(value: Any) -> tuple[Path, ...]:
 
 
 def _modules(value: Any) -> tuple[str, ...]:
-    items = value.split(",") if isinstance(value, str) else _list("handlers", value)
+    items = value.split(",") if isinstance(value, str) else list_of("handlers", value)
     modules = [item.strip() for item in items if item.strip()]
     for module in modules:
         if not _MODULE.fullmatch(module):
@@ -475,7 +478,7 @@ def _allowed(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed
 
 def _items(name: str, value: Any) -> tuple[str, ...]:
     """Text with commas, or a list."""
-    items = value.split(",") if isinstance(value, str) else _list(name, value)
+    items = value.split(",") if isinstance(value, str) else list_of(name, value)
     return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
 
 

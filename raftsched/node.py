@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from raftsched import __version__
+from raftsched import __version__, descriptors
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
 from raftsched.api.server import ApiServer
 from raftsched.api.tls import certificates_of, peer_trust
@@ -302,6 +302,7 @@ class Node:
             registry=registry,
             local_digest=self.local_token.digest,
             sealer=sealer,
+            bounds=config.bounds.within(descriptors.limit(), config.slots),
         )
 
     def _copy(self, target: Path) -> SnapshotMeta:

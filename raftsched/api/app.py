@@ -50,6 +50,8 @@ def build_app(ctx: ApiContext) -> web.Application:
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
     app[STRANGERS] = Strangers()
+    app[STREAMS] = Streams(ctx.bounds)
+    ctx.registry.register(app[STREAMS])
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)
     check = HostCheck(ctx.hosts)
     expect = _expectation(ctx)
@@ -86,8 +88,7 @@ def build_app(ctx: ApiContext) -> web.Application:
 
 
 async def _client(app: web.Application) -> AsyncIterator[None]:
-    """The HTTP client that fetches output from other nodes, and the streams that it serves."""
-    app[STREAMS] = Streams()
+    """The HTTP client that fetches output from other nodes."""
     app[BACKUPS] = Backups()
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=60.0)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:

@@ -58,6 +58,11 @@ class Caller(NamedTuple):
         return str(self.actor) if self.actor else ""
 
     @property
+    def peer(self) -> bool:
+        """It is another node, which asks for its own callers. Names of tokens have no spaces."""
+        return not self.actor and self.issued is None and self.name.startswith("node ")
+
+    @property
     def highest(self) -> Role:
         """The role that he has somewhere."""
         return max(self.role, *self.grants.values()) if self.grants else self.role

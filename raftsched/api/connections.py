@@ -8,41 +8,34 @@ share; where all have an answer due, the new one is refused. What a node keeps b
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched.api.bounds import Network
+from raftsched.api.addresses import Addresses
+from raftsched.bounds import Bounds
 
 Why = Literal["node", "address", "descriptors", "idle", "slow", "stalled"]
 WHY: tuple[Why, ...] = ("node", "address", "descriptors", "idle", "slow", "stalled")
-SHARE = 4  # one address has at most one part in so many
 _LOOKED_AT = 64  # connections, to find one without an answer due
 _WARN_EVERY_S = 60.0
-_PREFIX = 64  # bits of an IPv6 address that are one customer's network (RFC 6177)
 
 _log = logging.getLogger(__name__)
-
-
-OWN_MACHINE: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.1/32"), ipaddress.ip_network("::1/128"))
 
 
 class Place:
     """Of one connection."""
 
-    __slots__ = ("address", "close", "has_answer_due", "shared")
+    __slots__ = ("address", "close", "has_answer_due")
 
-    def __init__(self, address: str, *, shared: bool) -> None:
-        """`shared`: it counts for its address."""
+    def __init__(self, address: str | None) -> None:
+        """`address`: which one it counts for, if any."""
         self.address = address
-        self.shared = shared
         self.close: Callable[[], object] = _nothing  # at once
         self.has_answer_due: Callable[[], bool] = _never
 
@@ -56,15 +49,14 @@ def _never() -> bool:
 
 
 class Connections(Collector):
-    """Of one server. `most`: in all."""
+    """Of one server."""
 
-    def __init__(self, most: int, monotonic: Callable[[], float], proxies: Iterable[Network] = ()) -> None:
-        """`monotonic`: seconds. `proxies`: networks whose addresses stand for many callers and have no share of their
-        own; neither has this machine, 127.0.0.1 and ::1."""
-        self.most = most
-        self.each = max(1, most // SHARE)
+    def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
+        """`monotonic`: seconds."""
+        self.most = bounds.connections
+        self.each = bounds.address_connections
         self.refused: Counter[Why] = Counter()
-        self._exempt = (*OWN_MACHINE, *proxies)
+        self._addresses = Addresses(bounds.proxies)
         self._monotonic = monotonic
         self._all: OrderedDict[Place, None] = OrderedDict()  # the one that was answered longest ago first
         self._of: dict[str, OrderedDict[Place, None]] = {}  # the same, of one address
@@ -76,25 +68,24 @@ class Connections(Collector):
 
     def enter(self, host: str) -> Place | None:
         """For a connection from this IP address; None: it must be refused."""
-        address, shared = self._known(host)
-        of = self._of.get(address) if shared else None
+        address = self._addresses.sharing(host)
+        of = None if address is None else self._of.get(address)
         if of is not None and len(of) >= self.each and not self._make_room(of):
             self.count("address")
             return None
         if len(self._all) >= self.most and not self._make_room(self._all):
             self.count("node")
             return None
-        place = Place(address, shared=shared)
+        place = Place(address)
         self._all[place] = None
-        if shared:
+        if address is not None:
             self._of.setdefault(address, OrderedDict())[place] = None
         return place
 
     def leave(self, place: Place) -> None:
         """May be said twice."""
         self._all.pop(place, None)
-        of = self._of.get(place.address) if place.shared else None
-        if of is not None:
+        if place.address is not None and (of := self._of.get(place.address)) is not None:
             of.pop(place, None)
             if not of:
                 del self._of[place.address]
@@ -103,7 +94,7 @@ class Connections(Collector):
         """It is now the last one to go."""
         if place in self._all:
             self._all.move_to_end(place)
-            if place.shared:
+            if place.address is not None:
                 self._of[place.address].move_to_end(place)
 
     def no_descriptor(self) -> None:
@@ -141,10 +132,6 @@ class Connections(Collector):
             return True
         return False
 
-    def _known(self, host: str) -> tuple[str, bool]:
-        address, parsed = _network_of(host)
-        return address, not any(parsed in network for network in self._exempt if network.version == parsed.version)
-
     # ------------------------------------------------------------ metrics
 
     def describe(self) -> Iterator[Metric]:
@@ -162,14 +149,3 @@ class Connections(Collector):
         for why in WHY:
             refused.add_metric([why], self.refused[why])
         yield refused
-
-
-@lru_cache(maxsize=4_096)
-def _network_of(host: str) -> tuple[str, ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """What counts as one address, and the address itself."""
-    parsed = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped), parsed.ipv4_mapped
-        return str(ipaddress.ip_network((parsed, _PREFIX), strict=False)), parsed
-    return host, parsed

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.bounds import Bounds
 from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.api.issuer import Issuer
+from raftsched.bounds import Bounds
 from raftsched.clock import Clock
 from raftsched.core.access import Access, Oidc, Token
 from raftsched.core.apply.tx import META_KEY, decode_instance, decode_meta

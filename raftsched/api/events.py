@@ -142,7 +142,7 @@ class _Wanted:
     query=_PARAMETERS,
     headers=("Last-Event-ID",),
     schemas={"type": several((*GROUPS, *TYPES)), "state": several(sorted(_STATES))},
-    codes=(*READS, "not-found", "events-gone", "not-possible"),
+    codes=(*READS, "not-found", "events-gone", "not-possible", "too-many"),
     streams=True,
     role="viewer",
 )
@@ -158,7 +158,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     await fresh_enough(ctx, query)
     at = await _start(ctx, request, query, follow)
     streams = request.app[STREAMS]
-    with streams.one():
+    with streams.one(request.remote):
         start = at
         frames, at, more = _read(ctx, at, wanted)
         # A reader that is cut off here goes on before what it was not sent.

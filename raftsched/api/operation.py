@@ -22,8 +22,9 @@ ALWAYS = ("invalid-parameter", "invalid-request", "forbidden-host", "expectation
 READS = ("no-leader", "behind", "overloaded")  # of what takes `consistency` and `min_index`
 WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome", "disk-full")
 HEALTH = frozenset({"/livez", "/readyz"})  # what a locked node answers, too
-BODIES = ("invalid-json", "invalid-body", "too-large", "unsupported-media-type")
-JOB_BODIES = ("invalid-json", "invalid-job", "invalid-trigger", "too-large", "unsupported-media-type")
+_BODIES = ("invalid-json", "too-large", "unsupported-media-type", "request-timeout")
+BODIES = (*_BODIES, "invalid-body")
+JOB_BODIES = (*_BODIES, "invalid-job", "invalid-trigger")
 
 
 @dataclass(frozen=True)

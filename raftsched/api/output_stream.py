@@ -40,7 +40,7 @@ class End(msgspec.Struct):
 async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
     """From the first piece to the end of the attempt, however long that takes."""
     find(ctx, key, asked)
-    with request.app[STREAMS].one():
+    with request.app[STREAMS].one(request.remote):
         response = await begin(ctx, request, _BEAT)
         if request.method == "HEAD":
             return response

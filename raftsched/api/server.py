@@ -75,7 +75,7 @@ class ApiServer:
             def ordinary(connection: Connection) -> Ordinary:
                 return Ordinary(connection, ctx, app[ODD], manager, **options)
 
-            places = Connections(ctx.bounds.connections, ctx.clock.monotonic, ctx.bounds.proxies)
+            places = Connections(ctx.bounds, ctx.clock.monotonic)
             door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary, places)
             server = await _listen(door, host, port, tls, sock)
             ctx.registry.register(places)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from raftsched.api.access import LOOK_S, still_holds
-from raftsched.api.callers import Caller
+from raftsched.api.addresses import Addresses
+from raftsched.api.callers import Caller, caller
 from raftsched.api.context import ApiContext
 from raftsched.api.problems import Problem, body_of
 from raftsched.api.replies import stamp
+from raftsched.bounds import Bounds
 from raftsched.errors import RaftschedError
 
 MEDIA_TYPE = "text/event-stream"
-STREAMS_MAX = 200  # of one node at one time
 HEARTBEAT_S = 15.0  # of silence, after which a stream says that it is there
 STALLED_S = 30.0  # that a reader may take nothing; then its connection is closed
 RETRY_MS = 1_000  # after which a browser connects again
@@ -25,23 +29,57 @@ RETRY_MS = 1_000  # after which a browser connects again
 _HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-class Streams:
+class Streams(Collector):
     """Of one node: how many there are, and the word that ends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self.stopping = asyncio.Event()
-        self._open = 0
+        self.open = 0
+        self._bounds = bounds
+        self._addresses = Addresses(bounds.proxies)
+        self._of: Counter[str] = Counter()  # open ones, by what has a share
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """Raises Problem overloaded."""
-        if self._open >= STREAMS_MAX:
-            raise Problem("overloaded", f"{STREAMS_MAX} streams are read from this node; ask another one.")
-        self._open += 1
+    def one(self, remote: str | None) -> Iterator[None]:
+        """One more, of whoever asks, from this address. Raises Problem too-many: he has his share; overloaded: so has
+        the node."""
+        shares = self._shares(remote or "")
+        for share, (most, said) in shares.items():
+            if self._of[share] >= most:
+                raise Problem("too-many", f"{most} streams are read {said}, as many as may be; close one of them.")
+        most = self._bounds.streams
+        if self.open >= most:
+            raise Problem("overloaded", f"{most} streams are read from this node; ask another one.")
+        self.open += 1
+        self._of.update(shares.keys())
         try:
             yield
         finally:
-            self._open -= 1
+            self.open -= 1
+            for share in shares:
+                self._of[share] -= 1
+                if not self._of[share]:
+                    del self._of[share]
+
+    def _shares(self, remote: str) -> dict[str, tuple[int, str]]:
+        """What one more counts for: how many there may be, and whose they are."""
+        who = caller()
+        shares: dict[str, tuple[int, str]] = {}
+        if who.peer:  # it reads for its own callers, who have shares there
+            return shares
+        if who.known:
+            shares[f"token {who.whose or who.name}"] = (self._bounds.token_streams, f'with the token "{who.name}"')
+        address = self._addresses.sharing(remote)
+        if address is not None:
+            shares[f"address {address}"] = (self._bounds.address_streams, f"from {address}")
+        return shares
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is collected at registration."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("raftsched_streams", "Streams of events and output that are read.", self.open)
 
     async def unless_stopped(self, awaited: Awaitable[bool]) -> bool:
         """What is awaited, True when the node stops before."""

@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 
+from raftsched import descriptors
 from raftsched.config import NodeConfig
 from raftsched.embedded.logs import configure
 from raftsched.embedded.node import Node, NodeFailed
@@ -21,6 +22,7 @@ GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look;
 def run(config: NodeConfig) -> int:
     """Blocks until the node ends; returns the exit code. Uses uvloop where it is installed."""
     configure(config.log_format, config.id)
+    descriptors.raise_limit()  # not in a process that does other things as well
     try:
         import uvloop
     except ImportError:

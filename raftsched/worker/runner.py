@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 import raftsched
+from raftsched import descriptors
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
 from raftsched.core.model import GRACE_MS, Outcome, OutputRef
@@ -189,6 +190,7 @@ class Runner:
         argv += ["--python-processes", str(self._python_processes)]
         argv += ["--python-runs-max", str(self._python_limits[0])]
         argv += ["--python-memory-max", str(self._python_limits[1])]
+        argv.append(f"--open-files={descriptors.given()}")
         if self._cgroups is not None:
             argv += ["--cgroups", self._cgroups]
         for rule in self._http_rules[0]:

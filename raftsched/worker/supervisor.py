@@ -20,6 +20,7 @@ from typing import NoReturn
 
 import msgspec
 
+from raftsched import descriptors
 from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
@@ -59,8 +60,11 @@ class Supervisor:
         sentinel_fd: int,
         python_processes: int,
         python: PythonService,
+        open_files: int,
     ) -> None:
-        """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has."""
+        """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has. `open_files`: the soft limit for
+        what it starts (-1: none); its own may be higher."""
+        self._open_files = open_files
         self._node = node
         self._sentinel_fd = sentinel_fd
         self._around = around
@@ -288,6 +292,7 @@ class Supervisor:
                 around = self._around
                 close_all_but({0, 1, 2, around.life_fd, around.lock_fd, theirs.fileno(), *more})
                 become_subreaper()
+                descriptors.give_back(self._open_files)
                 body(theirs)
                 os._exit(0)
             except BaseException:
@@ -412,6 +417,7 @@ def main(argv: list[str]) -> None:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--live-directory", required=True)
     parser.add_argument("--package-root", required=True)
+    parser.add_argument("--open-files", type=int, default=descriptors.given())
     parser.add_argument("--cgroups")
     for name in ("http-allow", "http-deny"):
         parser.add_argument(f"--{name}", action="append", default=[])
@@ -435,7 +441,7 @@ def main(argv: list[str]) -> None:
     for fd in (args.node_fd, args.life_fd, args.lock_fd, args.sentinel_fd):
         os.set_inheritable(fd, False)
     python = PythonService(args.pythonpath, args.cgroups, args.python_runs_max, args.python_memory_max)
-    supervisor = Supervisor(node, around, args.sentinel_fd, args.python_processes, python)
+    supervisor = Supervisor(node, around, args.sentinel_fd, args.python_processes, python, args.open_files)
     gc.disable()
     gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
     supervisor.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -198,3 +199,16 @@ def test_what_happened_is_said_however_long_the_output_is() -> None:
     assert text.endswith("ä")
     assert ERROR_MAX - 2 <= len(text.encode()) <= ERROR_MAX
     assert failure("exit code 1", "") == "exit code 1"
+
+
+def test_runs_have_the_open_files_that_the_node_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that the node took for itself."""
+    monkeypatch.setattr("raftsched.descriptors._GIVEN", 300)
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(Exec(("/bin/sh", "-c", "ulimit -S -n; ulimit -H -n"), {}))
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            assert bed.text(end).split() == ["300", "unlimited" if hard == resource.RLIM_INFINITY else str(hard)]
+
+    asyncio.run(body())

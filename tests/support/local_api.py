@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from raftsched.api.bounds import Bounds
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
 from raftsched.api.server import ApiServer
+from raftsched.bounds import Bounds
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry

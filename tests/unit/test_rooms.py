@@ -28,7 +28,19 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded"},
 }
 LEAVES = {
-    *("clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token", "doors"),
+    *(
+        "clock",
+        "errors",
+        "config",
+        "metrics",
+        "quantities",
+        "samples",
+        "handlers",
+        "local_token",
+        "doors",
+        "bounds",
+        "descriptors",
+    ),
     *("webhooks", "cloudevents", "sealing", "keyring", "certificates"),
 }
 LEAVES_OF = {
@@ -116,6 +128,8 @@ def test_imports_go_one_way(path: Path) -> None:
         "sealing",
         "keyring",
         "certificates",
+        "bounds",
+        "descriptors",
     }
     leaves = LEAVES_OF.get(room, ordinary)
     for name in sorted(imports(parsed(path), lazy=True)):

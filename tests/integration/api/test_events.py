@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from raftsched.api import streams
 from raftsched.api.events import READ_MAX, TYPES
+from raftsched.bounds import Bounds
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind
@@ -224,9 +224,7 @@ def test_turned_off(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_there_are_only_so_many_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STREAMS_MAX", 1)
-
+def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         call.cluster.quiet = True
         async with call.session.get(f"{call.url}/v1/events") as answer:
@@ -236,7 +234,7 @@ def test_there_are_only_so_many_streams(tmp_path: Path, monkeypatch: pytest.Monk
             call.cluster.apply(OpenLeadership(2, "n1"))
             assert (await sse.events(answer, 1))[0].data["type"] == "leader.changed"
 
-    run(tmp_path, test)
+    run(tmp_path, test, Bounds(streams=1))
 
 
 def test_a_head_is_answered_at_once(tmp_path: Path) -> None:

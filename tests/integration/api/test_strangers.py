@@ -13,7 +13,7 @@ import pytest
 
 from raftsched.api import fastpath, requests, turnstile
 from raftsched.api.acceptor import ACCEPTED_MAX
-from raftsched.api.bounds import Bounds
+from raftsched.bounds import Bounds
 from tests.integration.api.test_fastpath import JOB, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run
 from tests.support.tokens import guarded
@@ -286,3 +286,39 @@ def open_now(call: Client) -> float:
     number = call.context.registry.get_sample_value("raftsched_http_connections")
     assert number is not None
     return number
+
+
+def events(token: str) -> bytes:
+    shown = b"Authorization: Bearer %s\r\n" % token.encode() if token else b""
+    return b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n" + shown + b"\r\n"
+
+
+async def begins(visitor: Visitor, token: str, host: str = "127.0.0.1") -> int:
+    """The status of a stream that goes on."""
+    reader, writer = await visitor.connect(host)
+    writer.write(events(token))
+    return int((await reader.readuntil(b"\r\n")).split()[1])
+
+
+def test_one_token_does_not_take_all_streams(tmp_path: Path) -> None:
+    async def test(visitor: Visitor) -> None:
+        visitor.call.cluster.quiet = True
+        people = await guarded(visitor.call)
+        first, second = people["viewer"].secret, people["editor"].secret
+        assert [await begins(visitor, first) for _ in range(3)] == [200, 200, 429]
+        assert [await begins(visitor, second) for _ in range(3)] == [200, 200, 429]
+        status, _, body = await visitor.ask(events(second))
+        assert (status, body["code"]) == (429, "too-many")
+        assert 'with the token "editor"' in body["detail"]
+        assert [await begins(visitor, people["admin"].secret) for _ in range(3)] == [200, 503, 503]
+
+    visit(tmp_path, test, Bounds(streams=5, token_streams=2))
+
+
+def test_one_address_does_not_take_all_streams(tmp_path: Path) -> None:
+    async def test(visitor: Visitor) -> None:
+        visitor.call.cluster.quiet = True
+        assert [await begins(visitor, "", "127.0.0.2") for _ in range(3)] == [200, 200, 429]
+        assert [await begins(visitor, "") for _ in range(3)] == [200, 200, 200]
+
+    visit(tmp_path, test, Bounds(streams=8))

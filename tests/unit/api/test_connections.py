@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from raftsched.api.connections import SHARE, Connections, Place
+from raftsched.api.connections import Connections, Place
+from raftsched.bounds import SHARE, Bounds
 
 
 class Now:
@@ -26,7 +27,7 @@ def entered(connections: Connections, host: str, closed: list[Place]) -> Place:
 
 
 def test_the_one_that_was_answered_longest_ago_goes() -> None:
-    connections = Connections(3, Now())
+    connections = Connections(Bounds(3), Now())
     closed: list[Place] = []
     first, second, third = (entered(connections, "127.0.0.1", closed) for _ in range(3))
     connections.answered(first)
@@ -40,7 +41,7 @@ def test_the_one_that_was_answered_longest_ago_goes() -> None:
 
 
 def test_one_is_refused_when_all_have_an_answer_due() -> None:
-    connections = Connections(2, Now())
+    connections = Connections(Bounds(2), Now())
     closed: list[Place] = []
     places = [entered(connections, "127.0.0.1", closed) for _ in range(2)]
     for place in places:
@@ -55,7 +56,7 @@ def test_one_is_refused_when_all_have_an_answer_due() -> None:
 
 
 def test_one_address_has_a_share_and_gives_up_its_own() -> None:
-    connections = Connections(8 * SHARE, Now())
+    connections = Connections(Bounds(8 * SHARE), Now())
     closed: list[Place] = []
     other = entered(connections, "10.0.0.9", closed)
     own = [entered(connections, "10.0.0.1", closed) for _ in range(connections.each)]
@@ -70,14 +71,14 @@ def test_one_address_has_a_share_and_gives_up_its_own() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.7.0.1", "::ffff:10.7.0.1"])
 def test_own_machine_and_proxies_have_no_share(host: str) -> None:
-    connections = Connections(4 * SHARE, Now(), (ipaddress.ip_network("10.7.0.0/16"),))
+    connections = Connections(Bounds(4 * SHARE, proxies=(ipaddress.ip_network("10.7.0.0/16"),)), Now())
     for _ in range(connections.most):
         entered(connections, host, [])
     assert not connections.refused
 
 
 def test_a_network_of_ipv6_is_one_address() -> None:
-    connections = Connections(2 * SHARE, Now())
+    connections = Connections(Bounds(2 * SHARE), Now())
     places = [entered(connections, f"2001:db8::{n}", []) for n in range(1, 3)]
     for place in places:
         place.has_answer_due = lambda: True
@@ -87,7 +88,7 @@ def test_a_network_of_ipv6_is_one_address() -> None:
 
 def test_refusals_are_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = Now()
-    connections = Connections(1, now)
+    connections = Connections(Bounds(1), now)
     entered(connections, "127.0.0.1", []).has_answer_due = lambda: True
     with caplog.at_level(logging.WARNING):
         for _ in range(1_000):
@@ -102,7 +103,7 @@ def test_refusals_are_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_metrics_count_them() -> None:
-    connections = Connections(1, Now())
+    connections = Connections(Bounds(1), Now())
     entered(connections, "127.0.0.1", [])
     entered(connections, "127.0.0.1", [])
     samples = {(s.name, s.labels.get("why")): s.value for m in connections.collect() for s in m.samples}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from raftsched.api.events import TYPES
 from raftsched.api.requests import MIN_INDEX_WAIT_S
-from raftsched.api.streams import HEARTBEAT_S, STALLED_S, STREAMS_MAX
+from raftsched.api.streams import HEARTBEAT_S, STALLED_S
+from raftsched.bounds import Bounds
 from raftsched.core.cluster import Settings
 from raftsched.core.model import HOUR_MS
 
@@ -27,7 +28,7 @@ def test_the_limits() -> None:
     assert f"`events_max` events are kept ({settings.events_max:,})" in TEXT
     assert settings.events_keep_ms == HOUR_MS
     assert "`events_keep` (1 h)" in TEXT
-    assert f"A node serves {STREAMS_MAX} streams" in TEXT
+    assert f"A node serves {Bounds().streams} streams" in TEXT
     assert f"takes nothing for {STALLED_S:g} s" in TEXT
     assert f"one each {HEARTBEAT_S:g} s of silence" in TEXT
     assert f"waits {MIN_INDEX_WAIT_S:g} s for it" in TEXT
