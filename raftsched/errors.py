@@ -54,6 +54,7 @@ KINDS: dict[str, Kind] = {
     "last-member": Kind(409, "The last voting member cannot be removed", Exit.CONFLICT),
     "not-possible": Kind(409, "Not possible at the moment", Exit.CONFLICT),
     "too-many": Kind(429, "As many as may be at one time", Exit.UNAVAILABLE),
+    "rate-limited": Kind(429, "Too many requests", Exit.UNAVAILABLE),
     "in-use": Kind(409, "It is in use", Exit.CONFLICT),
     "output-gone": Kind(410, "The output is gone", Exit.NOT_FOUND),
     "events-gone": Kind(410, "Those events are no longer kept", Exit.NOT_FOUND),

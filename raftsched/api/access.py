@@ -23,6 +23,7 @@ from raftsched.api.callers import (
     ROLES,
     Call,
     Caller,
+    Rate,
     Sent,
     answer_to,
     check_permitted,
@@ -31,8 +32,9 @@ from raftsched.api.callers import (
 )
 from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.oidc_verify import looks_issued
-from raftsched.api.operation import Operation
+from raftsched.api.operation import HEALTH, Operation
 from raftsched.api.problems import Problem
+from raftsched.api.rates import rate_of
 from raftsched.core.access import (
     ACCESS_KEY,
     OIDC_KEY,
@@ -45,6 +47,7 @@ from raftsched.core.access import (
     decode_token,
 )
 from raftsched.core.tables import ReadView, Table
+from raftsched.errors import RaftschedError
 
 PEER = "Raftsched-Peer"  # a node proves that it is one: its id, the time, a MAC over them and what it asks for
 PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
@@ -57,6 +60,8 @@ _REFUSED = "The token is not known, was revoked, or is past its end."
 _INVALID = 'error="invalid_token"'
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,8192})", re.ASCII | re.IGNORECASE)
 _PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
+_FAILURES = ("unauthorized", "locked")
+METRICS_PATH = "/metrics"
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
 
 
@@ -90,13 +95,14 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
     required = access is not None and access.required
     locked = ctx.guarded and not required
     if (required or locked) and digest and hmac.compare_digest(digest, ctx.local_digest):
-        return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest)
+        return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest, counted=False)
     if locked:
         raise Locked() if digest else Problem("locked", LOCKED, headers=_challenge(""))
     if token is not None and token.holds(ctx.now_ms()):
+        rate = _rate_of(token)
         if not required:
-            return Caller(Role.ADMIN, None, token.id, token.name, digest, expires_at_ms=token.expires_at_ms)
-        return caller_of(token)
+            return Caller(Role.ADMIN, None, token.id, token.name, digest, expires_at_ms=token.expires_at_ms, rate=rate)
+        return caller_of(token)._replace(rate=rate) if rate is not None else caller_of(token)
     if not required:
         return ANYBODY
     if digest:
@@ -132,6 +138,44 @@ def is_locked(ctx: ApiContext) -> bool:
         return False
     access, _, _ = _look_up(ctx, b"")
     return access is None or not access.required
+
+
+def _rate_of(token: Token) -> Rate | None:
+    if token.rate_count is None:
+        return None
+    return rate_of(token.rate_count * 1_000 / token.rate_period_ms, token.burst or 0)
+
+
+def count(ctx: ApiContext, who: Caller) -> Caller:
+    """One more request of his. Raises Problem rate-limited."""
+    if who.name:
+        ctx.rates.of_token(who, ctx.settings(), ctx.clock.monotonic())
+    return who
+
+
+def count_open(ctx: ApiContext, address: str) -> None:
+    """One more request that needs no token, by somebody who may be anybody: where all may do everything, nobody is
+    counted. Raises Problem rate-limited."""
+    access, _, _ = _look_up(ctx, b"")
+    if access is not None and access.required:
+        ctx.rates.of_address(address, ctx.settings(), ctx.clock.monotonic())
+
+
+def count_failure(ctx: ApiContext, address: str, *, take: bool = True) -> None:
+    """One more request without a token that is good. Raises Problem rate-limited in place of what it was refused with.
+    `take`: False only looks, before something is asked of others on behalf of somebody who may be anybody."""
+    ctx.rates.of_failure(address, ctx.settings(), ctx.clock.monotonic(), take=take)
+
+
+def counted(ctx: ApiContext, address: str, refused: RaftschedError) -> RaftschedError:
+    """What refuses a request: where it is for want of a token that is good, it may be one for too many of these."""
+    if refused.code not in _FAILURES:
+        return refused
+    try:
+        count_failure(ctx, address)
+    except Problem as limited:
+        return limited
+    return refused
 
 
 def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None, Oidc]:
@@ -199,11 +243,14 @@ def admit(
     """Lets a request pass to its handler, or raises Problem unauthorized or forbidden, and UnknownToken. `name`: of the
     operation. `who` asks, if that is known. `told`: see Sent."""
     needed = role_of(said)
-    if needed is None:
+    if needed is None or (request.path == METRICS_PATH and ctx.settings().metrics_open):
+        if request.path not in HEALTH:
+            count_open(ctx, request.remote or "")
         answer_to(Call(sent=Sent(ctx.applied())))
         return ANYBODY
     if who is None:
         who = asker(ctx, request)
+    count(ctx, who)
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
@@ -271,7 +318,7 @@ def _peer(ctx: ApiContext, header: str, path: str) -> Caller | None:
         secret = access_of(view).secret
     if not secret or not hmac.compare_digest(_mac(secret, f"{match[1]} {match[2]}", path), match[3]):
         return None
-    return Caller(Role.VIEWER, name=f"node {match[1]}")
+    return Caller(Role.VIEWER, name=f"node {match[1]}", counted=False)
 
 
 def still_holds(ctx: ApiContext, who: Caller) -> bool:

@@ -8,8 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.api.callers import RoleName
+from raftsched.api.operators_schema import RateIn, RateOut
 from raftsched.api.schema import Name, Namespace, Time
 from raftsched.core.access import NAMESPACES_MAX
+from raftsched.core.limits import RATE_COUNT_MAX
 
 GrantRole = Literal["viewer", "editor", "operator"]
 TokenName = Annotated[
@@ -35,9 +37,15 @@ class GrantOut(msgspec.Struct):
     role: GrantRole
 
 
+class RequestRateIn(RateIn, forbid_unknown_fields=True):
+    """So many requests in each period."""
+
+
 class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
     """`role`: in `namespaces`, and for what is in no namespace. `namespaces`: null, or left out: all. `grants`: higher
-    roles in some of them, or roles in others. `expires_at`: null, or left out: never."""
+    roles in some of them, or roles in others. `expires_at`: null, or left out: never. `rate`: how many requests each
+    node takes in each period; null, or left out: as the setting `rate_per_token` has it. `burst`, which goes with a
+    rate: how many of these at once; null, or left out: as many as come in two seconds."""
 
     name: TokenName
     role: RoleName
@@ -46,10 +54,15 @@ class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
     ) = None
     expires_at: Time | None = None
     grants: Annotated[list[GrantIn], Meta(max_length=NAMESPACES_MAX)] = []
+    rate: RequestRateIn | None = None
+    burst: (
+        Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")] | None
+    ) = None
 
 
 class TokenOut(msgspec.Struct):
-    """`created_by` and `revoked_by`: the name of whose token it was; null when nobody knows."""
+    """`created_by` and `revoked_by`: the name of whose token it was; null when nobody knows. `rate` and `burst`: null:
+    as the settings have it."""
 
     id: str
     name: str
@@ -62,9 +75,11 @@ class TokenOut(msgspec.Struct):
     revoked_at: Time | None
     revoked_by: str | None
     grants: list[GrantOut]
+    rate: RateOut | None = None
+    burst: int | None = None
 
 
-class TokenMade(TokenOut):
+class TokenMade(TokenOut, kw_only=True):
     """`secret`: what is sent with requests. It is shown here and never again."""
 
     secret: str

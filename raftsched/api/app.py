@@ -11,11 +11,12 @@ from itertools import chain
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.access import UnknownToken, admit, bearer_of, digest_of, is_locked
+from raftsched.api.access import METRICS_PATH, UnknownToken, admit, bearer_of, counted, digest_of, is_locked
 from raftsched.api.batch import BODY_MAX
 from raftsched.api.callers import NOBODY, answer_to, out_of_memory, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
+from raftsched.api.health import SCRAPES, Scrapes
 from raftsched.api.lock import lock, unless_locked
 from raftsched.api.metrics import ApiMetrics, RequestCounts
 from raftsched.api.openapi import operation_id
@@ -45,10 +46,11 @@ _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def build_app(ctx: ApiContext) -> web.Application:
     """server.ApiServer serves it."""
     app = web.Application(client_max_size=BODY_MAX)
-    metrics = ApiMetrics(ctx.status, ctx.meta)
+    metrics = ApiMetrics(ctx.status, ctx.meta, ctx.rates)
     ctx.registry.register(metrics)
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
+    app[SCRAPES] = Scrapes()
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
@@ -148,15 +150,21 @@ def _guarded(
 async def _handled(
     ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
 ) -> web.StreamResponse:
-    told = ctx.ahead() if said.role != "open" else 0  # health is no matter of what was created
+    watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
+    told = 0 if watches else ctx.ahead()
     if told:
         await ctx.show()
     try:
         who = admit(ctx, request, said, name, told=told)
     except UnknownToken:
-        shown = request.headers.get("Authorization")
-        who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), request.remote or "", bearer_of(shown))
+        shown, address = request.headers.get("Authorization"), request.remote or ""
+        try:
+            who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+        except Problem as unknown:
+            raise counted(ctx, address, unknown) from None
         admit(ctx, request, said, name, who, told)
+    except Problem as problem:
+        raise counted(ctx, request.remote or "", problem) from None
     check_operation(request, said)
     with while_it_holds(ctx, request, who) if said.streams else nullcontext():
         try:

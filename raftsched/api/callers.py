@@ -32,10 +32,17 @@ _NAMES = {role: name for name, role in ROLES.items()}
 _NO_GRANTS: Mapping[str, Role] = MappingProxyType({})
 
 
+class Rate(NamedTuple):
+    """`burst` requests at once, and `per_s` a second in the long run."""
+
+    per_s: float
+    burst: int
+
+
 class Caller(NamedTuple):
     """`role` holds in `namespaces` (None: all) and for what is in none; `grants` are roles in one namespace each, and
     hold where they are higher. `actor`: the id of his token, 0 when he has none. `issued`: what an issuer says of him,
-    where his token is not one of the cluster's own."""
+    where his token is not one of the cluster's own. `rate`: how often he may ask; None: as the settings have it."""
 
     role: Role
     namespaces: frozenset[str] | None = None
@@ -45,6 +52,8 @@ class Caller(NamedTuple):
     grants: Mapping[str, Role] = _NO_GRANTS
     issued: Issued | None = None
     expires_at_ms: int | None = None
+    rate: Rate | None = None
+    counted: bool = True  # what he asks for counts; not that of a node, nor of who has the secret of this one
 
     @property
     def known(self) -> bool:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.api.issuer import Issuer
+from raftsched.api.rates import Rates
 from raftsched.bounds import Bounds
 from raftsched.clock import Clock
 from raftsched.core.access import Access, Oidc, Token
@@ -140,6 +141,7 @@ class ApiContext:
     issuer: Issuer = field(default_factory=Issuer)
     ask: Ask | None = None
     committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
+    rates: Rates = field(default_factory=Rates)  # how often somebody may ask
     strict_transport: bool = False  # browsers are told to come by TLS only
     bounds: Bounds = field(default_factory=Bounds)
     _settings: Settings | None = None

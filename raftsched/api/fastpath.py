@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from raftsched.api.acceptor import BUSY
-from raftsched.api.access import UnknownToken, bearer_of, check_role, digest_of, identify
+from raftsched.api.access import UnknownToken, bearer_of, check_role, count, counted, digest_of, identify
 from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.connections import Connections, Place, Why
 from raftsched.api.context import ApiContext
@@ -413,10 +413,9 @@ class Connection(asyncio.Protocol):
 
     async def _introduce(self, digest: bytes, bearer: str) -> None:
         """For a token that is not known here, or not yet."""
-        door = self._door
         try:
-            who = await door.strangers.let_in(door.ctx, digest, self._address(), bearer)
-            self._propose(self._admit(who), door.ctx.settings())
+            who = await self._door.strangers.let_in(self._door.ctx, digest, self._address(), bearer)
+            self._propose(self._admit(who), self._door.ctx.settings())
         except Exception as error:
             self._fail(error)
 
@@ -459,7 +458,7 @@ class Connection(asyncio.Protocol):
         elif not isinstance(error, RaftschedError):
             log.error("POST /v1/jobs failed", exc_info=error)
             error = RaftschedError("internal", "An error of this node; its log says more.")
-        self._say(*problem(error))
+        self._say(*problem(counted(self._door.ctx, self._address(), error)))
 
     def _say(self, status: int, headers: str, body: bytes, *, told: bool = False) -> None:
         """The answer to the request at hand; then it is the next one's turn. `told`: it may come before reads show what
@@ -492,7 +491,7 @@ class Connection(asyncio.Protocol):
             else:
                 call.sent.any = False
             return call
-        check_role(who, _ROLE)
+        check_role(count(self._door.ctx, who), _ROLE)
         return Call(who, _NAME, "", self._address() if who.known else "", work=True, sent=Sent(), needed=_ROLE)
 
     def _address(self) -> str:

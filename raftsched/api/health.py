@@ -11,6 +11,7 @@ from raftsched.api.operation import TEXT, Reply, operation
 from raftsched.api.replies import reply_fields
 from raftsched.api.requests import Query
 
+SCRAPE_S = 1.0
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
 
 
@@ -46,7 +47,28 @@ async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
     return reply_fields(out, 503, {"Retry-After": "1"})
 
 
-@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="open")
+class Scrapes:
+    """What /metrics says: made once for all who ask within SCRAPE_S. It takes as long as many requests do, and a few
+    readers that ask for it again and again would hold up everybody else."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self._until = -1.0
+
+    def text(self, ctx: ApiContext) -> bytes:
+        now = ctx.clock.monotonic()
+        if not now < self._until <= now + SCRAPE_S:
+            self._text = generate_latest(ctx.registry)
+            self._until = now + SCRAPE_S
+        return self._text
+
+
+SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
+
+
+@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
 async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
+    """As of a second ago at most. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they need
+    no token."""
     Query(request)
-    return web.Response(body=generate_latest(ctx.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    return web.Response(body=request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

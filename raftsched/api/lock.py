@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from raftsched.api.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, digest_of, is_locked
+from raftsched.api.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, counted, digest_of, is_locked
 from raftsched.api.context import ApiContext
 from raftsched.api.metrics import RequestCounts
 from raftsched.api.operation import HEALTH
@@ -35,7 +35,7 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
                 address = request.remote or ""
                 await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
         except RaftschedError as error:
-            response = answer(error)
+            response = answer(counted(ctx, request.remote or "", error))
             stamp(ctx, response.headers)
             counts.count(response.status, ctx.clock.monotonic() - began)
             return response

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from raftsched.api.context import ClusterStatus
+from raftsched.api.rates import KINDS, Rates
 from raftsched.core.cluster import Meta
 
 _BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -32,9 +33,10 @@ class RequestCounts:
 
 
 class ApiMetrics(Collector):
-    def __init__(self, status: Callable[[], ClusterStatus], state: Callable[[], Meta]) -> None:
+    def __init__(self, status: Callable[[], ClusterStatus], state: Callable[[], Meta], rates: Rates) -> None:
         """`state`: the counters of the replicated state, as this node has applied them."""
         self._status = status
+        self._rates = rates
         self._state = state
         self._routes: dict[tuple[str, str], RequestCounts] = {}
 
@@ -65,6 +67,11 @@ class ApiMetrics(Collector):
             seconds.add_metric([method, path], buckets, counts.total_s)
         yield requests
         yield seconds
+        words = "Requests refused (429) for coming too often, by what they were counted by."
+        limited = CounterMetricFamily("raftsched_http_rate_limited", words, labels=["by"])
+        for kind in KINDS:
+            limited.add_metric([kind], self._rates.refused[kind])
+        yield limited
         waiting = self._state().dead_letters
         yield GaugeMetricFamily("raftsched_dead_letters", "Runs that failed for good and were not dealt with.", waiting)
         cluster = self._status()

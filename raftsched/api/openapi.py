@@ -153,7 +153,7 @@ def codes_of(route: RouteLike, said: Operation) -> list[str]:
     if said.role != "open":
         codes |= {"unauthorized", "forbidden", "behind", "overloaded"}  # the last two: of a token that may be a new one
     if route.path not in HEALTH:
-        codes.add("locked")
+        codes |= {"locked", "rate-limited"}
     if "consistency" in said.query:
         codes |= {*READS}
     if "{" in route.path and not codes & {"no-such-member"}:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from raftsched.api.access import Locked, UnknownToken, identify, is_locked, oidc_of, refused
+from raftsched.api.access import Locked, UnknownToken, count_failure, identify, is_locked, oidc_of, refused
 from raftsched.api.callers import Caller
 from raftsched.api.context import ApiContext
 from raftsched.api.oidc_verify import Refused
@@ -34,7 +34,8 @@ class Strangers:
 
     async def let_in(self, ctx: ApiContext, digest: bytes, address: str, bearer: str = "") -> Caller:
         """Whose token it is. `bearer`: it, when it may be that of an issuer. Raises Problem unauthorized, forbidden,
-        overloaded; behind: there is no leader to ask, or what was committed is not applied here in time."""
+        overloaded; rate-limited: too many that came from there were none; behind: there is no leader to ask, or what
+        was committed is not applied here in time."""
         now = ctx.clock.monotonic()
         until, why = self._refused.get(digest, (now, ""))
         if until > now:
@@ -47,6 +48,7 @@ class Strangers:
         who = ctx.issuer.at_once(oidc_of(ctx), bearer, now, ctx.now_ms()) if bearer and not locked else None
         if who is not None:
             return who
+        count_failure(ctx, address, take=False)
         with self._one_more(address):
             index = await ctx.catch_up_soon()
             try:

@@ -17,11 +17,12 @@ from raftsched.api.access_schema import AccessIn, AccessMade, AccessOut, GrantOu
 from raftsched.api.actions import BODY_MAX
 from raftsched.api.callers import ROLES, caller, role_name
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.durations import format_time, format_time_or_none
+from raftsched.api.durations import format_duration, format_time, format_time_or_none
 from raftsched.api.first_admin import check_admin, found, others, reached_from_outside
 from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.keys import Named, done_before, named, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.operators_schema import RateOut
 from raftsched.api.problems import FieldError, Problem
 from raftsched.api.replies import propose_one, reply_page, reply_value
 from raftsched.api.requests import (
@@ -37,7 +38,7 @@ from raftsched.api.requests import (
     read_body,
 )
 from raftsched.api.rows import following, page
-from raftsched.api.triggers_in import time_of
+from raftsched.api.triggers_in import duration_of, time_of
 from raftsched.core.access import (
     ANONYMOUS,
     NAMESPACES_MAX,
@@ -52,6 +53,7 @@ from raftsched.core.access import (
 )
 from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
+from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.tables import ReadView, Table, u64
 
 PREFIX = "rs_"
@@ -130,9 +132,12 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
     expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
     if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
         errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
+    rate_count, rate_period_ms = _rate(given, errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
-    return CreateToken(given.name, ROLES[given.role], digest, chosen, expires_at_ms, grants)
+    return CreateToken(
+        given.name, ROLES[given.role], digest, chosen, expires_at_ms, grants, rate_count, rate_period_ms, given.burst
+    )
 
 
 def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
@@ -152,6 +157,24 @@ def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
             errors.append(FieldError(f"/grants/{place}/role", says))
         found[namespace] = Grant(namespace, role)
     return tuple(found.values())
+
+
+def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
+    """Requests, and in how many milliseconds."""
+    rate = given.rate
+    if rate is None:
+        if given.burst is not None:
+            errors.append(FieldError("/burst", "goes with a rate; say how many requests there may be in the long run"))
+        return None, 0
+    least, most = RATE_PERIOD_MS
+    period = duration_of(rate.per, "/rate/per", errors)
+    if rate.count is None:
+        errors.append(FieldError("/rate/count", "is missing; say how many requests there may be in each period"))
+    if rate.per is None:
+        errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1s"))
+    elif period is not None and not least <= period <= most:
+        errors.append(FieldError("/rate/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    return rate.count, period or 0
 
 
 @operation(
@@ -227,6 +250,8 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
         revoked_at=format_time_or_none(token.revoked_at_ms),
         revoked_by=token.revoked_by or None,
         grants=[GrantOut(one.namespace, role_name(one.role)) for one in token.grants],  # type: ignore[arg-type]
+        rate=None if token.rate_count is None else RateOut(token.rate_count, format_duration(token.rate_period_ms)),
+        burst=token.burst,
     )
 
 

@@ -104,7 +104,7 @@ def set_(client: Client, queue: str, max_running: str | None, rate: str | None, 
     if max_running is not None:
         change["max_running"] = None if max_running == _NONE else _whole("--max-running", max_running)
     if rate is not None:
-        change["rate"] = None if rate == _NONE else _rate(rate)
+        change["rate"] = None if rate == _NONE else read_rate(rate)
     if not change:
         raise click.UsageError("say what to set: --max-running N, --rate COUNT/PERIOD, or 'none' for one of them")
     found = _change(client, queue, change)
@@ -184,8 +184,8 @@ def _whole(option: str, text: str) -> int:
     return int(text)
 
 
-def _rate(text: str) -> dict[str, Any]:
-    """Raises a usage error."""
+def read_rate(text: str) -> dict[str, Any]:
+    """Of a count and a period, as COUNT/PERIOD. Raises a usage error."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise click.UsageError(f"--rate {text!r} is not a rate; write a count and a period such as 10/1m, or 'none'")

@@ -62,6 +62,14 @@ def list_(client: Client, fmt: str, **given: Any) -> None:
     print_rows(fmt, rows(client, _TOKENS.path, given), _COLUMNS, named, "no tokens; make one: raftsched tokens create")
 
 
+def _rate(token: Mapping[str, Any]) -> str | None:
+    rate = token.get("rate")
+    if rate is None:
+        return None
+    at_once = f", {token['burst']} at once" if token.get("burst") else ""
+    return f"{rate['count']}/{rate['per']}{at_once}"
+
+
 @tokens.command()
 @click.argument("token", metavar="TOKEN")
 @viewing
@@ -72,7 +80,7 @@ def get(client: Client, token: str, fmt: str) -> None:
       raftsched tokens get web-ci
     """
     found = _find(client, token)
-    print_one(fmt, found, fields={**found, "namespaces": _namespaces(found)})
+    print_one(fmt, found, fields={**found, "namespaces": _namespaces(found), "rate": _rate(found)})
 
 
 @tokens.command()
@@ -83,6 +91,12 @@ def get(client: Client, token: str, fmt: str) -> None:
     "--grant", "grants", metavar="NS=ROLE", multiple=True, help="A higher role in this namespace; may be repeated."
 )
 @click.option("--expires-at", metavar="TIME", help="Until then, such as 2030-01-31T00:00:00Z.  [default: for ever]")
+@click.option(
+    "--rate", metavar="COUNT/PERIOD", help="So many requests a node, such as 100/s.  [default: rate_per_token]"
+)
+@click.option(
+    "--burst", type=click.IntRange(min=1), metavar="N", help="So many at once.  [default: those of two seconds]"
+)
 @format_option
 @remote
 def create(
@@ -92,6 +106,8 @@ def create(
     namespaces: tuple[str, ...],
     grants: tuple[str, ...],
     expires_at: str | None,
+    rate: str | None,
+    burst: int | None,
     fmt: str,
 ) -> None:
     """Make a token, and print its secret.
@@ -99,8 +115,10 @@ def create(
     \b
       raftsched tokens create web-ci --role editor --namespace web
       raftsched tokens create ci --role viewer --grant web=editor --grant billing=operator
-      raftsched tokens create dashboard --role viewer -o name > secret
+      raftsched tokens create dashboard --role viewer --rate 100/s --burst 200 -o name > secret
     """
+    if burst is not None and rate is None:
+        raise click.UsageError("--burst goes with --rate, such as --rate 100/s --burst 200")
     body: dict[str, Any] = {"name": name, "role": role}
     if grants:
         body["grants"] = [_grant(text) for text in grants]
@@ -108,6 +126,12 @@ def create(
         body["namespaces"] = [check_namespace(namespace) for namespace in namespaces]
     if expires_at:
         body["expires_at"] = expires_at
+    if rate is not None:
+        from raftsched.cli.queues import read_rate
+
+        body["rate"] = read_rate(rate)
+    if burst is not None:
+        body["burst"] = burst
     _show_secret(fmt, client.post(_TOKENS.path, body))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
 _READS = frozenset({"GET", "HEAD"})
 _REPEATABLE = _READS | {"PUT", "DELETE"}
+_LIMITED = "rate-limited"  # code of a refusal that is over after a while
 _ERROR_MAX = 1 << 20  # bytes
 
 
@@ -162,7 +164,7 @@ class Client:
         self._check_clear()
         for server in list(self.servers):
             try:
-                connection = self._try(
+                connection = self._in_time(
                     server, method, path + _query(self._fresh(server, method, path, query)), data, sent
                 )
             except _NotSent as e:
@@ -196,6 +198,24 @@ class Client:
         if uncertain and method not in _READS and (refusal is None or refusal.status != 504):
             raise _unknown(method, path, "; ".join(f"{server} {why}" for server, why in failures))
         raise refusal or _unreachable(failures)
+
+    def _in_time(
+        self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> Connection:
+        """As `_try`; who is told to come again later does so, where that is within the time for an answer. Raises what
+        it does, and ClientError."""
+        waited = 0.0
+        while True:
+            connection = self._try(server, method, target, data, headers)
+            if connection.status != 429:
+                return connection
+            error = _error(connection)
+            wait = _retry_after(connection.headers)
+            if error.code != _LIMITED or wait is None or waited + wait > self.timeout:
+                self._prefer(server)
+                raise error
+            time.sleep(wait)
+            waited += wait
 
     def _try(
         self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
@@ -263,6 +283,12 @@ def redirected(server: Server, status: int, to: str) -> ClientError:
     """Nobody is followed to another place: it would get the token."""
     where = "".join(c for c in to[:200] if c.isprintable())
     return ClientError("redirected", f"{server} redirects to {where}; say that address if it is meant", status=status)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds; None: it does not say."""
+    text = headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
 
 
 def _query(query: Mapping[str, Any] | None) -> str:

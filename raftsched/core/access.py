@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.limits import TIME_MAX_MS
+from raftsched.core.limits import TIME_MAX_MS, wrong_in_rate
 
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
@@ -59,6 +59,9 @@ class Token(msgspec.Struct, array_like=True, kw_only=True):
     revoked_at_ms: int | None = None
     revoked_by: str = ""
     grants: tuple[Grant, ...] = ()  # sorted by namespace, one for each
+    rate_count: int | None = None  # requests in each period; None: as the settings have it
+    rate_period_ms: int = 0
+    burst: int | None = None  # of these at once; None: as many as come in two seconds
 
     def holds(self, now_ms: int) -> bool:
         return self.revoked_at_ms is None and (self.expires_at_ms is None or now_ms < self.expires_at_ms)
@@ -141,6 +144,9 @@ class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
     namespaces: tuple[str, ...] | None = None
     expires_at_ms: int | None = None
     grants: tuple[Grant, ...] = ()
+    rate_count: int | None = None
+    rate_period_ms: int = 0
+    burst: int | None = None
 
 
 class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
@@ -218,6 +224,9 @@ def wrong_in_token(c: CreateToken) -> str | None:
         return f"what is kept of a secret is a hash of {DIGEST_SIZE} bytes."
     if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:
         return "expires_at must lie between 1970 and 9999."
+    wrong = wrong_in_rate(c)
+    if wrong is not None:
+        return wrong
     if c.namespaces is None:
         return wrong_in_grants(c)
     if c.role is Role.ADMIN:

@@ -79,6 +79,12 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
     secrets_max: int = 1_000
     load_ahead_ms: int = 10 * MINUTE_MS  # what is due within this is in the leader's memory
+    rate_per_token: int = 0  # requests a second at one node, of tokens that say nothing else; 0: as many as come
+    burst_per_token: int = 0  # of these at once; 0: twice as many as in a second
+    rate_per_address: int = 500  # where tokens are required: requests a second that need none
+    burst_per_address: int = 0
+    failures_per_address: int = 100  # refusals a second for want of a token that is good
+    metrics_open: int = 0  # 1: /metrics needs no token
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -23,6 +23,7 @@ from raftsched.core.model import (
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUE
 
 if TYPE_CHECKING:
+    from raftsched.core.access import CreateToken
     from raftsched.core.commands import PutQueue
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
@@ -92,6 +93,12 @@ SETTINGS = {  # field -> (least, most) that may be set
     "namespaces_strict": (0, 1),
     "secrets_max": (0, 100_000),
     "load_ahead_ms": (1_000, LOAD_AHEAD_MAX_MS),
+    "rate_per_token": (0, RATE_COUNT_MAX),
+    "burst_per_token": (0, RATE_COUNT_MAX),
+    "rate_per_address": (0, RATE_COUNT_MAX),
+    "burst_per_address": (0, RATE_COUNT_MAX),
+    "failures_per_address": (1, RATE_COUNT_MAX),
+    "metrics_open": (0, 1),
 }
 
 
@@ -191,6 +198,20 @@ def wrong_in_queue(queue: PutQueue) -> str | None:
     least, most = RATE_PERIOD_MS
     if not least <= queue.rate_period_ms <= most:
         return f"the period of the rate is {queue.rate_period_ms} ms; use {least} to {most}."
+    return None
+
+
+def wrong_in_rate(c: CreateToken) -> str | None:
+    """Of requests with a token: what is wrong and what would be right; None: nothing."""
+    if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
+        return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
+    if c.rate_count is None:
+        return None if c.burst is None else "a burst goes with a rate."
+    if not 1 <= c.rate_count <= RATE_COUNT_MAX:
+        return f"a rate of {c.rate_count} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
+    least, most = RATE_PERIOD_MS
+    if not least <= c.rate_period_ms <= most:
+        return f"the period of the rate is {c.rate_period_ms} ms; use {least} to {most}."
     return None
 
 

@@ -241,6 +241,8 @@ class Client:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         """`body`: bytes go as they are, anything else as JSON. What is answered must be as it is documented."""
+        if path == "/metrics":
+            self.cluster.clock.now_ms += 1_000  # what was told a moment ago is told again
         given = {"Content-Type": "application/json"} if body is not None else {}
         given.update(headers or {})
         data: Any = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)

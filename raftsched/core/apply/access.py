@@ -54,6 +54,9 @@ def create_token(tx: Tx, c: CreateToken) -> Answer:
         created_by=tx.actor,
         expires_at_ms=c.expires_at_ms,
         grants=tuple(sorted(c.grants, key=lambda grant: grant.namespace)),
+        rate_count=c.rate_count,
+        rate_period_ms=c.rate_period_ms,
+        burst=c.burst,
     )
     tx.view.put(Table.TOKEN_IDS, u64(token.id), token.digest)
     _put(tx, token)

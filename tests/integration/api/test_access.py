@@ -35,7 +35,7 @@ def test_every_route_says_which_role_it_needs() -> None:
 
 def test_what_is_open_is_named_here() -> None:
     found = {route.path for route in ROUTES if OPERATIONS[route.handler].role == "open"}
-    assert found == {"/openapi.json", "/docs", "/livez", "/readyz", "/metrics"}
+    assert found == {"/openapi.json", "/docs", "/livez", "/readyz"}
 
 
 def test_who_may_only_read_changes_nothing() -> None:
@@ -50,6 +50,7 @@ async def walk(place: Place, people: list[Who], *, locked: bool = False) -> int:
     faults, count = [], 0
     for who in people:
         for request in requests(place):
+            place.call.cluster.clock.now_ms += 20  # nobody comes too often
             status, answer = await who.ask(request.route.method, request.path, request.body, dict(request.headers))
             fault = wrong(request, who, status, answer, locked=locked)
             faults += [] if fault is None else [fault]

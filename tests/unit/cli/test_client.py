@@ -245,3 +245,27 @@ def test_another_node_is_asked_for_what_was_just_written() -> None:
         c.get("/readyz")
     asked = ["/v1/jobs/1?min_index=17", "/v1/jobs?limit=5&min_index=17", "/v1/cluster", "/readyz"]
     assert [r.path for r in two.requests] == asked
+
+
+def test_who_is_told_to_come_again_later_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with what may not be repeated: nothing of it was done. Another node is not asked instead."""
+    slept: list[float] = []
+    monkeypatch.setattr("raftsched.client.http.time.sleep", slept.append)
+    asked: list[Request] = []
+
+    def answer(request: Request) -> tuple[int, object]:
+        asked.append(request)
+        return problem(429, "rate-limited", "Slower.") if len(asked) < 3 else (201, {"ok": True})
+
+    with serve(answer, headers={"Retry-After": "4"}) as one, serve(answer) as two:
+        assert client(one.url, two.url).request("POST", "/v1/jobs", body={}).json() == {"ok": True}
+        assert (slept, len(one.requests), len(two.requests)) == ([4.0, 4.0], 3, 0)
+
+
+@pytest.mark.parametrize(("code", "after"), [("rate-limited", "11"), ("rate-limited", ""), ("too-many", "1")])
+def test_not_longer_than_the_time_for_an_answer(code: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.client.http.time.sleep", lambda _: pytest.fail("waits"))
+    with serve(lambda r: problem(429, code, "Later."), headers={"Retry-After": after}) as stub:
+        error = failing(client(stub.url))
+        assert (error.status, error.code, error.exit) == (429, code, Exit.UNAVAILABLE)
+        assert len(stub.requests) == 1
