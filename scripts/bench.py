@@ -38,6 +38,7 @@ from scripts.benches import (
     starts,
     sustained,
     table,
+    tls,
 )
 from scripts.benches.figures import note
 from scripts.benches.peers import against
@@ -76,6 +77,12 @@ def _slots(given: argparse.Namespace) -> list[str]:
 def creates(loop: Loop, given: argparse.Namespace) -> bool:
     with started() as cluster:
         loop(create.bench_create(cluster, given.kinds, given.through, given.seconds))
+    return True
+
+
+def sealed_creates(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as plain, Cluster(3, tls=True) as sealed:
+        loop(tls.bench_tls(plain, sealed, given.rounds, given.seconds))
     return True
 
 
@@ -229,6 +236,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--down", type=float, default=3.0, help="seconds until it is started again (3)")
     made.add_argument("--window", type=float, default=10.0, help="seconds after the kill that count as failover (10)")
     slots(made)
+
+    made = part("tls", "creates with TLS on the API and without, in turns", sealed_creates, tls)
+    made.add_argument("--rounds", type=int, default=5, help="of each (5)")
+    made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
 
     made = part("snapshot", "a backup, and creates meanwhile", backups, snapshot)
     made.add_argument("--jobs", type=int, default=100_000, help="how many are stored (100,000)")

@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """A client that says it sends nothing more gets the answers to what it sent. TLS has no such half."""
         self._ended = True
-        if self._drained is not None:
+        if self._drained is not None or self._transport.get_extra_info("sslcontext") is not None:
             return False
         if self._inner is not None:
             return self._inner.answers_whole_request

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import select
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.dev_state import DEFAULT_DIR
+from raftsched.cli.dev_state import CA_FILE, DEFAULT_DIR
 from raftsched.cli.main import Failure
 from raftsched.errors import Exit
 
@@ -33,9 +34,12 @@ _data = click.option(
 @click.option("--nodes", type=click.IntRange(1, 9), help="How many.  [default: 3]")
 @_data
 @click.option("--port", type=click.IntRange(1024, 65_400), help="HTTP from here on, Raft 100 above.  [default: 7401]")
+@click.option("--tls/--no-tls", default=None, help="https, with certificates that are made in DIR.")
 @click.option("--no-samples", is_flag=True, help="Start without sample jobs.")
 @click.pass_context
-def dev(ctx: click.Context, nodes: int | None, data: Path | None, port: int | None, no_samples: bool) -> None:
+def dev(
+    ctx: click.Context, nodes: int | None, data: Path | None, port: int | None, tls: bool | None, no_samples: bool
+) -> None:
     """Start a whole cluster on this machine, with sample jobs of every kind, until Ctrl-C.
 
     Nothing is left running afterwards, also when this command is killed. Data and logs stay in DIR, and the next
@@ -44,13 +48,14 @@ def dev(ctx: click.Context, nodes: int | None, data: Path | None, port: int | No
     \b
       raftsched dev                      three nodes, http://127.0.0.1:7401 and up
       raftsched dev --nodes 5 --port 8401 --data /tmp/five
+      raftsched dev --tls                https; this command line finds the authority by itself
       raftsched dev kill-leader          in another terminal: see the others take over
       raftsched dev status
       raftsched dev stop
     """
     ctx.obj = data
     if ctx.invoked_subcommand is None:
-        sys.exit(_run(data or DEFAULT_DIR, nodes, port, not no_samples))
+        sys.exit(_run(data or DEFAULT_DIR, nodes, port, tls, not no_samples))
 
 
 @dev.command()
@@ -157,10 +162,15 @@ def _running(directory: Path) -> DevState:
 def _client(directory: Path, members: list[Member], timeout: float) -> Client:
     from raftsched.client.http import Client
     from raftsched.client.servers import parse_servers
+    from raftsched.client.trust import Trust
 
     data = {m.http_port: directory / m.id for m in members}
+    ca_file = str(directory / CA_FILE) if any(m.tls for m in members) else None
     return Client(
-        parse_servers(",".join(m.url for m in members)), timeout=timeout, token=lambda s: _token(data[s.port])
+        parse_servers(",".join(m.url for m in members)),
+        timeout=timeout,
+        token=lambda s: _token(data[s.port]),
+        trust=Trust(ca_file),
     )
 
 
@@ -188,7 +198,7 @@ def _cluster(directory: Path, state: DevState, without: Member | None = None) ->
     return max(views, key=lambda v: (v.get("term") or 0, v.get("leader") is not None), default=None)
 
 
-def _run(directory: Path, nodes: int | None, port: int | None, samples: bool) -> int:
+def _run(directory: Path, nodes: int | None, port: int | None, tls: bool | None, samples: bool) -> int:
     from raftsched.cli.dev_cluster import DevCluster, Interrupted
     from raftsched.clock import SystemClock
 
@@ -203,7 +213,7 @@ def _run(directory: Path, nodes: int | None, port: int | None, samples: bool) ->
         except BlockingIOError:
             raise Failure(f"a cluster runs in {directory} already; see 'raftsched dev status', or say --data") from None
         clock = SystemClock()
-        cluster = DevCluster(_state(directory, nodes, port), directory.absolute(), clock, _say)
+        cluster = DevCluster(_state(directory, nodes, port, tls), directory.absolute(), clock, _say)
         with cluster:
             try:
                 _serve(cluster, clock, directory, samples)
@@ -213,20 +223,20 @@ def _run(directory: Path, nodes: int | None, port: int | None, samples: bool) ->
     return 0
 
 
-def _state(directory: Path, nodes: int | None, port: int | None) -> DevState:
+def _state(directory: Path, nodes: int | None, port: int | None, tls: bool | None) -> DevState:
     """A new cluster, or the one the directory holds: its members and their ports are in its log and stay."""
     from raftsched.cli.dev_state import DevState
 
     old = _load(directory)
     if old is None or not any((directory / m.id).exists() for m in old.members):
-        return DevState.new(nodes or 3, port or 7401)
+        return DevState.new(nodes or 3, port or 7401, tls=bool(tls))
     if nodes not in (None, len(old.members)) or port not in (None, old.port):
         raise Failure(
             f"{directory} holds a cluster of {len(old.members)} nodes from port {old.port}: leave --nodes and --port"
             " out to go on with it, say another --data, or remove the directory",
             Exit.USAGE,
         )
-    return DevState.new(len(old.members), old.port)
+    return DevState.new(len(old.members), old.port, tls=old.tls if tls is None else tls)
 
 
 def _say(text: str) -> None:
@@ -268,6 +278,8 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
         gone = "  (no member any more)" if member.id in out else ""
         _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}{gone}")
     members = [member for member in members if member.id not in out]
+    if (ca_file := cluster.state.ca_file(directory)) is not None:
+        _say(f"  curl --cacert {shlex.quote(str(ca_file))} {members[0].url}/v1/cluster")
     client = _client(directory, members, 2.0)
     shown = Samples(client, clock, _say)
     if samples:

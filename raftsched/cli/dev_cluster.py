@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from raftsched.cli.dev_state import DevState, Member, Process
+from raftsched.cli.dev_tls import flags_of, make_certificates
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.keyring import KEY_FILE, own_key
@@ -88,9 +89,11 @@ class DevCluster:
         self._wake_out.close()
 
     def start(self) -> None:
-        """StartupError: a port is taken, or the key of the cluster cannot be kept."""
+        """StartupError: a port is taken, or the key of the cluster or its certificates cannot be kept."""
         check_ports(self.state)
         own_key(self.directory)
+        if self.state.tls:
+            make_certificates(self.directory, [m.id for m in self.state.members], self._clock.wall_ms())
         self.state.supervisor = Process.of(os.getpid())
         for node in self._nodes:
             self._spawn(node)
@@ -157,6 +160,7 @@ class DevCluster:
             f"--peers={peers}",
             f"--cluster-key-file={self.directory / KEY_FILE}",
             f"--grace={GRACE}",
+            *(flags_of(self.directory, member.id) if member.tls else ()),
             "--http-allow=any",  # what is tried out here runs on this machine and its network
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}

@@ -40,6 +40,7 @@ BARS: dict[tuple[str, str], Bar] = {
     ("create-sdk, 32 in flight, through the leader", "per_second"): at_least(12_000, 24_000),
     ("create-sdk, 256 in flight, through the leader", "per_second"): at_least(12_000, 24_000),
     ("follower-share, of create, 256 in flight", "share"): at_least(0.7, 0.85),
+    ("tls-share, 256 in flight", "share"): at_least(0.8),
     ("against, etcd, of create, 256 in flight", "ratio"): at_least(2),
     ("run, python, 10,000 runs", "per_second"): at_least(3_000, 18_000),
     ("run, exec, 2,000 runs", "per_second"): at_least(300),

@@ -79,9 +79,10 @@ async def batch_rate(cluster: Cluster, node: NodeProcess, in_flight: int, second
 async def _rate(
     cluster: Cluster, node: NodeProcess, in_flight: int, seconds: float, make: Callable[[], bytes], good: int, jobs: int
 ) -> dict[str, Any]:
-    await closed_loop(node.http_port, in_flight, min(WARM_S, seconds), make, good)
+    tls = cluster.tls
+    await closed_loop(node.http_port, in_flight, min(WARM_S, seconds), make, good, tls)
     leader, meter, load = cluster.leader(), Meter(cluster), Load()
-    count, took, latencies = await closed_loop(node.http_port, in_flight, seconds, make, good)
+    count, took, latencies = await closed_loop(node.http_port, in_flight, seconds, make, good, tls)
     return {
         "per_second" if jobs == 1 else "jobs_per_second": count * jobs / took,
         "p50_ms": percentile(latencies, 0.5),

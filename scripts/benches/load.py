@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -60,11 +61,16 @@ def request(method: str, path: str, port: int, body: bytes) -> bytes:
 
 
 async def closed_loop(
-    port: int, connections: int, seconds: float, make: Callable[[], bytes], good: int
+    port: int,
+    connections: int,
+    seconds: float,
+    make: Callable[[], bytes],
+    good: int,
+    tls: ssl.SSLContext | None = None,
 ) -> tuple[int, float, list[float]]:
     """(answers, seconds, latencies in ms); stops at the first answer that is not `good`."""
     loop = asyncio.get_running_loop()
-    pool = [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(connections)]
+    pool = [(await loop.create_connection(Connection, "127.0.0.1", port, ssl=tls))[1] for _ in range(connections)]
     latencies: list[float] = []
     start = time.perf_counter()
     end = start + seconds

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from raftsched.keyring import KEY_FILE, own_key
+from tests.support.authority import ca_file, certificate, put
 
 READY_S = 60.0
 
@@ -67,6 +69,7 @@ class NodeProcess:
             ),
             *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
             *("--grace", "1s", "--http-allow", "loopback"),
+            *self.cluster.tls_flags(self),
             *self.cluster.flags,
             *flags,
         ]
@@ -74,6 +77,10 @@ class NodeProcess:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.cluster.environment
             )
+
+    @property
+    def url(self) -> str:
+        return f"{'http' if self.cluster.tls is None else 'https'}://127.0.0.1:{self.http_port}"
 
     @property
     def alive(self) -> bool:
@@ -104,7 +111,12 @@ class NodeProcess:
         timeout: float = 30.0,
     ) -> Reply:
         """One request on a connection of its own. Raises OSError when the node does not answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
+        tls = self.cluster.tls
+        connection = (
+            http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
+            if tls is None
+            else http.client.HTTPSConnection("127.0.0.1", self.http_port, timeout=timeout, context=tls)
+        )
         try:
             sent = dict(headers or {})
             raw = None
@@ -146,7 +158,9 @@ class Cluster:
         flags: Sequence[str] = (),
         directory: Path | None = None,
         pythonpath: Path | None = None,
+        tls: bool = False,
     ) -> None:
+        """`tls`: the API speaks it, with certificates of tests.support.authority, one a node."""
         self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -156,10 +170,17 @@ class Cluster:
         self.flags = list(flags)
         if pythonpath is not None:
             self.flags += ["--pythonpath", str(pythonpath)]
+        self.tls = ssl.create_default_context(cafile=ca_file()) if tls else None
         self.nodes: list[NodeProcess] = []
         ports = free_ports(2 * size)
         for i in range(size):
             self.nodes.append(NodeProcess(self, f"n{i + 1}", ports[2 * i], ports[2 * i + 1]))
+
+    def tls_flags(self, node: NodeProcess) -> list[str]:
+        if self.tls is None:
+            return []
+        files = put(self.directory, certificate(node.id), node.id)
+        return ["--tls-cert", str(files.cert), "--tls-key", str(files.key), "--tls-ca", str(ca_file())]
 
     def add(self, node_id: str) -> NodeProcess:
         """One more node, not started yet."""
