@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 def make_ca(cluster: str, now_ms: int, days: int = CA_DAYS) -> Pair:
-    """An authority that signs certificates of nodes, and nothing else."""
+    """An authority that signs certificates of nodes, and nothing else. Its URI has the cluster and no node."""
     from cryptography import x509
 
     key = _new_key()
@@ -40,6 +40,8 @@ def make_ca(cluster: str, now_ms: int, days: int = CA_DAYS) -> Pair:
     builder = _begin(name, name, key, now_ms, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+    its = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri(cluster, ""))])
+    builder = builder.add_extension(its, critical=False)
     return _signed(builder, key, key)
 
 

@@ -42,7 +42,7 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
-    "insecure_raft", *bounds.SETTINGS,
+    "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
 )  # fmt: skip
 
 
@@ -100,6 +100,10 @@ class NodeConfig:
     advertise_raft: Address
     cluster_key_file: Path | None = None  # None: the key in `data`, which a node alone makes itself
     insecure_raft: bool = False  # no key at all, on loopback: every user of this machine is a member
+    # what this node shows to the others and what theirs are signed by; None: the key alone says who is who
+    raft_cert: Path | None = None
+    raft_key: Path | None = None
+    raft_ca: Path | None = None
     slots: int  # attempts at one time
     labels: tuple[tuple[str, str], ...] = ()  # sorted
     pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
@@ -207,6 +211,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         bounds=bounds.bounds(settings),
         grace_ms=_duration("grace", GRACE_MS, settings),
         **doors.door(settings, http, advertise_http)._asdict(),
+        **doors.raft_files(settings, insecure_raft),
         executors=executors,
         allowed=_allowed(executors, settings),
     )

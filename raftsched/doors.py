@@ -1,4 +1,5 @@
-"""The node's HTTP door: how what listens for users is shut. Part of the configuration, checked before it opens.
+"""The node's doors: how what listens for users, and for other nodes, is shut. Part of the configuration, checked before
+they open.
 
 Whoever reaches the API of an open node runs programs there. So beyond loopback a node speaks TLS, or says that
 something in front of it does (`insecure_http`); and it wants tokens from its first moment on, unless it says `open`.
@@ -60,6 +61,20 @@ def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) ->
     ca = None if given is None else _readable("tls_ca", Path(text_of("tls_ca", given)))
     hosts = _hosts(settings.get("http_hosts", ()))
     return Door(cert, key, client_ca, insecure, flag("open", settings.get("open", False)), ca, hosts)
+
+
+def raft_files(settings: Mapping[str, Any], insecure_raft: bool) -> dict[str, Any]:
+    """The certificate, key and authorities for other nodes: all three or none. Raises ConfigError."""
+    from raftsched.config import ConfigError, text_of
+
+    names = ("raft_cert", "raft_key", "raft_ca")
+    files = {n: _readable(n, Path(text_of(n, settings[n]))) for n in names if settings.get(n) is not None}
+    missing = [f"--{name.replace('_', '-')} FILE" for name in names if name not in files]
+    if files and missing:
+        raise ConfigError(f"{', '.join(files)}: say {' and '.join(missing)} as well; 'raftsched certs' makes all three")
+    if files and insecure_raft:
+        raise ConfigError("insecure_raft and raft_cert exclude each other; leave one of them out")
+    return files
 
 
 def beyond_loopback(http: Address, advertise_http: Address) -> bool:

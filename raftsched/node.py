@@ -34,7 +34,7 @@ from raftsched.keyring import Keyring, own_key, read_keyring
 from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
-from raftsched.raft import Change, Raft, RaftOptions
+from raftsched.raft import Change, Raft, RaftOptions, wire
 from raftsched.raft.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.sealing import Sealer
@@ -144,6 +144,7 @@ class Node:
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             keys=keys,
+            wire=wire.configured(config, log.warning),
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,

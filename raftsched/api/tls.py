@@ -269,4 +269,5 @@ def certificates_of(config: NodeConfig, clock: Clock) -> Certificates | None:
 
 
 def peer_trust(config: NodeConfig) -> PeerTrust:
-    return PeerTrust(config.tls_ca, None, [(config.tls_cert, config.tls_key)])
+    shown = [(config.tls_cert, config.tls_key), (config.raft_cert, config.raft_key)]
+    return PeerTrust(config.tls_ca, config.raft_ca, shown)

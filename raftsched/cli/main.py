@@ -23,6 +23,7 @@ _CLUSTER = {
     "nodes": ("raftsched.cli.nodes", "nodes", "What runs where: list, drain, undrain, label."),
     "bench": ("raftsched.cli.bench", "bench", "How fast a running cluster takes jobs and runs them."),
     "keys": ("raftsched.cli.keys", "keys", "Cluster keys: make one, look at a file."),
+    "certs": ("raftsched.cli.certs", "certs", "Certificates of nodes: make an authority, and what it signs."),
     "doctor": ("raftsched.cli.doctor", "doctor", "What is wrong, or soon will be, and what to do about it."),
 }
 _WORK = {

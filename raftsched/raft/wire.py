@@ -17,6 +17,7 @@ from typing import Protocol
 
 from raftsched import certificates
 from raftsched.certificates import Pair
+from raftsched.config import NodeConfig
 from raftsched.errors import StartupError
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
@@ -136,6 +137,13 @@ class MutualTls:
                     f" {_why(error)}."
                 ) from None
         return Contexts(dialling, accepting, shown, mine[0])
+
+
+def configured(config: NodeConfig, tell: Callable[[str], None]) -> MutualTls | None:
+    """By the certificates that a node was given; None: it has none. Raises StartupError."""
+    if config.raft_cert is None or config.raft_key is None or config.raft_ca is None:
+        return None
+    return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, tell)
 
 
 def _content(file: Path) -> bytes:
