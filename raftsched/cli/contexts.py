@@ -40,14 +40,20 @@ def context_of(name: str | None) -> Context | None:
     from raftsched.client import contexts
 
     try:
-        return contexts.context_of(name)
+        found = contexts.context_of(name)
+        if found is None or found.login is None or found.login.expires_at is None:
+            return found
+        wanted = contexts.name_in_use(name)
     except LookupError as error:
         raise Failure(str(error.args[0]), Exit.NOT_FOUND) from None
     except ValueError as error:
         raise Failure(str(error)) from None
+    from raftsched.cli.logins import renewed
+
+    return renewed(wanted or "", found)
 
 
-def _write(contexts: dict[str, Context], current: str | None) -> None:
+def write_contexts(contexts: dict[str, Context], current: str | None) -> None:
     """All of it or nothing: by a file beside it that takes its place. It may hold tokens: for its owner's eyes only."""
     lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
     for name, context in sorted(contexts.items()):
@@ -55,6 +61,10 @@ def _write(contexts: dict[str, Context], current: str | None) -> None:
         lines += [f"token = {json.dumps(context.token)}"] if context.token else []
         lines += [f"{file} = {json.dumps(path)}" for file in FILES if (path := getattr(context.trust, file))]
         lines += ["insecure = true", ""] if context.trust.insecure else [""]
+        if context.login is not None:
+            lines.append(f"[contexts.{json.dumps(name)}.login]")
+            said = context.login._asdict().items()
+            lines += [*(f"{key} = {json.dumps(value)}" for key, value in said if value is not None), ""]
     path = contexts_file()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -148,15 +158,16 @@ def set_(
         raise click.UsageError(str(e)) from None
     found, current = read_contexts()
     before = found.get(name)
-    token = before.token if before is not None and before.server == server else None
+    token, login = (before.token, before.login) if before is not None and before.server == server else (None, None)
     if token_file is not None:
+        login = None
         token = token_file.read().strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise click.UsageError("--token-file: there is no token in it; one begins with rs_")
     trust = Trust(ca_file, client_cert, client_key, insecure).over(ctx.meta.get(TRUST, Trust()))
     if before is not None and before.server == server:
         trust = trust.over(before.trust)
-    _write({**found, name: Context(server, token, trust)}, name if used else current)
+    write_contexts({**found, name: Context(server, token, trust, login)}, name if used else current)
     click.echo(f"set: {name}" + (", in use" if used or current == name else ""))
 
 
@@ -175,7 +186,7 @@ def use(name: str | None, none: bool) -> None:
     found, _ = read_contexts()
     if name is not None and name not in found:
         raise Failure(f"there is no context {name!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
-    _write(found, name)
+    write_contexts(found, name)
     click.echo(f"in use: {name or 'none'}")
 
 
@@ -190,5 +201,5 @@ def delete(name: str) -> None:
     found, current = read_contexts()
     if found.pop(name, None) is None:
         raise Failure(f"there is no context {name!r}; see 'raftsched contexts'", Exit.NOT_FOUND)
-    _write(found, None if current == name else current)
+    write_contexts(found, None if current == name else current)
     click.echo(f"deleted: {name}")

@@ -39,6 +39,10 @@ _WORK = {
     "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
     "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
     "tokens": ("raftsched.cli.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),
+    "login": ("raftsched.cli.login", "login", "Log in at an OpenID Connect issuer, for a context."),
+    "logout": ("raftsched.cli.login", "logout", "Forget that login."),
+    "whoami": ("raftsched.cli.login", "whoami", "What the cluster takes you for."),
+    "oidc": ("raftsched.cli.oidc", "oidc", "Whose logins are taken, and which roles they give."),
     "audit": ("raftsched.cli.audit", "audit", "Who asked for what."),
     "contexts": ("raftsched.cli.contexts", "contexts", "Clusters by a name, instead of --server."),
     "completion": ("raftsched.cli.completion", "completion", "Print the completion script of your shell."),
@@ -68,7 +72,7 @@ def failure(error: RaftschedError) -> Failure:
             *(f"  {e.pointer or '/'}: {e.detail}" for e in error.errors if len(error.errors) > 1),
         ]
         if error.status == 401:
-            lines.append("say who asks: RAFTSCHED_TOKEN, --token, or a context that has one (contexts set --help)")
+            lines.append("say who asks: RAFTSCHED_TOKEN, --token, or a context that has one (contexts set, login)")
         return Failure("\n".join(lines), error.exit)
     kind = KINDS.get(error.code)
     return Failure(error.detail, kind.exit if kind is not None else Exit.ERROR)

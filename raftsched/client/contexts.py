@@ -21,10 +21,23 @@ def contexts_file() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "raftsched" / "contexts.toml"
 
 
+class Login(NamedTuple):
+    """Where a token comes from, and how the next one is had. `use`: which token of the issuer is shown to nodes.
+    `expires_at`: of the token, in seconds since 1970."""
+
+    issuer: str
+    client_id: str
+    scope: str
+    use: str
+    refresh_token: str | None = None
+    expires_at: int | None = None
+
+
 class Context(NamedTuple):
     server: str  # one or more
     token: str | None = None
     trust: Trust = Trust()
+    login: Login | None = None
 
 
 def read_contexts() -> tuple[dict[str, Context], str | None]:
@@ -45,6 +58,7 @@ def read_contexts() -> tuple[dict[str, Context], str | None]:
         and isinstance(c.get("server"), str)
         and all(isinstance(c.get(name, ""), str) for name in ("token", *FILES))
         and isinstance(c.get("insecure", False), bool)
+        and ("login" not in c or _is_login(c["login"]))
         for c in contexts.values()
     )
     if not good or not (current is None or isinstance(current, str)):
@@ -54,9 +68,22 @@ def read_contexts() -> tuple[dict[str, Context], str | None]:
             c["server"],
             c.get("token") or None,
             Trust(**{file: c.get(file) or None for file in FILES}, insecure=c.get("insecure", False)),
+            Login(**c["login"]) if "login" in c else None,
         )
         for name, c in contexts.items()
     }, current
+
+
+def _is_login(found: Any) -> bool:
+    if not isinstance(found, dict) or not found.keys() <= set(Login._fields):
+        return False
+    texts = all(isinstance(found.get(name), str) for name in ("issuer", "client_id", "scope", "use"))
+    return texts and isinstance(found.get("refresh_token", ""), str) and isinstance(found.get("expires_at", 0), int)
+
+
+def name_in_use(name: str | None) -> str | None:
+    """Of the context that `context_of` gives."""
+    return name or read_contexts()[1]
 
 
 def context_of(name: str | None) -> Context | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import Any
 
@@ -59,8 +61,9 @@ class FakeIssuer:
         self.now = 1_893_456_000  # seconds: the time of the tests' clock
         self.grants: dict[str, dict[str, Any]] = {}  # device codes
         self.refresh: dict[str, dict[str, Any]] = {}
-        self.asked = asyncio.Event()  # somebody waits for a device to be let in
+        self.when_asked: Callable[[], None] = lambda: None  # somebody waits for a device to be let in
         self.revoked: list[str] = []
+        self.given = 0
 
     def claims(self, **more: Any) -> dict[str, Any]:
         """Of a token that is good; None takes a claim out."""
@@ -142,7 +145,7 @@ class FakeIssuer:
             return web.json_response({"error": "invalid_grant"}, status=400) if claims is None else self._tokens(claims)
         assert given["grant_type"] == "urn:ietf:params:oauth:grant-type:device_code"
         grant = self.grants.get(str(given["device_code"]))
-        self.asked.set()
+        self.when_asked()
         if grant is None or grant["state"] == "refused":
             return web.json_response({"error": "access_denied"}, status=400)
         if grant["state"] == "waits":
@@ -150,7 +153,8 @@ class FakeIssuer:
         return self._tokens(grant["claims"])
 
     def _tokens(self, claims: dict[str, Any]) -> web.Response:
-        name = f"refresh-{len(self.refresh)}-{self.fetched}-{id(claims)}"
+        self.given += 1
+        name = f"refresh-{self.given}"
         self.refresh[name] = claims
         token = self.token(**claims)
         made = {"access_token": "opaque", "token_type": "Bearer", "expires_in": 300, "id_token": token}
@@ -174,6 +178,27 @@ async def issuing() -> AsyncIterator[FakeIssuer]:
         yield issuer
     finally:
         await runner.cleanup()
+
+
+@contextmanager
+def issuing_beside() -> Iterator[FakeIssuer]:
+    """The same in a thread of its own: for commands, which wait."""
+    ready: queue.SimpleQueue[tuple[FakeIssuer, asyncio.AbstractEventLoop, asyncio.Event]] = queue.SimpleQueue()
+
+    async def serve() -> None:
+        async with issuing() as issuer:
+            done = asyncio.Event()
+            ready.put((issuer, asyncio.get_running_loop(), done))
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    issuer, loop, done = ready.get(timeout=30)
+    try:
+        yield issuer
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(30)
 
 
 def as_setting(issuer: FakeIssuer, **more: Any) -> dict[str, Any]:
