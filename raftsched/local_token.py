@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FILE = "local.token"
+ADDRESS_FILE = "local.url"  # where the node listens, for who has its secret
 PREFIX = "rl_"
 SECRET_BYTES = 32
 
@@ -23,15 +24,29 @@ class LocalToken:
     def digest(self) -> bytes:
         return sha256(self.secret.encode()).digest()
 
-    def write(self, data: Path) -> None:
-        """For its owner's eyes only, and whole or not at all. Raises OSError."""
-        beside = data / f".{FILE}.{os.getpid()}"
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(self.secret + "\n")
-        beside.replace(data / FILE)
+    def write(self, data: Path, url: str = "") -> None:
+        """For its owner's eyes only, and whole or not at all. `url`: of the node's API, on this machine. Raises
+        OSError."""
+        _write(data / ADDRESS_FILE, url)
+        _write(data / FILE, self.secret)
+
+
+def _write(file: Path, text: str) -> None:
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text + "\n")
+    beside.replace(file)
 
 
 def read_local_token(data: Path) -> str:
     """Raises OSError."""
     return (data / FILE).read_text().strip()
+
+
+def read_local_url(data: Path) -> str:
+    """Where the node that has this directory listened when it started last; empty: nobody knows."""
+    try:
+        return (data / ADDRESS_FILE).read_text().strip()
+    except OSError:
+        return ""

@@ -74,6 +74,6 @@ def reached_from_outside(ctx: ApiContext) -> list[str]:
 
 def _is_loopback(address: str) -> bool:
     try:
-        return parse_address("http", address).loopback
+        return parse_address("http", address.removeprefix("https://")).loopback
     except ConfigError:
         return False

@@ -71,7 +71,7 @@ def failure(error: RaftschedError) -> Failure:
             error.detail,
             *(f"  {e.pointer or '/'}: {e.detail}" for e in error.errors if len(error.errors) > 1),
         ]
-        if error.status == 401:
+        if error.status == 401 and error.code != "locked":
             lines.append("say who asks: RAFTSCHED_TOKEN, --token, or a context that has one (contexts set, login)")
         return Failure("\n".join(lines), error.exit)
     kind = KINDS.get(error.code)

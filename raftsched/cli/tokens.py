@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,7 @@ _ACCESS = "/v1/cluster/access"
 _ROLES = ("viewer", "editor", "operator", "admin")
 _GRANTED = _ROLES[:3]  # an admin is one everywhere
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
+_PREFIX, _SECRET_BYTES = "rs_", 32  # as nodes make them
 _ONCE = "this is shown once: keep it where only who is to use it can read it"
 
 
@@ -154,6 +158,7 @@ def revoke(client: Client, names: tuple[str, ...]) -> None:
 
 @tokens.command()
 @click.option("--name", default="root", show_default=True, help="Of the token that is made.")
+@click.option("--keep", is_flag=True, help="Leave tokens that were made while requests needed none.")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
@@ -161,23 +166,61 @@ def revoke(client: Client, names: tuple[str, ...]) -> None:
 )
 @format_option
 @remote
-def bootstrap(client: Client, name: str, data: Path | None, fmt: str) -> None:
+def bootstrap(client: Client, name: str, keep: bool, data: Path | None, fmt: str) -> None:
     """Make the token of an admin; from then on every request needs a token. Prints its secret.
 
-    With --data it also works when requests need a token already and the last one is lost: who may read the data
-    directory of a node is an admin to it.
+    Tokens that were made before, while everybody could make one, are revoked by it, unless --keep. What was there is
+    said: those tokens, and jobs.
+
+    A node that others than its own machine can reach lets nobody in before this was done: say --data there. With --data
+    it also works when requests need a token already and the last one is lost: who may read the data directory of a node
+    is an admin to it.
 
     \b
-      raftsched tokens bootstrap
+      raftsched tokens bootstrap --data /var/lib/raftsched
       raftsched tokens bootstrap --data /var/lib/raftsched --name root-2
     """
     if data is not None:
         client = _local(client, data)
-    made = client.post(_TOKENS.path, {"name": name, "role": "admin"})
-    _show_secret(fmt, made)
-    client.token = made["secret"]
-    client.request("PUT", _ACCESS, body={"required": True})
+    secret = _PREFIX + urlsafe_b64encode(os.urandom(_SECRET_BYTES)).rstrip(b"=").decode()
+    said = _make_admin(client, name, secret, keep)
+    made = {**(said.get("token") or {"name": name, "role": "admin"}), "secret": secret}
+    found = said.get("found") or {"tokens": [], "jobs": 0, "jobs_by": []}
+    _show_secret(fmt, {**made, "found": found} if fmt == "json" else made)
+    for line in _found(found):
+        click.echo(line, err=True)
     click.echo("from now on every request needs a token", err=True)
+
+
+def _make_admin(client: Client, name: str, secret: str, keep: bool) -> dict[str, Any]:
+    """Only the hash of the secret goes out, so that it can be sent again whatever became of it. Raises ClientError."""
+    from raftsched.client.errors import ClientError
+
+    admin = {"name": name, "sha256": sha256(secret.encode()).hexdigest()}
+    body = {"required": True, "admin": admin, **({"keep": True} if keep else {})}
+    try:
+        said: dict[str, Any] = client.request("PUT", _ACCESS, body=body).json()
+    except ClientError as error:
+        if error.status not in (0, 401, 504):
+            raise
+        client.token = secret
+        try:  # an answer may have got lost
+            client.get(_TOKENS.path, {"limit": 1})
+        except ClientError:
+            raise error from None
+        return {}
+    return said
+
+
+def _found(found: Mapping[str, Any]) -> Iterator[str]:
+    for token in found["tokens"]:
+        where = "" if token["namespaces"] is None else f" in {', '.join(token['namespaces'])}"
+        who = f", made by {token['created_by']}" if token["created_by"] else ""
+        became = "revoked" if token["state"] == "revoked" else "goes on to hold"
+        yield f"found: token {token['name']} ({token['role']}{where}{who}): {became}"
+    if found["jobs"]:
+        by = ", ".join(f"{one['jobs']:,} by {one['by'] or 'nobody known'}" for one in found["jobs_by"])
+        yield f"found: {found['jobs']:,} jobs, which go on to run; of the newest {by}"
 
 
 @tokens.command("open")
@@ -225,11 +268,18 @@ def _find(client: Client, ref: str) -> dict[str, Any]:
     raise ClientError("not-found", f"there is no token {ref!r}; see 'raftsched tokens list'", status=404)
 
 
+def _is_said() -> bool:
+    """Whether somebody said which nodes to ask."""
+    ctx = click.get_current_context()
+    return bool(ctx.params.get("server") or ctx.find_root().obj or os.environ.get("RAFTSCHED_SERVER"))
+
+
 def _local(client: Client, data: Path) -> Client:
     """A client of the node whose data directory this is, with that node's own secret. Raises Failure, ClientError."""
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client as HttpClient
-    from raftsched.local_token import FILE, read_local_token
+    from raftsched.client.servers import parse_servers
+    from raftsched.local_token import FILE, read_local_token, read_local_url
 
     try:
         secret = read_local_token(data)
@@ -238,8 +288,12 @@ def _local(client: Client, data: Path) -> Client:
             f"cannot read {data / FILE}: {(error.strerror or str(error)).lower()}; does its node run?"
         ) from None
     refused = None
-    for server in client.servers:
-        found = HttpClient([server], timeout=client.timeout, token=secret, trust=client.trust)
+    url, ca_file = ("", "") if _is_said() else read_local_url(data)
+    trust = client.trust
+    if url:  # an address of this machine: nobody is on the way
+        trust = trust._replace(ca_file=trust.ca_file or ca_file or None, insecure=True)
+    for server in parse_servers(url) if url else client.servers:
+        found = HttpClient([server], timeout=client.timeout, token=secret, trust=trust)
         try:
             found.get(_TOKENS.path, {"limit": 1})
         except ClientError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -122,24 +123,70 @@ def test_create_prints_the_secret_alone() -> None:
     assert request.headers["idempotency-key"]
 
 
+FOUND = {
+    "tokens": [{**TOKEN, "name": "planted", "role": "admin", "namespaces": None, "state": "revoked"}],
+    "jobs": 3, "jobs_by": [{"by": None, "jobs": 2}, {"by": "planted", "jobs": 1}],
+}  # fmt: skip
+
+
 def test_bootstrap_makes_a_token_and_turns_them_on_with_it(tmp_path: Path) -> None:
+    """In one request, with the hash of the secret only; and it says what it found."""
+
     def answer(request: Request) -> tuple[int, Any]:
-        if request.headers.get("authorization") not in (None, "Bearer rl_here", "Bearer rs_new"):
+        if request.headers.get("authorization") not in (None, "Bearer rl_here"):
             return problem(401, "unauthorized", "no")
-        return (201, {**TOKEN, "secret": "rs_new"}) if request.method == "POST" else (200, {"items": [], "next": None})
+        if request.method == "GET":
+            return 200, LIST
+        return 200, {"required": True, "token": {**TOKEN, "name": "root"}, "found": FOUND}
 
     with serve(answer) as stub:
         result = run("--server", stub.url, "tokens", "bootstrap")
-        assert (result.exit_code, result.stdout) == (0, "rs_new\n")
-        assert [(r.method, r.path) for r in stub.requests] == [("POST", "/v1/tokens"), ("PUT", "/v1/cluster/access")]
-        assert sent(stub) == [None, "Bearer rs_new"]
+        assert result.exit_code == 0
+        secret = result.stdout.strip()
+        assert (secret[:3], len(secret)) == ("rs_", 46)
+        (request,) = stub.requests
+        assert (request.method, request.path) == ("PUT", "/v1/cluster/access")
+        hashed = sha256(secret.encode()).hexdigest()
+        assert request.json == {"required": True, "admin": {"name": "root", "sha256": hashed}}
+        assert "found: token planted (admin, made by root): revoked" in result.stderr
+        assert "found: 3 jobs, which go on to run; of the newest 2 by nobody known, 1 by planted" in result.stderr
+        stub.requests.clear()
+        again = run("--server", stub.url, "tokens", "bootstrap", "--keep")
+        assert stub.requests[0].json["keep"] is True
+        assert again.stdout.strip() != secret
+        stub.requests.clear()
         assert run("--server", stub.url, "tokens", "bootstrap", "--data", str(tmp_path)).exit_code == 1
         (tmp_path / "local.token").write_text("rl_here\n")
-        result = run("--server", stub.url, "tokens", "bootstrap", "--data", str(tmp_path))
-        assert (result.exit_code, result.stdout) == (0, "rs_new\n")
-        assert sent(stub) == ["Bearer rl_here", "Bearer rl_here", "Bearer rs_new"]
+        for words in (("--server", stub.url), ()):
+            (tmp_path / "local.url").write_text(f"{stub.url}\n")
+            result = run(*words, "tokens", "bootstrap", "--data", str(tmp_path))
+            assert (result.exit_code, len(result.stdout)) == (0, 47), result.output
+            assert sent(stub) == ["Bearer rl_here", "Bearer rl_here"]
         (tmp_path / "local.token").write_text("rl_elsewhere\n")
         assert run("--server", stub.url, "tokens", "bootstrap", "--data", str(tmp_path)).exit_code == 5
+
+
+def test_bootstrap_whose_answer_got_lost_is_known_by_its_token() -> None:
+    shown: list[str] = []
+
+    def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "PUT":
+            shown.append(request.json["admin"]["sha256"])
+            return problem(401, "unauthorized", "tokens are needed since the first try")
+        token = (request.headers.get("authorization") or "").removeprefix("Bearer ")
+        return (200, LIST) if sha256(token.encode()).hexdigest() in shown else problem(401, "unauthorized", "no")
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "tokens", "bootstrap")
+        assert (result.exit_code, result.stdout[:3]) == (0, "rs_")
+        shown.clear()
+
+
+def test_who_meets_a_locked_node_is_told_what_to_do() -> None:
+    how = "This node is locked until there is an admin; make one on its machine: raftsched tokens bootstrap --data DIR"
+    with serve(lambda r: problem(401, "locked", how)) as stub:
+        result = run("--server", stub.url, "jobs", "list")
+    assert (result.exit_code, result.stderr) == (5, f"raftsched: {how}\n")
 
 
 def test_audit_asks_for_what_is_wanted() -> None:
