@@ -12,9 +12,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from raftsched import bounds, doors, quantities
+from raftsched.addresses import Address
 from raftsched.bounds import Bounds
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
@@ -63,30 +64,6 @@ class Unprotected(ConfigError):
     """What is asked for lets strangers in, and was not said to be meant."""
 
     exit = Exit.USAGE
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than localhost counts as reachable."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    @property
-    def wildcard(self) -> bool:
-        """Every interface: right to listen on, useless to others."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +120,12 @@ class NodeConfig:
     def http_beyond(self) -> bool:
         """Whether others than this machine may reach the API."""
         return doors.beyond_loopback(self.http, self.advertise_http)
+
+    @property
+    def local_url(self) -> tuple[str, str]:
+        """Of the API, on this machine, and the file of who signed its certificate."""
+        url = doors.local_url(self.http, self.advertise_http, self.tls_cert is not None)
+        return url, "" if self.tls_ca is None else str(self.tls_ca.absolute())
 
     @property
     def guarded(self) -> bool:

@@ -11,10 +11,9 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from raftsched.config import Address
+from raftsched.addresses import Address
 
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
@@ -95,6 +94,14 @@ def _hosts(value: Any) -> tuple[str, ...]:
         if not _HOST.fullmatch(name):
             raise ConfigError(f"http_hosts {name[:80]!r} is not a host name; write it without scheme and port")
     return tuple(dict.fromkeys(name.lower() for name in names))
+
+
+def local_url(http: Address, advertise_http: Address, tls: bool) -> str:
+    """Where who is on this machine finds the API: by a name that the certificate is for, if there is one."""
+    if tls:
+        return f"https://{advertise_http}"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(http.host, http.host)
+    return f"http://{http._replace(host=host)}"
 
 
 def _readable(name: str, file: Path) -> Path:

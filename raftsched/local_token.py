@@ -24,10 +24,10 @@ class LocalToken:
     def digest(self) -> bytes:
         return sha256(self.secret.encode()).digest()
 
-    def write(self, data: Path, url: str = "") -> None:
-        """For its owner's eyes only, and whole or not at all. `url`: of the node's API, on this machine. Raises
-        OSError."""
-        _write(data / ADDRESS_FILE, url)
+    def write(self, data: Path, url: str = "", ca_file: str = "") -> None:
+        """For its owner's eyes only, and whole or not at all. `url`: of the node's API, on this machine; `ca_file`: who
+        signed its certificate. Raises OSError."""
+        _write(data / ADDRESS_FILE, f"{url}\n{ca_file}".rstrip())
         _write(data / FILE, self.secret)
 
 
@@ -44,9 +44,11 @@ def read_local_token(data: Path) -> str:
     return (data / FILE).read_text().strip()
 
 
-def read_local_url(data: Path) -> str:
-    """Where the node that has this directory listened when it started last; empty: nobody knows."""
+def read_local_url(data: Path) -> tuple[str, str]:
+    """Where the node that has this directory listened when it started last, and the file of who signed its certificate;
+    what nobody knows is empty."""
     try:
-        return (data / ADDRESS_FILE).read_text().strip()
+        url, _, ca_file = (data / ADDRESS_FILE).read_text().strip().partition("\n")
     except OSError:
-        return ""
+        return "", ""
+    return url, ca_file

@@ -22,9 +22,11 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__, descriptors
+from raftsched.api.access import is_locked
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
 from raftsched.api.server import ApiServer
 from raftsched.api.tls import certificates_of, peer_trust
+from raftsched.cautions import Cautions
 from raftsched.clock import Clock, SystemClock
 from raftsched.config import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
@@ -34,6 +36,7 @@ from raftsched.keyring import Keyring, own_key, read_keyring
 from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
+from raftsched.private import UMASK, make_private
 from raftsched.raft import Change, Raft, RaftOptions, wire
 from raftsched.raft.committed import Committed
 from raftsched.raft.snapshots.files import require_room
@@ -55,7 +58,6 @@ DISK_LOOK_MS = 500
 STORE_STUCK_MS = 1_000
 OUTPUT_LOOK_S = 600.0
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
-SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
 
 
 class Sockets(NamedTuple):
@@ -110,22 +112,25 @@ class Node:
         self._disk_full = False
         self._started = False
         self.local_token = LocalToken()
+        self._cautions = Cautions(config, self.clock)
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # (applied index, who waits for it)
 
     # ------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
         config = self.config
+        umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_inside(calls, self._inside)
         make_directory(config.data)  # secrets may lie there as they are
+        make_private(config.data)
         self._store = Store.open(config.data / "store")
         keys = cluster_keys(config)  # nobody else has the directory now
         sealer = Sealer(keys) if keys else None
         output = self._output = OutputStore(config.data / "output", max_attempt_bytes=config.output_max)
-        cgroups, limits = take_cgroups() if self._own_process else (None, SHARED_PROCESS)
+        cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
         self._runner = Runner(
             config.data,
             output,
@@ -135,6 +140,7 @@ class Node:
             cgroups=cgroups,
             python_runs_max=config.python_runs_max,
             python_memory_max=config.python_memory_max,
+            umask=umask,
             allowed=config.allowed,
         )
         self._raft = Raft(
@@ -196,8 +202,10 @@ class Node:
         self._raft.on_message("over", self._leader.on_over)
         committed = Committed(self._raft, self.clock)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        self._web = await self._listen(self._context(output, registry, sealer, committed))
-        self.local_token.write(config.data)  # only now, for the same reason
+        context = self._context(output, registry, sealer, committed)
+        self._web = await self._listen(context)
+        self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
+        self._cautions.at_start(is_locked(context))
         await self._raft.start()
         self._started = True
         self._leader.start()
@@ -414,6 +422,7 @@ class Node:
         """Segments go whole, when their newest record is older than most instances are kept by default. Dead letters
         stay for longer; the tail of what they printed is in the log."""
         while True:
+            self._cautions.look()
             await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - self.config.output_keep_ms)
             await asyncio.sleep(OUTPUT_LOOK_S)
 
@@ -443,15 +452,6 @@ class Node:
             Peer(p.node, p.connected, p.match_index if leads else None, p.clock_offset_ms, p.http)
             for p in self._raft.peers()
         ]
-
-
-def take_cgroups() -> tuple[str | None, str]:
-    """Where runs get control groups (None: nowhere), and what that means for them."""
-    try:
-        runs = cgroup.take()
-    except cgroup.Unavailable as why:
-        return None, f"limits.memory holds for each process of a run, not for runs as a whole: {why}"
-    return runs, f"limits.memory holds for runs as a whole, by control groups in {runs}"
 
 
 def cluster_keys(config: NodeConfig) -> Keyring:

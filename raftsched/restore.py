@@ -54,7 +54,7 @@ def restore(
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_room(data, 2 * label.size, _RESERVE)
         work = data / _UNDER_WAY
-        work.mkdir()
+        work.mkdir(mode=0o700)
         try:
             found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng, now_ms=now_ms)
             os.rename(work / "store", data / "store")

@@ -99,7 +99,7 @@ async def _copy(ctx: ApiContext, number: int) -> AsyncIterator[tuple[BinaryIO, S
 def _take(ctx: ApiContext, path: Path) -> tuple[BinaryIO, SnapshotMeta]:
     for left in reversed(range(_TRIES)):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             meta = ctx.copies.copy(path)
             file = path.open("rb")
             path.unlink()

@@ -201,9 +201,14 @@ def _cluster(directory: Path, state: DevState, without: Member | None = None) ->
 def _run(directory: Path, nodes: int | None, port: int | None, tls: bool | None, samples: bool) -> int:
     from raftsched.cli.dev_cluster import DevCluster, Interrupted
     from raftsched.clock import SystemClock
+    from raftsched.private import UMASK
 
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        umask = os.umask(UMASK)  # the nodes get it back
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (directory, *directory.glob("dev.*"), *directory.glob("*.log")):
+            if (directory / "dev.json").exists():
+                path.chmod(path.stat().st_mode & ~UMASK & 0o7777)
         lock = (directory / "dev.lock").open("a")
     except OSError as e:
         raise Failure(f"cannot use {directory}: {(e.strerror or str(e)).lower()}") from None
@@ -213,13 +218,14 @@ def _run(directory: Path, nodes: int | None, port: int | None, tls: bool | None,
         except BlockingIOError:
             raise Failure(f"a cluster runs in {directory} already; see 'raftsched dev status', or say --data") from None
         clock = SystemClock()
-        cluster = DevCluster(_state(directory, nodes, port, tls), directory.absolute(), clock, _say)
+        cluster = DevCluster(_state(directory, nodes, port, tls), directory.absolute(), clock, _say, umask=umask)
         with cluster:
             try:
                 _serve(cluster, clock, directory, samples)
             except Interrupted:
                 _say("stopping ... (again Ctrl-C: at once)")
         _say(f"stopped; data and logs are in {directory}")
+    os.umask(umask)
     return 0
 
 

@@ -58,12 +58,16 @@ class DevCluster:
         clock: Clock,
         say: Callable[[str], None],
         command: Sequence[str] = (sys.executable, "-m", "raftsched", "node"),
+        *,
+        umask: int = -1,
     ) -> None:
+        """`umask`: of the nodes; -1: that of this process."""
         self.state = state
         self.directory = directory
         self._clock = clock
         self._say = say
         self._command = list(command)
+        self._umask = umask
         self._nodes = [_Node(member) for member in state.members]
         self._asked = 0
         self._wake_in, self._wake_out = socket.socketpair()
@@ -171,6 +175,7 @@ class DevCluster:
                 stdout=log,
                 stderr=log,
                 env=environ,
+                umask=self._umask,
                 process_group=0,  # Ctrl-C is for this process, which then ends them in order
                 preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 (there are no other threads)
             )

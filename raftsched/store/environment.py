@@ -33,6 +33,7 @@ class Environment:
             map_size=map_bytes,
             max_dbs=64,
             max_readers=512,
+            mode=0o600,
             sync=sync,
             metasync=sync and metasync,
             lock=shared,

@@ -107,7 +107,7 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
     it is not the state that `meta` tells of, and OSError; then neither file nor directory is left."""
     fresh = Fresh(directory, meta)
     try:
-        directory.mkdir(parents=True)
+        directory.mkdir(mode=0o700, parents=True)
         _move(source, fresh.file)
         if not is_whole(directory):
             raise ValueError("snapshot file is cut off")

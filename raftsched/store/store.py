@@ -79,7 +79,7 @@ class Store:
 
         Raises StartupError: in use by another process, not writable, damaged, or of another format."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StartupError(f"The data directory {directory} cannot be used: {error.strerror}.") from None

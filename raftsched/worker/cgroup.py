@@ -13,6 +13,7 @@ from contextlib import suppress
 
 PROCESSES_MAX = 4_096  # of a run in a group: what makes more makes them without end
 _WANTED = ("memory", "pids")
+SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
 
 
 class Unavailable(Exception):
@@ -120,3 +121,12 @@ def _read(directory: str, name: str) -> str:
 def _write(directory: str, name: str, text: str) -> None:
     with open(os.path.join(directory, name), "w") as file:
         file.write(text)
+
+
+def take_or_say() -> tuple[str | None, str]:
+    """Where runs get control groups (None: nowhere), and what that means for them."""
+    try:
+        runs = take()
+    except Unavailable as why:
+        return None, f"limits.memory holds for each process of a run, not for runs as a whole: {why}"
+    return runs, f"limits.memory holds for runs as a whole, by control groups in {runs}"

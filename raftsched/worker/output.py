@@ -54,7 +54,8 @@ class OutputStore:
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
-        self.live_directory.mkdir(parents=True, exist_ok=True)
+        for made in (directory, self.live_directory):
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
         numbers = self._numbers()
         self._number = numbers[-1] if numbers else 1
         self._fd = self._open_segment(self._number)
@@ -136,7 +137,7 @@ class OutputStore:
     def _open_segment(self, number: int) -> int:
         path = self._segment_path(number)
         fresh = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if fresh:  # the name has to be on the disk before a reference to it is
             directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

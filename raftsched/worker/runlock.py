@@ -39,7 +39,7 @@ class RunLock:
         """The descriptor that holds it. Kills the supervisor that the file names, and runs that nothing guards any
         more. Raises StartupError when it is still held after `patience_s` (None: waits as long as it takes)."""
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             raise StartupError(f"{self.path} cannot be opened: {exc.strerror}.") from None
         now = self._clock.monotonic()

@@ -91,11 +91,12 @@ class Runner:
         python_runs_max: int = wire.RUNS_MAX,
         python_memory_max: int = wire.MEMORY_MAX,
         allowed: Allowed | None = None,
+        umask: int = -1,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
         cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced.
-        `allowed`: where requests may go; None: anywhere."""
+        `allowed`: where requests may go; None: anywhere. `umask`: of what runs; -1: that of this process."""
         self._directory = directory
         self._lock = RunLock(directory / "supervisor.lock", clock)
         self._output = output
@@ -103,6 +104,7 @@ class Runner:
         self._python_processes = python_processes
         self._pythonpath = pythonpath
         self._cgroups = cgroups
+        self._umask = umask
         self._http_rules = (("any",), ()) if allowed is None else (allowed.http, allowed.http_deny)
         self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
@@ -205,6 +207,7 @@ class Runner:
             stdin=subprocess.DEVNULL,
             pass_fds=(node_fd, life_fd, lock_fd, self._slot_fd),
             start_new_session=True,
+            umask=self._umask,
         )
 
     async def stop(self) -> None:

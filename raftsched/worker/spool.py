@@ -143,7 +143,7 @@ class Capture:
     def _flush(self, token: int) -> None:
         if self._fd < 0:
             path = os.path.join(self._directory, live_name(token))
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         if self._unwritten:
             self._written += _write_at(self._fd, b"".join(self._unwritten), self._written)
             self._unwritten.clear()

@@ -28,26 +28,15 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded"},
 }
 LEAVES = {
-    *(
-        "clock",
-        "errors",
-        "config",
-        "metrics",
-        "quantities",
-        "samples",
-        "handlers",
-        "local_token",
-        "doors",
-        "bounds",
-        "descriptors",
-    ),
-    *("webhooks", "cloudevents", "sealing", "keyring", "certificates"),
+    *("clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token", "doors"),
+    *("webhooks", "cloudevents", "sealing", "keyring", "certificates", "private", "cautions", "bounds", "descriptors"),
+    "addresses",
 }
 LEAVES_OF = {
     "core": set(),
     "schedule": {"errors"},
     "client": {"errors"},
-    "cli": {"errors", "config", "samples", "clock", "quantities", "local_token", "keyring", "certificates"},
+    "cli": {"errors", "config", "samples", "clock", "quantities", "local_token", "private", "keyring", "certificates"},
 }
 # Who starts a node imports it when it is started, not before.
 NODE_STARTERS = {

@@ -24,7 +24,7 @@ def received_path(directory: Path, index: int, sha256: bytes) -> Path:
 
 def clear(directory: Path) -> None:
     """Makes the directory and deletes what an earlier run left in it. Raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for pattern in ("send-*.snap", "receive-*.snap", "backup-*.snap"):
         for path in directory.glob(pattern):
             path.unlink(missing_ok=True)

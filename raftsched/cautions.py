@@ -1,0 +1,59 @@
+"""What an operator is reminded of: at each start, and what lets strangers in every hour as well."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from raftsched.clock import Clock
+from raftsched.config import NodeConfig
+
+log = logging.getLogger("raftsched.node")
+
+EVERY_S = 3_600.0
+ROOT = (
+    "this node runs as root, and so do jobs without a user of their own: who may create one owns the machine; give it a"
+    " user of its own"
+)
+
+
+class Cautions:
+    """Of one node."""
+
+    def __init__(self, config: NodeConfig, clock: Clock, uid: int | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._uid = os.getuid() if uid is None else uid
+        self._said_at = clock.monotonic()
+
+    def at_start(self, locked: bool) -> None:
+        """`locked`: nobody is let in yet."""
+        config = self._config
+        if self._uid == 0:
+            log.warning(ROOT)
+        if config.http_beyond and config.tls_cert is None:
+            log.warning(
+                "http %s is plain: tokens can be read on the way, unless only a proxy with TLS gets there", config.http
+            )
+        if locked:
+            log.warning(
+                "http %s lets nobody in until there is an admin: raftsched tokens bootstrap --data %s",
+                config.advertise_http,
+                config.data,
+            )
+        self._open()
+
+    def look(self) -> None:
+        """To be called now and then."""
+        now = self._clock.monotonic()
+        if now - self._said_at >= EVERY_S:
+            self._said_at = now
+            self._open()
+
+    def _open(self) -> None:
+        config = self._config
+        if config.http_beyond and config.open:
+            log.warning(
+                "http %s is open (--open): while requests need no token whoever reaches it runs programs here",
+                config.advertise_http,
+            )

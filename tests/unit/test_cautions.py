@@ -1,0 +1,56 @@
+"""What the log reminds of: at each start, and every hour that whoever reaches the node runs programs there."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from raftsched.cautions import EVERY_S, Cautions
+from raftsched.config import build
+from tests.support.local_api import ManualClock
+
+BASE = {"id": "n1", "data": "/var/lib/n1"}
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    caplog.clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "uid", "locked", "words"),
+    [
+        ({}, 1000, False, []),
+        ({}, 0, False, ["runs as root"]),
+        ({"http": "10.0.0.1:7401", "insecure_http": True}, 1000, True, ["is plain", "bootstrap --data /var/lib/n1"]),
+        ({"http": "10.0.0.1:7401", "insecure_http": True, "open": True}, 1000, False, ["is plain", "is open"]),
+        ({"open": True}, 1000, False, []),
+    ],
+)
+def test_at_each_start(
+    caplog: pytest.LogCaptureFixture, settings: dict[str, Any], uid: int, locked: bool, words: list[str]
+) -> None:
+    Cautions(build({**BASE, **settings}), ManualClock(), uid).at_start(locked)
+    found = said(caplog)
+    assert len(found) == len(words)
+    for line, word in zip(found, words, strict=True):
+        assert word in line
+
+
+def test_every_hour_that_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    config = build({**BASE, "http": "10.0.0.1:7401", "insecure_http": True, "open": True})
+    cautions = Cautions(config, clock, 1000)
+    for _ in range(3):
+        clock.now_ms += int(EVERY_S * 1000) - 1
+        cautions.look()
+        assert said(caplog) == []
+        clock.now_ms += 1
+        cautions.look()
+        (line,) = said(caplog)
+        assert "--open" in line
+        cautions.look()
+        assert said(caplog) == []
