@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from raftsched.errors import StartupError
 
 if TYPE_CHECKING:
-    from raftsched.config import Address
+    from raftsched.addresses import Address
 
 KEY_FILE = "cluster.key"  # in the data directory of a node that made its own
 KEY_BYTES = 32  # of randomness, of a key that is made here
