@@ -81,8 +81,9 @@ def creates(loop: Loop, given: argparse.Namespace) -> bool:
 
 
 def sealed_creates(loop: Loop, given: argparse.Namespace) -> bool:
-    with started() as plain, Cluster(3, tls=True) as sealed:
-        loop(tls.bench_tls(plain, sealed, given.rounds, given.seconds))
+    raft = given.at == "raft"
+    with started(*(["--insecure-raft"] if raft else [])) as plain, Cluster(3, tls=not raft) as sealed:
+        loop(tls.bench_tls(given.at, plain, sealed, given.rounds, given.seconds))
     return True
 
 
@@ -237,7 +238,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=float, default=10.0, help="seconds after the kill that count as failover (10)")
     slots(made)
 
-    made = part("tls", "creates with TLS on the API and without, in turns", sealed_creates, tls)
+    made = part("tls", "creates with TLS and without, in turns", sealed_creates, tls)
+    made.add_argument("--at", choices=tls.AT, default="api", help="what is sealed: the API, or what nodes say (api)")
     made.add_argument("--rounds", type=int, default=5, help="of each (5)")
     made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _GREETING_MAX_BYTES = 4 * 1024  # of who has proved nothing
 _HELLO_MAX_BYTES = 64 * 1024
 _NONCE_MIN_BYTES = 16
+_OF_LINKS = frozenset({*codec.HANDSHAKE, codec.KeepAlive})
 _REASON_CHARS = 400  # of a refusal: it may quote a stranger
 
 
@@ -86,11 +87,12 @@ class Link(asyncio.Protocol):
             for frame in self._reader.feed(data):
                 if self._transport is None or self._transport.is_closing():
                     return
-                if self.peer is not None:
-                    if type(frame) is not codec.KeepAlive:
-                        self._owner.on_frame(self.peer, self.number, frame)
-                else:
+                if self.peer is None:
                     self._shake(frame)
+                elif type(frame) not in _OF_LINKS:
+                    self._owner.on_frame(self.peer, self.number, frame)
+                else:
+                    self._said(frame, self.peer)
         except codec.Malformed as error:
             self.close(f"{self.name} sent what is not a message: {error}", "malformed")
         except Broken as error:
@@ -216,6 +218,15 @@ class Link(asyncio.Protocol):
             self._open(self._hello)
         else:
             self.close(f"{self.name} broke the handshake", "handshake")
+
+    def _said(self, frame: codec.Frame, peer: str) -> None:
+        """By a member, about the connection itself or about who it is. Raises Malformed."""
+        if isinstance(frame, codec.Refused):  # it has heard who we are when it was welcome already
+            self._shake(frame)
+        elif isinstance(frame, codec.Hello) and frame.node == peer:
+            self._owner.on_frame(peer, self.number, frame)
+        elif not isinstance(frame, codec.KeepAlive):
+            raise codec.Malformed(f"a {type(frame).__name__} out of place")
 
     def _greeted(self, theirs: codec.Greeting) -> None:
         owner = self._owner
