@@ -17,8 +17,12 @@ ALGORITHMS_MAX = 10
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 USUAL: tuple[Algorithm, ...] = ("RS256", "ES256")
 
+_ISSUER = r"^https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,4})?(/[A-Za-z0-9._~/-]*)?$"
 Address = Annotated[
-    str, Meta(description="https://..., without query and fragment", extra_json_schema={"pattern": "^https?://[!-~]+$"})
+    str,
+    Meta(
+        description="https://..., without query and fragment", extra_json_schema={"pattern": _ISSUER, "maxLength": 512}
+    ),
 ]
 Claim = Annotated[
     str,

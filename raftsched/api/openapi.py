@@ -30,7 +30,10 @@ _ABOUT = (
     "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
 )
 _WITH = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}  # status -> headers
-_TOKENS = "A token of /v1/tokens. It is needed once PUT /v1/cluster/access has said so."
+_TOKENS = (
+    "A token of /v1/tokens, or of the issuer that /v1/cluster/oidc names. It is needed once PUT /v1/cluster/access has "
+    "said so."
+)
 
 _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
 

@@ -45,10 +45,10 @@ class Strangers:
         locked = is_locked(ctx)
         if locked and self._full(address):
             raise Locked
+        count_failure(ctx, address, take=False)
         who = ctx.issuer.at_once(oidc_of(ctx), bearer, now, ctx.now_ms()) if bearer and not locked else None
         if who is not None:
             return who
-        count_failure(ctx, address, take=False)
         with self._one_more(address):
             index = await ctx.catch_up_soon()
             try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched.client.http import own_key, segment
 from raftsched.client.models import Page
-from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
+from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail, Who
 from raftsched.client.transport import Transport, condition, encode, items
 
 
@@ -28,6 +28,41 @@ class Cluster:
         out of bounds."""
         answer = await self._transport.send("PATCH", "/v1/cluster/settings", body=encode(changes))
         return answer.decoded(dict[str, Any])
+
+    async def whoami(self) -> Who:
+        """What the cluster takes you for: name, roles, and until when. AuthError: it wants a token, or another."""
+        return await self._transport.get(Who, "/v1/whoami")
+
+    async def oidc(self) -> dict[str, Any]:
+        """The issuer whose tokens are taken, and the rules by which they give roles. NotFoundError: none are."""
+        return await self._transport.get(dict[str, Any], "/v1/cluster/oidc")
+
+    async def set_oidc(
+        self,
+        issuer: str,
+        audience: str,
+        rules: Sequence[Mapping[str, Any]],
+        *,
+        client_id: str | None = None,
+        username_claim: str | None = None,
+        algorithms: Sequence[str] = ("RS256", "ES256"),
+    ) -> dict[str, Any]:
+        """Says all of it anew. Each rule: {"claim", "value", "role"} and, for a role in some of them only,
+        "namespaces". InvalidError names what is wrong."""
+        body = {
+            "issuer": issuer,
+            "audience": audience,
+            "rules": list(rules),
+            "client_id": client_id,
+            "username_claim": username_claim,
+            "algorithms": list(algorithms),
+        }
+        answer = await self._transport.send("PUT", "/v1/cluster/oidc", body=encode(body))
+        return answer.decoded(dict[str, Any])
+
+    async def forget_oidc(self) -> None:
+        """Tokens of an issuer are not taken any more."""
+        await self._transport.send("DELETE", "/v1/cluster/oidc")
 
     async def pause(self) -> None:
         """Nothing is fired or started any more; what runs goes on."""

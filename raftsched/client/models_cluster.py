@@ -178,6 +178,30 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
 
 
+# ---------------------------------------------------------------- who may
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A role in one namespace."""
+
+    namespace: str
+    role: str
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster takes a caller for. `kind`: "token", "oidc", "local" or "anonymous". `role` holds in
+    `namespaces` (None: all) and for what is in none, each of `grants` in its namespace."""
+
+    kind: str
+    name: str
+    role: str
+    namespaces: list[str] | None = None
+    grants: list[Grant] = []
+    expires_at: datetime | None = None
+    issuer: str | None = None
+    subject: str | None = None
+
+
 # ---------------------------------------------------------------- explain
 
 

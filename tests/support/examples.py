@@ -37,6 +37,8 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
     "curl -sN": "tests/integration/api/test_events.py",  # goes on without end
     "raftsched tokens bootstrap": "tests/e2e/test_tokens.py",  # the other examples have none
+    "raftsched login": "tests/unit/cli/test_login.py",  # wants an issuer
+    "raftsched logout": "tests/unit/cli/test_login.py",
     "raftsched jobs edit": "tests/unit/cli/test_files.py",  # wants somebody at a terminal
 }
 

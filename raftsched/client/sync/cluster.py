@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail
+from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail, Who
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -25,6 +25,36 @@ class Cluster:
         """What is given is changed, None means the default; all settings as they are then. InvalidError names what is
         out of bounds."""
         return self._bridge.run(lambda c: c.cluster.set_settings(**changes))
+
+    def whoami(self) -> Who:
+        """What the cluster takes you for: name, roles, and until when. AuthError: it wants a token, or another."""
+        return self._bridge.run(lambda c: c.cluster.whoami())
+
+    def oidc(self) -> dict[str, Any]:
+        """The issuer whose tokens are taken, and the rules by which they give roles. NotFoundError: none are."""
+        return self._bridge.run(lambda c: c.cluster.oidc())
+
+    def set_oidc(
+        self,
+        issuer: str,
+        audience: str,
+        rules: Sequence[Mapping[str, Any]],
+        *,
+        client_id: str | None = None,
+        username_claim: str | None = None,
+        algorithms: Sequence[str] = ("RS256", "ES256"),
+    ) -> dict[str, Any]:
+        """Says all of it anew. Each rule: {"claim", "value", "role"} and, for a role in some of them only,
+        "namespaces". InvalidError names what is wrong."""
+        return self._bridge.run(
+            lambda c: c.cluster.set_oidc(
+                issuer, audience, rules, client_id=client_id, username_claim=username_claim, algorithms=algorithms
+            )
+        )
+
+    def forget_oidc(self) -> None:
+        """Tokens of an issuer are not taken any more."""
+        self._bridge.run(lambda c: c.cluster.forget_oidc())
 
     def pause(self) -> None:
         """Nothing is fired or started any more; what runs goes on."""

@@ -197,6 +197,15 @@ def test_nodes_and_the_cluster(tmp_path: Path) -> None:
         assert (changed["backfill_max"], (await client.cluster.settings())["backfill_max"]) == (7, 7)
         with pytest.raises(raftsched.InvalidError):
             await client.cluster.set_settings(backfill_max=0)
+        me = await client.cluster.whoami()
+        assert (me.kind, me.role, me.namespaces, me.grants) == ("anonymous", "admin", None, [])
+        rules = [{"claim": "groups", "value": "ops", "role": "operator", "namespaces": ["web"]}]
+        said = await client.cluster.set_oidc("https://login.example.com", "raftsched", rules, username_claim="email")
+        assert (said["revision"], said["rules"], said["username_claim"]) == (1, rules, "email")
+        assert await client.cluster.oidc() == said
+        await client.cluster.forget_oidc()
+        with pytest.raises(raftsched.NotFoundError):
+            await client.cluster.oidc()
         members = await client.cluster.members()
         assert ([m.id for m in members.items], members.waiting) == (["n1", "n2"], [])
         await client.cluster.remove_member("n2")
