@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -53,7 +54,9 @@ class UnknownKey(Exception):
 class Key(NamedTuple):
     kid: str | None
     alg: str | None
-    members: Mapping[str, str]  # of the public key
+    kty: str
+    crv: str | None
+    members: tuple[tuple[str, str], ...]  # of the public key
 
 
 class Verified(NamedTuple):
@@ -100,7 +103,7 @@ def _key(one: dict[str, Any]) -> Key | None:
         return None
     if not isinstance(kid, str | None) or not isinstance(alg, str | None):
         return None
-    return Key(kid, alg, members)  # type: ignore[arg-type]
+    return Key(kid, alg, one["kty"], members.get("crv"), tuple(members.items()))  # type: ignore[arg-type]
 
 
 def issuer_of(bearer: str) -> str | None:
@@ -164,8 +167,8 @@ def _suitable(keys: Iterable[Key], algorithm: str, kid: str | None) -> Key:
     found = [
         key
         for key in keys
-        if key.members["kty"] == kty
-        and (not curves or key.members["crv"] in curves)
+        if key.kty == kty
+        and (not curves or key.crv in curves)
         and key.alg in (None, algorithm)
         and (kid is None or key.kid == kid)
     ]
@@ -178,19 +181,34 @@ def _suitable(keys: Iterable[Key], algorithm: str, kid: str | None) -> Key:
 
 def _signed(key: Key, algorithm: str, bearer: str) -> dict[str, Any]:
     import jwt
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
     try:
-        made = jwt.PyJWK(dict(key.members), algorithm=algorithm).key
-        if isinstance(made, RSAPublicKey) and not RSA_BITS[0] <= made.key_size <= RSA_BITS[1]:
-            raise Refused(f"The issuer's key has {made.key_size} bits; {RSA_BITS[0]} are the least.")
-        payload = jwt.PyJWS(algorithms=[algorithm]).decode(bearer, made, algorithms=[algorithm])
+        payload = _reader(algorithm).decode(bearer, _public(key, algorithm), algorithms=[algorithm])
         claims = json.loads(payload)
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         raise Refused("The token's signature is not that of its issuer.") from None
     if not isinstance(claims, dict):
         raise Refused("The token holds no claims.")
     return claims
+
+
+@lru_cache(maxsize=len(_KEYS))
+def _reader(algorithm: str) -> Any:
+    import jwt
+
+    return jwt.PyJWS(algorithms=[algorithm])
+
+
+@lru_cache(maxsize=2 * KEYS_MAX)
+def _public(key: Key, algorithm: str) -> Any:
+    """Raises Refused; ValueError, PyJWTError: it is no key."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    made = jwt.PyJWK(dict(key.members), algorithm=algorithm).key
+    if isinstance(made, RSAPublicKey) and not RSA_BITS[0] <= made.key_size <= RSA_BITS[1]:
+        raise Refused(f"The issuer's key has {made.key_size} bits; {RSA_BITS[0]} are the least.")
+    return made
 
 
 def _check(setting: OidcIn, claims: Mapping[str, Any], now_ms: int) -> int:
