@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from raftsched import __version__, descriptors
 from raftsched.api.access import is_locked
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
+from raftsched.api.peer_proof import PURPOSE
 from raftsched.api.server import ApiServer
 from raftsched.api.tls import certificates_of, peer_trust
 from raftsched.cautions import Cautions
@@ -202,7 +203,7 @@ class Node:
         self._raft.on_message("over", self._leader.on_over)
         committed = Committed(self._raft, self.clock)
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        context = self._context(output, registry, sealer, committed)
+        context = self._context(output, registry, keys, sealer, committed)
         self._web = await self._listen(context)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
         self._cautions.at_start(is_locked(context))
@@ -278,7 +279,12 @@ class Node:
     # ------------------------------------------------------------ what the API sees
 
     def _context(
-        self, output: OutputStore, registry: CollectorRegistry, sealer: Sealer | None, committed: Committed
+        self,
+        output: OutputStore,
+        registry: CollectorRegistry,
+        keys: Keyring,
+        sealer: Sealer | None,
+        committed: Committed,
     ) -> ApiContext:
         assert self._store is not None
         assert self._raft is not None
@@ -312,6 +318,7 @@ class Node:
             local_digest=self.local_token.digest,
             sealer=sealer,
             bounds=config.bounds.within(descriptors.limit(), config.slots),
+            peer_keys=keys.derive_all(PURPOSE),
         )
 
     def _copy(self, target: Path) -> SnapshotMeta:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from raftsched.keyring import Keyring
 
 NONCE_SIZE = 12  # bytes; random: good for 2^32 values under one key
+WEBHOOKS = "webhook:"  # in place of a namespace, and no namespace is called so: secrets that webhooks sign with
+ANSWERS = "answer:"  # secrets that repeated requests are answered with
 _ID_SIZE = 8  # bytes, of the key, in front of the nonce
 
 
@@ -40,6 +42,7 @@ class Sealer:
     def __init__(self, keys: Keyring) -> None:
         found = [_Key(key) for key in keys]
         self._first = found[0]
+        self.key = keys.ids()[0]  # of what it seals with, for people
         self._by_id = {key.id: key for key in found}
 
     def seal(self, namespace: str, name: str, value: bytes) -> tuple[bytes, bytes, bytes]:
@@ -49,6 +52,11 @@ class Sealer:
     def open(self, namespace: str, name: str, nonce: bytes, sealed: bytes) -> bytes:
         """Raises Unsealable."""
         return self._open(_place(namespace, name), nonce, sealed)
+
+    def seal_whole(self, kind: str, name: str, value: bytes) -> bytes:
+        """The same in one piece, without a digest."""
+        nonce, sealed, _ = self.seal(kind, name, value)
+        return nonce + sealed
 
     def current(self, nonce: bytes) -> bool:
         """Whether what has this nonce is sealed, and with the key in use."""
@@ -79,6 +87,12 @@ def open_value(sealer: Sealer | None, namespace: str, name: str, nonce: bytes, v
     if sealer is None:
         raise Unsealable("it is sealed with the cluster key, which this node was not given (--cluster-key-file)")
     return sealer.open(namespace, name, nonce, value)
+
+
+def open_whole(sealer: Sealer | None, kind: str, name: str, whole: bytes) -> bytes:
+    """What was sealed in one piece. Raises Unsealable."""
+    cut = _ID_SIZE + NONCE_SIZE
+    return open_value(sealer, kind, name, whole[:cut], whole[cut:])
 
 
 def _expand(root: bytes, info: bytes) -> bytes:

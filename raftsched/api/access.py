@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from aiohttp import web
@@ -33,6 +33,7 @@ from raftsched.api.callers import (
 from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.oidc_verify import looks_issued
 from raftsched.api.operation import HEALTH, Operation
+from raftsched.api.peer_proof import PEER, peer_said
 from raftsched.api.problems import Problem
 from raftsched.api.rates import rate_of
 from raftsched.core.access import (
@@ -49,8 +50,6 @@ from raftsched.core.access import (
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 
-PEER = "Raftsched-Peer"  # a node proves that it is one: its id, the time, a MAC over them and what it asks for
-PEER_SPAN_MS = 60_000  # between the clocks of two nodes, at most
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
 
@@ -59,7 +58,6 @@ LOCKED = "This node is locked until there is an admin; make one on its machine: 
 _REFUSED = "The token is not known, was revoked, or is past its end."
 _INVALID = 'error="invalid_token"'
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,8192})", re.ASCII | re.IGNORECASE)
-_PEER = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{64})", re.ASCII)
 _FAILURES = ("unauthorized", "locked")
 METRICS_PATH = "/metrics"
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
@@ -126,7 +124,7 @@ def asker(ctx: ApiContext, request: web.Request) -> Caller:
     """Who asks: another node, or whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
     headers = request.headers
     if PEER in headers and request.method in ("GET", "HEAD"):
-        who = _peer(ctx, headers[PEER], request.path)
+        who = _peer(ctx, request)
         if who is not None:
             return who
     return identify(ctx, digest_of(headers.get("Authorization")))
@@ -295,30 +293,27 @@ def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | No
 # ---------------------------------------------------------------- between nodes
 
 
-def peer_header(ctx: ApiContext, path: str) -> dict[str, str]:
-    """What shows another node that a GET of this path comes from this one, whose caller it has let pass."""
+def peer_header(ctx: ApiContext, node: str, target: str) -> dict[str, str]:
+    """What shows that node that a GET of this path and query comes from this one, whose caller it has let pass."""
+    keys = _peer_keys(ctx)
+    return {PEER: peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms())} if keys else {}
+
+
+def _peer_keys(ctx: ApiContext) -> Sequence[bytes]:
+    """What nodes prove to each other with: what comes of the cluster's keys, else what lies in the tables."""
+    if ctx.peer_keys:
+        return ctx.peer_keys
     with ctx.read() as view:
         secret = access_of(view).secret
-    if not secret:
-        return {}
-    said = f"{ctx.node_id} {ctx.now_ms()}"
-    return {PEER: f"{said} {_mac(secret, said, path)}"}
+    return (secret,) if secret else ()
 
 
-def _mac(secret: bytes, said: str, path: str) -> str:
-    return hmac.new(secret, f"{said} GET {path}".encode(), sha256).hexdigest()
-
-
-def _peer(ctx: ApiContext, header: str, path: str) -> Caller | None:
+def _peer(ctx: ApiContext, request: web.Request) -> Caller | None:
     """None: that was no node."""
-    match = _PEER.fullmatch(header)
-    if match is None or abs(ctx.now_ms() - int(match[2])) > PEER_SPAN_MS:
-        return None
-    with ctx.read() as view:
-        secret = access_of(view).secret
-    if not secret or not hmac.compare_digest(_mac(secret, f"{match[1]} {match[2]}", path), match[3]):
-        return None
-    return Caller(Role.VIEWER, name=f"node {match[1]}", counted=False)
+    header, target = request.headers[PEER], request.rel_url.raw_path_qs
+    now_ms, now_s = ctx.now_ms(), ctx.clock.monotonic()
+    node = ctx.peers_seen.caller(_peer_keys(ctx), header, ctx.node_id, request.method, target, now_ms, now_s)
+    return None if node is None else Caller(Role.VIEWER, name=f"node {node}", counted=False)
 
 
 def still_holds(ctx: ApiContext, who: Caller) -> bool:

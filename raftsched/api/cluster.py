@@ -85,7 +85,9 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     out = _own_view(ctx, status)
     if status.leader is None or status.leader == status.node_id or HOP in request.headers:
         return out
-    known = await _leaders_view(ctx, request, next((n.http for n in out.nodes if n.id == status.leader), None))
+    known = await _leaders_view(
+        ctx, request, status.leader, next((n.http for n in out.nodes if n.id == status.leader), None)
+    )
     if known is not None:
         own = next(n for n in out.nodes if n.id == status.node_id)
         # Its own clock is right for every node: what counts is how far it is from the leader's, which gives the time.
@@ -132,14 +134,14 @@ def _why(knock: Knock, members: dict[str, MemberStatus]) -> str:
     return "other-disk" if knock.node in members else "new"
 
 
-async def _leaders_view(ctx: ApiContext, request: web.Request, address: str | None) -> ClusterOut | None:
+async def _leaders_view(ctx: ApiContext, request: web.Request, leader: str, address: str | None) -> ClusterOut | None:
     """How far the other nodes are, and who knocks, as the leader knows; None when it does not answer at once."""
     if address is None:
         return None
     try:
         async with request.app[CLIENT].get(
             url_of(address, "/v1/cluster"),
-            headers={HOP: ctx.node_id, **peer_header(ctx, "/v1/cluster")},
+            headers={HOP: ctx.node_id, **peer_header(ctx, leader, "/v1/cluster")},
             timeout=_LEADER_WAIT,
             allow_redirects=False,
             ssl=await trust(ctx, address),

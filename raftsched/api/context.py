@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from raftsched.api.callers import proposing, reading_from, signed
 from raftsched.api.defaults import Space, read_space
 from raftsched.api.issuer import Issuer
+from raftsched.api.peer_proof import Seen
 from raftsched.api.rates import Rates
 from raftsched.bounds import Bounds
 from raftsched.clock import Clock
@@ -134,6 +135,8 @@ class ApiContext:
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     peer_trust: PeerTrust | None = None  # for calls to other nodes by TLS; None: as the system has it
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
+    peer_keys: Sequence[bytes] = ()  # see peer_proof.py; none: the cluster has no key
+    peers_seen: Seen = field(default_factory=Seen)
     applied_index: Callable[[], int] | None = None  # None: as `status` has it
     ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that
     standing: Callable[[], tuple[str | None, int, int]] | None = None  # see `stands`; None: by what `status` says

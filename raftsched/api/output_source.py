@@ -7,6 +7,7 @@ import re
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from raftsched.api.access import peer_header
 from raftsched.api.context import ApiContext, meta
@@ -118,15 +119,15 @@ async def ask(
     parameters["min_index"] = str(ctx.status().applied_index)  # so that it knows the end of the attempt, as we do
     parameters.pop("consistency", None)
     path = f"/v1/instances/{instance_text(row.key)}/output"
-    headers = {HOP: ctx.node_id, **peer_header(ctx, path)}
+    url = URL(url_of(session.http, path)).with_query(parameters)
+    headers = {HOP: ctx.node_id, **peer_header(ctx, attempt.node, url.raw_path_qs)}
     headers |= {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
     # A run may be silent for long; only a stream of events says in between that it is there.
     silent_s = None if asked.follow and not asked.events else SILENT_S
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
     try:
         answer = await request.app[CLIENT].get(
-            url_of(session.http, path),
-            params=parameters,
+            url,
             headers=headers,
             timeout=limit,
             allow_redirects=False,

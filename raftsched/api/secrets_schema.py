@@ -36,4 +36,14 @@ class SecretOut(msgspec.Struct):
     modified_at: str
 
 
+class ResealedOut(msgspec.Struct):
+    """`left`: so many are not sealed with the key in use yet, with those that are `unreadable`. `key`: by which
+    `raftsched keys check` names it."""
+
+    resealed: int
+    left: int
+    unreadable: list[str]
+    key: str
+
+
 SECRET_READ_ONLY = frozenset(SecretOut.__struct_fields__) - frozenset(SecretIn.__struct_fields__)

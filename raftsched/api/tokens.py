@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 import secrets
 from hashlib import sha256
@@ -46,7 +44,6 @@ from raftsched.core.access import (
     Grant,
     RevokeToken,
     Role,
-    SeedTokens,
     SetAccess,
     Token,
     decode_token,
@@ -55,6 +52,7 @@ from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
 from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.tables import ReadView, Table, u64
+from raftsched.sealing import ANSWERS, Unsealable, open_whole
 
 PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
@@ -82,35 +80,41 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await read_body(request, BODY_MAX)
     name = named(request, "token", raw)
     given = strict.read(raw, TokenIn, _token, "invalid-body")
-    secret = await _secret(ctx, request, name)
     accepted = done_before(ctx, name)
+    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     if accepted is None:
-        accepted = await propose_one(ctx, under(name, _command(ctx, given, sha256(secret.encode()).digest())))
+        answer = b""
+        if name.key and ctx.sealer is not None:
+            answer = ctx.sealer.seal_whole(ANSWERS, name.key.hex(), secret.encode())
+        accepted = await propose_one(ctx, under(name, _command(ctx, given, sha256(secret.encode()).digest(), answer)))
     assert accepted.number is not None
     with ctx.read() as view:
         made = _find(view, accepted.number)
     if made is None:
         raise Problem("not-found", "The token was made before; it was revoked and forgotten since.")
+    if sha256(secret.encode()).digest() != made.digest:
+        secret = _shown_before(ctx, name, made, accepted.note)
     shown = TokenMade(**msgspec.structs.asdict(_shown(ctx, made)), secret=secret)
     return reply_value(shown, 201, {"Location": f"/v1/tokens/{shown.id}"})
 
 
-async def _secret(ctx: ApiContext, request: web.Request, name: Named) -> str:
-    """Random; under a name always the same one, so that whoever was not answered can ask again. It cannot be had from
-    what the cluster keeps without the Idempotency-Key, of which it keeps a hash only, and for a while."""
-    if not name.key:
-        return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-    with ctx.read() as view:
-        seed = access_of(view).seed
-    if not seed:
-        await propose_one(ctx, encode(SeedTokens(secrets.token_bytes(SECRET_BYTES))))
-        with ctx.read() as view:
-            seed = access_of(view).seed
-    made = hmac.new(seed, request.headers[IDEMPOTENCY_KEY].encode() + b"\0" + name.key, sha256).digest()
-    return PREFIX + base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+def _shown_before(ctx: ApiContext, name: Named, made: Token, answer: bytes) -> str:
+    """The secret that the first request under this name was answered: it was kept for repeats, sealed, for as long as
+    the name is remembered. Raises Problem not-possible."""
+    why = "without a cluster key it is not kept"
+    if answer:
+        try:
+            return open_whole(ctx.sealer, ANSWERS, name.key.hex(), answer).decode()
+        except Unsealable as error:
+            why = str(error)
+    raise Problem(
+        "not-possible",
+        f'The token "{made.name}" was made by the first request with this {IDEMPOTENCY_KEY}, and its secret is not '
+        f"shown again ({why}). Revoke it, and make one under another name.",
+    )
 
 
-def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
+def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> CreateToken:
     """Raises Problem invalid-body."""
     errors: list[FieldError] = []
     if given.name == ANONYMOUS:
@@ -136,7 +140,16 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes) -> CreateToken:
     if errors:
         raise Problem("invalid-body", errors=errors)
     return CreateToken(
-        given.name, ROLES[given.role], digest, chosen, expires_at_ms, grants, rate_count, rate_period_ms, given.burst
+        given.name,
+        ROLES[given.role],
+        digest,
+        chosen,
+        expires_at_ms,
+        grants,
+        rate_count,
+        rate_period_ms,
+        given.burst,
+        answer,
     )
 
 
@@ -292,7 +305,7 @@ async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
     if given.required:
         if not digest:
             await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
-        secret = secrets.token_bytes(SECRET_BYTES)
+        secret = b"" if ctx.peer_keys else secrets.token_bytes(SECRET_BYTES)  # see peer_proof.py
     else:
         _check_enclosed(ctx)
     name = given.admin.name if given.admin is not None else ""

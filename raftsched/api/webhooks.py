@@ -18,7 +18,8 @@ from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time, format_time_or_none
 from raftsched.api.instances_out import JobNames, instance_json
-from raftsched.api.keys import conditions, named, propose_once
+from raftsched.api.kept import secret_of, with_sealed_secret
+from raftsched.api.keys import conditions, done_before, named, propose_once
 from raftsched.api.merging import merge
 from raftsched.api.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.problems import FieldError, Problem
@@ -140,7 +141,7 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:
     name, spec, secret = read_webhook(strict.parse(raw), None)
     made = b"" if secret else secrets.token_bytes(MADE_BYTES)
     command = PutWebhook(name, spec, secret or made, bool(made), True, if_none, asked=key.key if made else b"")
-    accepted = await propose_once(ctx, key, command)
+    accepted = done_before(ctx, key) or await propose_once(ctx, key, await with_sealed_secret(ctx, command))
     return _made(ctx, name, made, accepted, key.key)
 
 
@@ -166,7 +167,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
         await _target(ctx, request, "stale-revision")
     made = b"" if secret else secrets.token_bytes(MADE_BYTES)
     command = PutWebhook(name, spec, secret or made, bool(made), False, create_only(request), if_match(request))
-    accepted = await propose_one(ctx, encode(command))
+    accepted = await propose_one(ctx, encode(await with_sealed_secret(ctx, command)))
     return _made(ctx, name, made, accepted)
 
 
@@ -192,7 +193,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
 
     async def command(was: Webhook) -> bytes:
         name, spec, secret = read_webhook(merge(as_given(was.spec), change), was.name)
-        return encode(PutWebhook(name, spec, secret, if_revision=was.revision))
+        return encode(await with_sealed_secret(ctx, PutWebhook(name, spec, secret, if_revision=was.revision)))
 
     await amend(ctx, "The webhook", lambda: _target(ctx, request), wanted, command)
     return _reply(ctx, _name(request))
@@ -238,7 +239,8 @@ async def rotate(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-body", errors=errors)
     made = b"" if secret else secrets.token_bytes(MADE_BYTES)
     command = RotateSecret(name, secret or made, overlap or 0, if_match(request), key.key if made else b"")
-    return _made(ctx, name, made, await propose_once(ctx, key, command), key.key, status=200)
+    accepted = done_before(ctx, key) or await propose_once(ctx, key, await with_sealed_secret(ctx, command))
+    return _made(ctx, name, made, accepted, key.key, status=200)
 
 
 @operation(
@@ -332,7 +334,8 @@ def _made(
         shown = _shown(view, webhook)
         held = _secrets(view, name)
     again = accepted.created and asked and held.asked == asked
-    own = held.current if made and (held.current == made or again) else b""
+    current = secret_of(ctx, name, held)
+    own = current if made and (current == made or again) else b""
     fields: dict[str, Any] = msgspec.structs.asdict(shown)
     headers = {"ETag": etag_of(webhook.revision)}
     status = status or (201 if accepted.created else 200)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from raftsched.cli.main import Failure
 from raftsched.cli.output import Column, print_rows
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resource import Resource, listing, print_one, rows, tell, viewing
@@ -112,6 +113,31 @@ def delete(client: Client, names: tuple[str, ...], force: bool) -> None:
         click.echo(f"deleted: {name}")
 
     each(names, act)
+
+
+@secrets.command()
+@remote
+def reseal(client: Client) -> None:
+    """Seal all secrets anew with the key in use: of jobs, of webhooks, and what lies there as it is.
+
+    \b
+      raftsched secrets reseal
+
+    For when the cluster got its first key, or another one: docs/secrets.md has the steps. It says how many there were,
+    and ends with 1 while something is left that is not sealed with the first key of the node that is asked. Do not take
+    the old key out of the key files before it ends with 0.
+    """
+    resealed = 0
+    while True:
+        said = client.request("POST", "/v1/secrets:reseal", body={}, repeatable=True).json()
+        resealed += said["resealed"]
+        if not said["left"] or not said["resealed"]:
+            break
+    click.echo(f"sealed anew with the key {said['key']}: {resealed}")
+    if said["left"]:
+        lines = [f"{said['left']} are not sealed with it; keep the old key:", *said["unreadable"]]
+        raise Failure("\n  ".join(lines))
+    click.echo("done: nothing is left that was sealed with another key, or not at all")
 
 
 def _value(file: BinaryIO | None, exact: bool) -> str:

@@ -68,14 +68,14 @@ class Token(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class Access(msgspec.Struct, array_like=True, kw_only=True):
-    """The one row of ACCESS. Nodes that need a token prove to each other who they are with `secret`."""
+    """The one row of ACCESS. Nodes without a cluster key prove to each other who they are with `secret`."""
 
     required: bool = False  # requests need a token
     secret: bytes = b""
     tokens: int = 0  # rows of TOKENS
     notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
     revision: int = 1  # of `required`
-    seed: bytes = b""  # secrets of tokens that are made under an Idempotency-Key come of it and that key
+    seed: bytes = b""  # of no use: secrets of tokens once came of it
 
 
 class Oidc(msgspec.Struct, array_like=True, frozen=True):
@@ -147,6 +147,7 @@ class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
     rate_count: int | None = None
     rate_period_ms: int = 0
     burst: int | None = None
+    answer: bytes = b""  # sealed: what a repeat under the same key is answered, as long as keys are remembered
 
 
 class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
@@ -171,9 +172,13 @@ class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
 
 
 class SeedTokens(msgspec.Struct, array_like=True, frozen=True, tag=104):
-    """See Access.seed; the first one stays."""
+    """See Access.seed; the first one stays. Nobody proposes it any more."""
 
     seed: bytes
+
+
+class ForgetSecrets(msgspec.Struct, array_like=True, frozen=True, tag=109):
+    """Takes `secret` and `seed` out of the row of ACCESS, for a cluster whose nodes have a key."""
 
 
 class SetOidc(msgspec.Struct, array_like=True, frozen=True, tag=105):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.access import By, CreateToken, RevokeToken, SeedTokens, SetAccess, SetOidc
+from raftsched.core.access import By, CreateToken, ForgetSecrets, RevokeToken, SeedTokens, SetAccess, SetOidc
 from raftsched.core.calendars import CalendarCommand
 from raftsched.core.cluster import (
     Barrier,
@@ -42,6 +42,7 @@ __all__ = [  # beside what is defined here
     "CreateToken",
     "DeleteQueue",
     "EndSession",
+    "ForgetSecrets",
     "Form",
     "Keyed",
     "Note",
@@ -330,6 +331,7 @@ Command = (
     | RevokeToken
     | SetAccess
     | SeedTokens
+    | ForgetSecrets
     | SetOidc
     | NamespaceCommand
     | WebhookCommand

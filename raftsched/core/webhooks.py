@@ -29,6 +29,7 @@ TIMEOUT_MS = (1_000, 5 * MINUTE_MS)  # least, most
 DELAYS_MAX = 20
 RUNNING_MAX = 100
 SECRET_BYTES = (24, 64)  # least, most; as Standard Webhooks have it
+SEALING_MAX = 64  # bytes that sealing adds to one, and of what goes with it
 OVERLAP_MAX_MS = 7 * 24 * HOUR_MS  # of a rotation
 DELAYS_MS = (5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 10 * HOUR_MS)
 FILTER_MAX = 512  # characters of one text of a filter
@@ -76,6 +77,9 @@ class Secrets(msgspec.Struct, array_like=True, frozen=True, repr_omit_defaults=T
     previous: bytes = b""
     previous_until_ms: int = 0
     asked: bytes = b""  # hash of the Idempotency-Key under which it was made: who asks again is shown it again
+    nonce: bytes = b""  # of `current`, which is sealed when there is one
+    digest: bytes = b""  # by which `current` is known again under the same key, when it is sealed
+    previous_nonce: bytes = b""
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -92,6 +96,8 @@ class PutWebhook(msgspec.Struct, array_like=True, frozen=True, tag=90):
     if_none: bool = False  # refused when it is there, whatever it is
     if_revision: int | None = None  # refused unless it is there, at this revision
     asked: bytes = b""  # of a secret that was made under an Idempotency-Key: its hash
+    nonce: bytes = b""  # as in Secrets
+    digest: bytes = b""
 
     def __repr__(self) -> str:
         return f"PutWebhook({self.name!r})"
@@ -112,6 +118,8 @@ class RotateSecret(msgspec.Struct, array_like=True, frozen=True, tag=92):
     overlap_ms: int
     if_revision: int | None = None
     asked: bytes = b""  # as in PutWebhook
+    nonce: bytes = b""  # as in Secrets
+    digest: bytes = b""
 
     def __repr__(self) -> str:
         return f"RotateSecret({self.name!r})"
@@ -125,7 +133,22 @@ class TestWebhook(msgspec.Struct, array_like=True, frozen=True, tag=93):
     name: str
 
 
-WebhookCommand = PutWebhook | DeleteWebhook | RotateSecret | TestWebhook
+class ResealWebhook(msgspec.Struct, array_like=True, frozen=True, tag=94):
+    """The same secrets, sealed with another key. Refused when they are others meanwhile."""
+
+    name: str
+    was: bytes  # SHA-256 of the row that was sealed anew
+    current: bytes
+    nonce: bytes
+    digest: bytes
+    previous: bytes = b""
+    previous_nonce: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"ResealWebhook({self.name!r})"
+
+
+WebhookCommand = PutWebhook | DeleteWebhook | RotateSecret | TestWebhook | ResealWebhook
 
 _webhook: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Webhook)
 _secrets: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Secrets)
@@ -191,8 +214,13 @@ def _broken(value: str) -> bool:
     return any((c < " " and c != "\t") or c == "\x7f" for c in value)
 
 
-def wrong_in_secret(secret: bytes) -> str | None:
+def wrong_in_secret(secret: bytes, nonce: bytes = b"", digest: bytes = b"") -> str | None:
+    """Of one that is sealed as far as can be told."""
     least, most = SECRET_BYTES
+    if nonce:
+        most += SEALING_MAX
+    if len(nonce) > SEALING_MAX or len(digest) > SEALING_MAX:
+        return "a nonce or a digest is longer than any."
     if not least <= len(secret) <= most:
         return f"a secret has {least} to {most} bytes; this one has {len(secret)}."
     return None

@@ -13,6 +13,7 @@ from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.notices import decode_notice
 from raftsched.core.tables import ReadView, Table
 from raftsched.core.webhooks import decode_secrets, decode_webhook
+from raftsched.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 from raftsched.webhooks import ID, SIGNATURE, TIMESTAMP, sign
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob
@@ -21,7 +22,9 @@ from raftsched.worker.wire import Http
 KEPT_BYTES = 16 * 1024  # of what is answered
 
 
-def delivery_of(view: ReadView, job: Job, instance: Instance, attempt: Attempt, now_ms: int) -> RunSpec:
+def delivery_of(
+    view: ReadView, job: Job, instance: Instance, attempt: Attempt, now_ms: int, sealer: Sealer | None = None
+) -> RunSpec:
     """What the runner gets. Raises BadJob."""
     assert instance.notice is not None
     assert job.name, "the job of a webhook has its name"
@@ -34,9 +37,13 @@ def delivery_of(view: ReadView, job: Job, instance: Instance, attempt: Attempt, 
     notice = decode_notice(instance.notice)
     body = cloud_event(notice, name, decode_meta(view.get(Table.META, META_KEY)).cluster_id)
     held = decode_secrets(secrets)
-    keys = [held.current]
+    sealed = [(held.nonce, held.current)]
     if held.previous and now_ms < held.previous_until_ms:
-        keys.append(held.previous)
+        sealed.append((held.previous_nonce, held.previous))
+    try:
+        keys = [open_value(sealer, WEBHOOKS, name, nonce, value) for nonce, value in sealed]
+    except Unsealable as why:
+        raise BadJob(f"the secret of the webhook {name} cannot be read here: {why}") from None
     stamp = now_ms // 1000
     headers = {
         **dict(webhook.spec.headers),

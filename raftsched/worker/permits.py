@@ -45,7 +45,7 @@ def prepared(
     """What the runner gets for an attempt, held against `allowed`. `calls`: this node's handlers by name. Raises
     BadJob."""
     if instance.notice is not None:
-        return delivery_of(view, job, instance, attempt, clock.wall_ms())
+        return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
     return permitted(spec_of(job, instance, attempt, calls, partial(find_secret, view), sealer), allowed)
 
 

@@ -115,8 +115,8 @@ def _access(view: ReadView, found: list[str]) -> None:
     lasting = [t for t in tokens.values() if t.role is Role.ADMIN and t.revoked_at_ms is None and not t.expires_at_ms]
     if access.required and not lasting:
         found.append("tokens are required, and nobody can make one")
-    if access.required is not bool(access.secret):
-        found.append("the secret of the nodes is there when it is not needed, or not when it is")
+    if access.secret and not access.required:
+        found.append("the secret of the nodes is there when it is not needed")
     notes = Counter(split_record(key)[0] for key, _ in view.scan(Table.AUDIT))
     if [notes[0], notes[1]] != access.notes:
         found.append(f"{notes} rows in AUDIT, {access.notes} counted")

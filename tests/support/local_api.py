@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
+from raftsched.api.peer_proof import PURPOSE
 from raftsched.api.server import ApiServer
 from raftsched.bounds import Bounds
 from raftsched.core.cluster import Member
@@ -22,9 +23,11 @@ from raftsched.core.entry import encode_configuration, encode_entry
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
+from raftsched.keyring import Keyring
 from raftsched.raft import Change, Knock, MemberStatus
 from raftsched.raft.barrier import Barriers
 from raftsched.raft.membership import Members, added, removed
+from raftsched.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.turn import LogEntry, Turn
 from raftsched.worker.output import OutputStore
@@ -58,6 +61,7 @@ class LocalCluster:
         self.clock = ManualClock()
         self.rng = random.Random()
         self.nodes = list(nodes)
+        self.keys = Keyring(b"of these tests, as many bytes as others have")
         self.leader: str | None = self.nodes[0]
         self.failure: RaftschedError | None = None
         self.before: Callable[[], None] | None = None  # called once, before the next proposal is applied
@@ -217,6 +221,8 @@ class LocalCluster:
             heartbeat_ages=lambda: self.heartbeat_ages,
             hosts=frozenset({"node.example"}),
             version="0",
+            sealer=Sealer(self.keys) if self.keys else None,
+            peer_keys=self.keys.derive_all(PURPOSE),
             bounds=self.bounds,
         )
 

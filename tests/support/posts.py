@@ -189,6 +189,7 @@ PREPARED: dict[str, Prepare] = {
     "/v1/webhooks": webhook,
     "/v1/webhooks/{name}/test": of_webhook("test", {}),
     "/v1/webhooks/{name}/rotate": of_webhook("rotate", {"overlap": "1h"}),
+    "/v1/secrets:reseal": plain("/v1/secrets:reseal"),
     "/v1/cluster/pause": plain("/v1/cluster/pause"),
     "/v1/cluster/resume": plain("/v1/cluster/resume"),
     "/v1/nodes/{id}/drain": plain("/v1/nodes/n2/drain", ("/v1/nodes/n3/drain", None)),

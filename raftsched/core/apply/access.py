@@ -11,6 +11,7 @@ from raftsched.core.access import (
     TOKEN_NAME_MAX,
     TOKENS_MAX,
     CreateToken,
+    ForgetSecrets,
     Oidc,
     RevokeToken,
     Role,
@@ -26,12 +27,15 @@ from raftsched.core.access import (
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
+from raftsched.core.keyed import NOTE_MAX
 from raftsched.core.limits import U64_MAX
 from raftsched.core.tables import Table, u64
 
 
 def create_token(tx: Tx, c: CreateToken) -> Answer:
     wrong = wrong_in_token(c)
+    if wrong is None and len(c.answer) > NOTE_MAX:
+        wrong = f"an answer takes at most {NOTE_MAX} bytes."
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     tokens = list(_tokens(tx))
@@ -61,7 +65,7 @@ def create_token(tx: Tx, c: CreateToken) -> Answer:
     tx.view.put(Table.TOKEN_IDS, u64(token.id), token.digest)
     _put(tx, token)
     tx.audit.access.tokens += 1
-    return Accepted(number=token.id, created=True)
+    return Accepted(number=token.id, created=True, note=c.answer)
 
 
 def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
@@ -91,9 +95,8 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
     if c.required is access.required:
         return Accepted(number=access.revision)
     if c.required:
-        least, most = SECRET_SIZE
-        if not least <= len(c.secret) <= most:
-            return Rejected("invalid-parameter", f"The secret of the nodes has {least} to {most} bytes.")
+        if not _fits(c.secret):
+            return Rejected("invalid-parameter", "The secret of the nodes has {} to {} bytes.".format(*SECRET_SIZE))
         if not any(_lasting(token) for token in _tokens(tx)):
             return Rejected("not-possible", "There is no token of an admin that lasts; make one first.")
     access.required = c.required
@@ -104,9 +107,8 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
 
 def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
     """The first admin, or one more. Nothing was changed when it is refused."""
-    least, most = SECRET_SIZE
-    if not c.required or not least <= len(c.secret) <= most:
-        return Rejected("invalid-parameter", f"Who makes an admin says that requests need a token, with {least} bytes.")
+    if not c.required or not _fits(c.secret):
+        return Rejected("invalid-parameter", "Who makes an admin says that requests need a token.")
     new = CreateToken(c.name, Role.ADMIN, c.digest)
     wrong = wrong_in_token(new)
     if wrong is not None:
@@ -132,11 +134,24 @@ def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
     return made if isinstance(made, Rejected) else None
 
 
+def _fits(secret: bytes) -> bool:
+    """Nodes with a cluster key need none."""
+    least, most = SECRET_SIZE
+    return not secret or least <= len(secret) <= most
+
+
 def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:
+    """Nobody asks for it any more: what comes of a seed can be guessed by who has that."""
     least, most = SECRET_SIZE
     if not least <= len(c.seed) <= most:
         return Rejected("invalid-parameter", f"A seed has {least} to {most} bytes.")
     tx.audit.access.seed = tx.audit.access.seed or c.seed
+    return Accepted()
+
+
+def forget_secrets(tx: Tx, c: ForgetSecrets) -> Answer:
+    access = tx.audit.access
+    access.secret, access.seed = b"", b""
     return Accepted()
 
 

@@ -7,8 +7,10 @@ What is changed holds for deliveries that wait already, too: their job has one r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
 from raftsched.core.allowed import target_of_url
 from raftsched.core.apply.jobs import remove
@@ -39,6 +41,7 @@ from raftsched.core.webhooks import (
     WEBHOOKS_MAX,
     DeleteWebhook,
     PutWebhook,
+    ResealWebhook,
     RotateSecret,
     Secrets,
     TestWebhook,
@@ -68,7 +71,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         return Rejected("exists", f"The webhook {c.name} exists already.")
     if c.if_revision is not None and c.if_revision != webhook.revision:
         return _stale(webhook)
-    if c.secret and not c.made and c.secret != _secrets(tx, c.name).current:
+    if c.secret and not c.made and not same_secret(_secrets(tx, c.name), c):
         return Rejected(
             "not-possible",
             f"The webhook {c.name} has another secret; POST to /v1/webhooks/{c.name}/rotate to change it.",
@@ -86,7 +89,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
 
 
 def _create(tx: Tx, c: PutWebhook) -> Answer:
-    wrong = wrong_in_secret(c.secret)
+    wrong = wrong_in_secret(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if len(c.asked) > HASH_SIZE:
@@ -110,7 +113,7 @@ def _create(tx: Tx, c: PutWebhook) -> Answer:
     tx.view.put(Table.NAMES, name_key(job.namespace, c.name), u64(job.id))
     tx.tag_job(job)
     tx.put_job(job)
-    _put_secrets(tx, c.name, Secrets(c.secret, asked=c.asked))
+    _put_secrets(tx, c.name, Secrets(c.secret, asked=c.asked, nonce=c.nonce, digest=c.digest))
     tx.put_queue(make_queue(tx, queue_of(c.name)))
     limit_queue(tx, webhook)
     _changed(tx, webhook)
@@ -162,7 +165,7 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
         return _no_webhook(c.name)
     if c.if_revision is not None and c.if_revision != webhook.revision:
         return _stale(webhook)
-    wrong = wrong_in_secret(c.secret)
+    wrong = wrong_in_secret(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if len(c.asked) > HASH_SIZE:
@@ -170,11 +173,39 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
     if not 0 <= c.overlap_ms <= OVERLAP_MAX_MS:
         return Rejected("invalid-parameter", f"overlap is {c.overlap_ms} ms; use 0 to {OVERLAP_MAX_MS}.")
     secrets = _secrets(tx, c.name)
-    if c.secret != secrets.current:
-        previous = secrets.current if c.overlap_ms else b""
-        _put_secrets(tx, c.name, Secrets(c.secret, previous, tx.now + c.overlap_ms if previous else 0, c.asked))
+    if not same_secret(secrets, c):
+        put = Secrets(c.secret, asked=c.asked, nonce=c.nonce, digest=c.digest)
+        if c.overlap_ms:
+            until = tx.now + c.overlap_ms
+            put = replace(put, previous=secrets.current, previous_nonce=secrets.nonce, previous_until_ms=until)
+        _put_secrets(tx, c.name, put)
         _changed(tx, webhook)
     return Accepted(job=tx.job(webhook.job_id), created=True)
+
+
+def same_secret(secrets: Secrets, c: PutWebhook | RotateSecret) -> bool:
+    """Of sealed ones, which differ each time, by their digests. One that is sealed is not known again in one that is
+    not: who proposes has the latter sealed first."""
+    if c.nonce and secrets.nonce:
+        return bool(c.digest) and secrets.digest == c.digest
+    return not c.nonce and not secrets.nonce and secrets.current == c.secret
+
+
+def reseal_webhook(tx: Tx, c: ResealWebhook) -> Answer:
+    raw = tx.view.get(Table.WEBHOOK_SECRETS, c.name.encode())
+    if raw is None:
+        return _no_webhook(c.name)
+    if sha256(raw).digest() != c.was:
+        return Rejected("stale-revision", f"The secrets of the webhook {c.name} are others meanwhile.")
+    wrong = wrong_in_secret(c.current, c.nonce, c.digest)
+    if wrong is None and c.previous:
+        wrong = wrong_in_secret(c.previous, c.previous_nonce)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    was = decode_secrets(raw)
+    put = replace(was, current=c.current, nonce=c.nonce, digest=c.digest)
+    _put_secrets(tx, c.name, replace(put, previous=c.previous, previous_nonce=c.previous_nonce))
+    return Accepted()
 
 
 def _secrets(tx: Tx, name: str) -> Secrets:

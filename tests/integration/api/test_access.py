@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.access import PEER, role_of
+from raftsched.api.access import role_of
 from raftsched.api.openapi import operation_id
 from raftsched.api.operation import HEALTH, OPERATIONS
+from raftsched.api.peer_proof import PEER
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role, SetAccess
 from tests.support import tokens

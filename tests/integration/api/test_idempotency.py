@@ -22,7 +22,7 @@ CHANGING = [route.path for route in POSTS if not OPERATIONS[route.handler].chang
 SENDERS = 5
 KEY = {"Idempotency-Key": "k"}
 OWN = (Table.META, Table.KEYS, Table.KEY_TIMES, Table.ORIGINS)  # change with each entry, or with each key
-NO_BODY = "/v1/cluster/pause", "/v1/cluster/resume"  # there is one such request only
+NO_BODY = "/v1/cluster/pause", "/v1/cluster/resume", "/v1/secrets:reseal"  # there is one such request only
 
 
 def three(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:

@@ -40,7 +40,7 @@ def test_one_is_put_listed_and_deleted(tmp_path: Path) -> None:
         status, found = await call("PUT", PATH, {"value": VALUE})
         made = "2030-01-01T00:00:00.000Z"
         wanted = {
-            "name": "smtp", "namespace": "billing", "shared": False, "sealed": False, "revision": 1,
+            "name": "smtp", "namespace": "billing", "shared": False, "sealed": True, "revision": 1,
             "created_at": made, "modified_at": made,
         }  # fmt: skip
         assert (status, found) == (201, wanted)

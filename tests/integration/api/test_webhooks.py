@@ -15,6 +15,7 @@ from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import Secrets, decode_secrets
+from raftsched.sealing import WEBHOOKS, open_value
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.tokens import guarded, limited
 
@@ -30,7 +31,13 @@ def secrets(call: Client) -> Secrets:
     with call.cluster.store.read() as view:
         raw = view.get(Table.WEBHOOK_SECRETS, b"ops")
     assert raw is not None
-    return decode_secrets(raw)
+    held = decode_secrets(raw)
+
+    def opened(nonce: bytes, value: bytes) -> bytes:
+        return open_value(call.context.sealer, WEBHOOKS, "ops", nonce, value) if value else b""
+
+    assert held.nonce, "it is sealed"
+    return Secrets(opened(held.nonce, held.current), opened(held.previous_nonce, held.previous))
 
 
 async def ended(call: Client, outcome: Outcome = Outcome.FAILED, **fields: Any) -> str:

@@ -144,12 +144,23 @@ class TestNobodyIsLockedOut:
         make(world, 2, expires_at_ms=world.now + 1)
         assert world.refused(c.SetAccess(True, SECRET)) == "not-possible"
         make(world, 3)
-        assert world.refused(c.SetAccess(True, b"")) == "invalid-parameter"
+        assert world.refused(c.SetAccess(True, b"short")) == "invalid-parameter"
         world.ok(c.SetAccess(True, SECRET))
         access = decode_access(world.view.get(Table.ACCESS, b"access"))
         assert (access.required, access.secret) == (True, SECRET)
         world.ok(c.SetAccess(False))
         assert decode_access(world.view.get(Table.ACCESS, b"access")).secret == b""
+        world.ok(c.SetAccess(True))  # of nodes that have a cluster key
+        assert decode_access(world.view.get(Table.ACCESS, b"access")).required
+
+    def test_what_lies_there_of_nodes_without_a_key_is_forgotten(self) -> None:
+        world = World()
+        make(world, 1)
+        world.ok(c.SetAccess(True, SECRET))
+        world.ok(c.SeedTokens(SECRET))
+        world.ok(c.ForgetSecrets())
+        access = decode_access(world.view.get(Table.ACCESS, b"access"))
+        assert (access.required, access.secret, access.seed) == (True, b"", b"")
 
     def test_the_last_admin_stays(self) -> None:
         world = World()
@@ -232,7 +243,7 @@ class TestBootstrap:
         "wrong",
         [
             c.SetAccess(False, SECRET, name="root", digest=digest(9)),
-            c.SetAccess(True, b"", name="root", digest=digest(9)),
+            c.SetAccess(True, b"short", name="root", digest=digest(9)),
             c.SetAccess(True, SECRET, name="", digest=digest(9)),
             c.SetAccess(True, SECRET, name="root", digest=b"short"),
         ],
