@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
+
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
@@ -9,12 +12,14 @@ from multidict import CIMultiDict
 from raftsched.api import output_stream
 from raftsched.api.context import ApiContext
 from raftsched.api.operation import Reply, operation
-from raftsched.api.output_source import RESUMED, Asked, ask, find, pause, start_in, text_of
+from raftsched.api.output_source import RESUMED, Asked, ask, find, pause, piece_of, start_in, text_of
 from raftsched.api.problems import Problem
 from raftsched.api.replies import stamp
 from raftsched.api.requests import READ, Query, fresh_enough, instance_key_of
 from raftsched.api.rows import requested_instance
+from raftsched.api.streams import STREAMS, send
 from raftsched.core.model import FINAL, Attempt, Instance
+from raftsched.worker.reading import PIECE, Text
 
 SERVED_BY = "Raftsched-Served-By"
 ATTEMPT = "Raftsched-Attempt"  # whose output it is
@@ -53,6 +58,11 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
         asked.follow = False  # there is nothing to wait for
     if asked.events:
         return await output_stream.follow(ctx, request, key, asked)
+    with request.app[STREAMS].one(request.remote) if asked.follow else nullcontext():
+        return await _plain(ctx, request, key, asked)
+
+
+async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
     row, attempt = find(ctx, key, asked)
     while attempt is None and asked.follow and row.state not in FINAL and not await pause(request):
         row, attempt = find(ctx, key, asked)
@@ -63,29 +73,55 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     if asked.follow and attempt.outcome is None:
         return await _follow(ctx, request, key, asked, attempt)
     text = await text_of(ctx, attempt, asked.stream)
-    start = start_in(text, asked)
-    return _part(request, text[start:], attempt, start)
+    return await _part(ctx, request, text, attempt, await start_in(text, asked))
 
 
-def _part(request: web.Request, text: bytes, attempt: Attempt, offset: int) -> web.Response:
-    """All of it, or the one range that was asked for (RFC 9110, section 14)."""
+async def _part(
+    ctx: ApiContext, request: web.Request, text: Text | None, attempt: Attempt, offset: int
+) -> web.StreamResponse:
+    """All of it from there on, or the one range of this that was asked for (RFC 9110, section 14)."""
+    size = 0 if text is None else max(0, text.size - offset)
     headers = {**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(offset), "Accept-Ranges": "bytes"}
     if attempt.output is not None and attempt.output.truncated:
         headers[TRUNCATED] = str(attempt.output.truncated)
-    if "Range" not in request.headers:
-        return web.Response(body=text, headers=headers)
-    try:
-        start, stop, _ = request.http_range.indices(len(text))
-    except ValueError:
-        return web.Response(body=text, headers=headers)  # what is not understood is ignored
-    if start >= stop:
-        raise Problem(
-            "unsatisfiable-range",
-            f"The output has {len(text)} bytes.",
-            headers={"Content-Range": f"bytes */{len(text)}"},
-        )
-    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(text)}"
-    return web.Response(body=text[start:stop], status=206, headers=headers)
+    status, start, stop = 200, 0, size
+    if "Range" in request.headers:
+        try:
+            start, stop, _ = request.http_range.indices(size)
+            status = 206
+        except ValueError:
+            pass  # what is not understood is ignored
+    if status == 206:
+        if start >= stop:
+            raise Problem(
+                "unsatisfiable-range",
+                f"The output has {size} bytes.",
+                headers={"Content-Range": f"bytes */{size}"},
+            )
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    at, end = offset + start, offset + stop
+    if text is None or end - at <= PIECE:
+        body = b"" if text is None else await asyncio.to_thread(text.read, at, end - at)
+        return web.Response(body=body, status=status, headers=headers)
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = end - at
+    stamp(ctx, response.headers)
+    await response.prepare(request)
+    while at < end and request.method != "HEAD":
+        piece = await asyncio.to_thread(text.read, at, min(PIECE, end - at))
+        if not piece:  # its file was cut off
+            _cut_off(request)
+            return response
+        await send(request, response, piece)
+        at += len(piece)
+    await response.write_eof()
+    return response
+
+
+def _cut_off(request: web.Request) -> None:
+    """An answer that is not whole must not look like a whole one."""
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _follow(
@@ -93,21 +129,20 @@ async def _follow(
 ) -> web.StreamResponse:
     """What there is, and what comes until the attempt ends."""
     text = await text_of(ctx, attempt, asked.stream)
-    at = start_in(text, asked)
+    at = await start_in(text, asked)
     response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(at)})
     stamp(ctx, response.headers)
     await response.prepare(request)
     number = attempt.number
     try:
         while True:
-            if len(text) > at:
-                await response.write(text[at:])
-                at = len(text)
+            while piece := await piece_of(text, at):
+                await send(request, response, piece)
+                at += len(piece)
             if attempt.outcome is not None:
                 break
             if await pause(request):
-                if request.transport is not None:
-                    request.transport.abort()  # a cut answer must not look like a whole one
+                _cut_off(request)
                 return response
             attempt = _again(ctx, key, number) or attempt
             text = await text_of(ctx, attempt, asked.stream)
@@ -143,12 +178,14 @@ async def _pass_on(
     response = web.StreamResponse(status=answer.status, headers=headers)
     stamp(ctx, response.headers)
     await response.prepare(request)
+    if request.method == "HEAD":
+        answer.close()
+        return response
     try:
         async for part in answer.content.iter_chunked(_CHUNK):
-            await response.write(part)
+            await send(request, response, part)
     except (aiohttp.ClientError, TimeoutError):
-        if request.transport is not None:
-            request.transport.abort()  # a cut answer must not look like a whole one
+        _cut_off(request)
         return response
     await response.write_eof()
     return response

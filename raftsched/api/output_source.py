@@ -18,11 +18,13 @@ from raftsched.api.rows import newest_session, requested_instance
 from raftsched.api.streams import MEDIA_TYPE, STREAMS
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Attempt, Instance, Outcome
+from raftsched.worker.reading import Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"
 RESUME = "Last-Event-ID"
 POLL_S = 0.25  # how soon a follower of output sees more
+FRESH_S = 0.2  # a look at what is written counts for others for so long
 TAIL_MAX = 100_000  # lines
 ATTEMPT_MAX = 1_000_000_000
 OFFSET_MAX = 2**53
@@ -68,27 +70,36 @@ def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt |
     return row, None
 
 
-async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> bytes:
+async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
+    """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others."""
     if attempt.outcome is None:
-        return await asyncio.to_thread(ctx.output.live, attempt.token, stream) or b""
+        now = asyncio.get_running_loop().time()
+        text = ctx.output.being_read(attempt.token, stream)
+        if text is not None and now - text.looked_at < FRESH_S:
+            return text
+        text = await asyncio.to_thread(ctx.output.open_live, attempt.token, stream)
+        if text is not None:
+            text.looked_at = now
+        return text
     if attempt.output is not None:
-        return await asyncio.to_thread(ctx.output.read, attempt.output, stream)
+        return await asyncio.to_thread(ctx.output.open, attempt.output, stream)
     if attempt.outcome is Outcome.LOST:
         raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
-    return b""
+    return None
 
 
-def start_in(text: bytes, asked: Asked) -> int:
+async def start_in(text: Text | None, asked: Asked) -> int:
     if asked.tail is None:
         return asked.offset
-    if asked.tail == 0:
-        return len(text)
-    at = len(text) - 1 if text.endswith(b"\n") else len(text)
-    for _ in range(asked.tail):
-        at = text.rfind(b"\n", 0, at)
-        if at < 0:
-            return 0
-    return at + 1
+    return 0 if text is None else await asyncio.to_thread(text.start_of, asked.tail)
+
+
+async def piece_of(text: Text | None, at: int) -> bytes:
+    """What comes next, PIECE bytes of it at most; empty: nothing at the moment."""
+    if text is None or at >= text.size:
+        return b""
+    piece = text.has_read(at)
+    return piece if piece is not None else await asyncio.to_thread(text.read, at)
 
 
 async def pause(request: web.Request) -> bool:

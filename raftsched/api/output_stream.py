@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
-from raftsched.api.output_source import POLL_S, Asked, ask, find, pause, start_in, text_of
+from raftsched.api.output_source import POLL_S, Asked, ask, find, pause, piece_of, start_in, text_of
 from raftsched.api.problems import Problem
 from raftsched.api.streams import HEARTBEAT_S, STREAMS, begin, frame, problem_frame, send
 from raftsched.core.model import FINAL, Attempt, Instance, Outcome
@@ -86,12 +86,16 @@ class _Reading:
         while True:
             text = await text_of(self._ctx, attempt, self._asked.stream)
             if at is None:
-                at = start_in(text, self._asked)
-            for piece in _pieces(text, at, whole=attempt.outcome is not None):
-                following = at + len(piece)
-                shown = _encode(Piece(at, piece.decode("utf-8", "replace")))
-                await self._send(frame(shown, f"{attempt.number}.{following}"))
-                at = following
+                at = await start_in(text, self._asked)
+            while read := await piece_of(text, at):
+                last = attempt.outcome is not None and text is not None and at + len(read) >= text.size
+                before = at
+                for piece in _pieces(read, 0, whole=last):
+                    shown = _encode(Piece(at, piece.decode("utf-8", "replace")))
+                    at += len(piece)
+                    await self._send(frame(shown, f"{attempt.number}.{at}"))
+                if at == before:  # a part of a character
+                    break
             if attempt.outcome is not None:
                 cut = 0 if attempt.output is None else attempt.output.truncated
                 end = End(attempt.number, attempt.outcome.name.lower(), attempt.exit_code, cut)

@@ -11,20 +11,25 @@ import hashlib
 import os
 import struct
 import threading
+import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import spool
+from raftsched.worker.reading import Text
 
 _MAGIC = b"RSo1"
 # magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these
 _HEADER = struct.Struct("<4sIQqQ32s")
 _CRC = struct.Struct("<I")
 _RECENT_MAX = 1_000
+_CHECKED_AT_ONCE = 256 * 1024  # bytes
+GONE = "The output is not kept any more: it was deleted by age, or with a disk that was replaced."
+DAMAGED = "The stored output is damaged: its digest does not fit."
 HEADER_SIZE = _HEADER.size + _CRC.size
 
 
@@ -54,6 +59,8 @@ class OutputStore:
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
+        self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
+        self._texts_lock = threading.Lock()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         numbers = self._numbers()
@@ -169,10 +176,7 @@ class OutputStore:
         try:
             fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise RaftschedError(
-                "output-gone",
-                "The output is not kept any more: it was deleted by age, or with a disk that was replaced.",
-            ) from None
+            raise RaftschedError("output-gone", GONE) from None
         try:
             head = os.pread(fd, HEADER_SIZE, ref.offset)
             body = os.pread(fd, _body_size(head) or 0, ref.offset + HEADER_SIZE)
@@ -181,7 +185,7 @@ class OutputStore:
         text = spool.render(body)
         whole = bool(body) and hashlib.sha256(body).digest() == _HEADER.unpack(head[: _HEADER.size])[5]
         if not whole or len(text) != ref.size or hashlib.sha256(text).digest() != ref.sha256:
-            raise RaftschedError("output-gone", "The stored output is damaged: its digest does not fit.")
+            raise RaftschedError("output-gone", DAMAGED)
         number = _stream_number(stream)
         return _cut(text if number is None else spool.render(body, number), offset, limit)
 
@@ -195,6 +199,51 @@ class OutputStore:
             ref = self._recent.get(token)
             return self.read(ref, stream, offset, limit) if ref is not None else None
         return _cut(spool.render(body, _stream_number(stream)), offset, limit)
+
+    def open(self, ref: OutputRef, stream: str | None = None) -> Text:
+        """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it.
+
+        Raises RaftschedError "output-gone"."""
+        number = _stream_number(stream)
+        key = (ref.segment, ref.offset, ref.size, ref.sha256, number)
+        with self._texts_lock:
+            text = self._texts.get(key)
+        if text is not None:
+            return text
+        try:
+            fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise RaftschedError("output-gone", GONE) from None
+        try:
+            end = _checked(fd, ref)
+        except BaseException:
+            os.close(fd)
+            raise
+        text = Text(fd, ref.offset + HEADER_SIZE, end, number)
+        with self._texts_lock:
+            return self._texts.setdefault(key, text)
+
+    def open_live(self, token: int, stream: str | None = None) -> Text | None:
+        """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
+        key = (token, _stream_number(stream))
+        with self._texts_lock:
+            text = self._texts.get(key)
+        if text is not None and text.refresh():
+            return text
+        try:
+            fd = os.open(self._live_path(token), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            ref = self._recent.get(token)
+            return self.open(ref, stream) if ref is not None else None
+        text = Text(fd, 0, None, key[1], self.max_attempt_bytes // 2)
+        with self._texts_lock:
+            self._texts[key] = text
+        return text
+
+    def being_read(self, token: int, stream: str | None = None) -> Text | None:
+        """What somebody reads of a running attempt, as it was looked at last; without a look at the disk."""
+        with self._texts_lock:
+            return self._texts.get((token, _stream_number(stream)))
 
     # ------------------------------------------------------------ deleting
 
@@ -238,6 +287,27 @@ def _body_size(head: bytes) -> int | None:
         return None
     size: int = _HEADER.unpack(head[: _HEADER.size])[1]
     return size
+
+
+def _checked(fd: int, ref: OutputRef) -> int:
+    """Where the body of the record ends. Raises RaftschedError "output-gone"."""
+    head = os.pread(fd, HEADER_SIZE, ref.offset)
+    size = _body_size(head)
+    if not size:
+        raise RaftschedError("output-gone", DAMAGED)
+    start = ref.offset + HEADER_SIZE
+    body = hashlib.sha256()
+    for at in range(start, start + size, _CHECKED_AT_ONCE):
+        body.update(os.pread(fd, min(_CHECKED_AT_ONCE, start + size - at), at))
+    if body.digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
+        raise RaftschedError("output-gone", DAMAGED)
+    text = Text(os.dup(fd), start, start + size, None)
+    shown = hashlib.sha256()
+    for at in range(0, text.size, _CHECKED_AT_ONCE):
+        shown.update(text.read(at, _CHECKED_AT_ONCE))
+    if text.size != ref.size or shown.digest() != ref.sha256:
+        raise RaftschedError("output-gone", DAMAGED)
+    return start + size
 
 
 def _stream_number(stream: str | None) -> int | None:

@@ -18,21 +18,21 @@ STDOUT, STDERR, NOTE = 1, 2, 3
 FLUSH_AFTER_MS = 200  # how soon a reader of a running attempt sees what was printed
 REWRITE_AFTER_MS = 1_000  # the same, once the middle is being left out
 
-_HEAD = struct.Struct("<BI")
+HEAD = struct.Struct("<BI")
 _COUNT = struct.Struct("<Q")
 _TAIL = 1024
 
 
 def pack(stream: int, data: bytes) -> bytes:
-    return _HEAD.pack(stream, len(data)) + data
+    return HEAD.pack(stream, len(data)) + data
 
 
 def unpack(stored: bytes) -> Iterator[tuple[int, bytes]]:
     """(stream, bytes) of each whole frame; a cut one at the end is left out."""
     at = 0
-    while at + _HEAD.size <= len(stored):
-        stream, size = _HEAD.unpack_from(stored, at)
-        at += _HEAD.size
+    while at + HEAD.size <= len(stored):
+        stream, size = HEAD.unpack_from(stored, at)
+        at += HEAD.size
         if at + size > len(stored):
             return
         yield stream, stored[at : at + size]
@@ -44,10 +44,15 @@ def render(stored: bytes, stream: int | None = None) -> bytes:
     parts: list[bytes] = []
     for kind, data in unpack(stored):
         if kind == NOTE:
-            parts.append(b"\n[... %d bytes of output left out ...]\n" % _COUNT.unpack(data)[0])
+            parts.append(note_of(data))
         elif stream is None or kind == stream:
             parts.append(data)
     return b"".join(parts)
+
+
+def note_of(data: bytes) -> bytes:
+    """What a NOTE says where bytes were left out."""
+    return b"\n[... %d bytes of output left out ...]\n" % _COUNT.unpack(data)[0]
 
 
 def live_name(token: int) -> str:
@@ -103,7 +108,7 @@ class Capture:
             part = data[:room]
             data = data[room:]
             self._unwritten.append(pack(stream, part))
-            self._unwritten_size += len(part) + _HEAD.size
+            self._unwritten_size += len(part) + HEAD.size
             self._head_size += len(part)
         if data:
             if self._rest and self._rest[-1][0] == stream and len(self._rest[-1][1]) < _TAIL:

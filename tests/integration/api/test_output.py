@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from raftsched.bounds import Bounds
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
@@ -22,11 +23,12 @@ FRAMES = spool.pack(spool.STDOUT, b"one\ntwo\n") + spool.pack(spool.STDERR, b"oo
 TEXT = "one\ntwo\noops\n"
 
 
-def between(directory: Path, test: Callable[[Client, Client], Awaitable[None]]) -> None:
+def between(directory: Path, test: Callable[[Client, Client], Awaitable[None]], bounds: Bounds | None = None) -> None:
     """Two nodes; the first runs what is run."""
 
     async def main() -> None:
         cluster = LocalCluster(directory, ("n1", "n2"))
+        cluster.bounds = bounds or Bounds()
         try:
             async with serving(cluster, "n1") as first, serving(cluster, "n2") as second:
                 cluster.open_session("n1", first.url.removeprefix("http://"))
@@ -112,6 +114,40 @@ def test_following_shows_what_comes_until_the_end(tmp_path: Path) -> None:
             end(first.cluster, token, b"", spooled=True)
             assert await answer.content.read() == b"oops\n"
         assert await second("GET", f"{path}/output") == (200, TEXT)
+
+    between(tmp_path, test)
+
+
+def test_followers_are_streams(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        path, token = await start(first)
+        url = f"{first.url}{path}/output?follow=true"
+        async with first.session.get(url) as one, first.session.get(url) as two:
+            assert (one.status, two.status) == (200, 200)
+            status, problem = await first("GET", f"{path}/output?follow=true")
+            assert (status, problem["code"]) == (503, "overloaded")
+            assert (await first("GET", f"{path}/output"))[0] == 200
+            end(first.cluster, token, FRAMES)
+            assert (await one.text(), await two.text()) == (TEXT, TEXT)
+        assert await first("GET", f"{path}/output?follow=true") == (200, TEXT)
+
+    between(tmp_path, test, Bounds(streams=2))
+
+
+def test_large_output_comes_whole(tmp_path: Path) -> None:
+    text = "".join(f"line {n}\n" for n in range(100_000))
+
+    async def test(first: Client, second: Client) -> None:
+        path, token = await start(first)
+        end(first.cluster, token, spool.pack(spool.STDOUT, text.encode()))
+        for call in (first, second):
+            assert await call("GET", f"{path}/output") == (200, text)
+            assert await call("GET", f"{path}/output?follow=true") == (200, text)
+            assert await call("HEAD", f"{path}/output") == (200, "")
+            assert call.headers["Content-Length"] == str(len(text))
+            answer = await call("GET", f"{path}/output?offset=10", headers={"Range": "bytes=5-300004"})
+            assert answer == (206, text[15:300_015])
+            assert await call("GET", f"{path}/output?tail=50000") == (200, text[text.index("line 50000") :])
 
     between(tmp_path, test)
 

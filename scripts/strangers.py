@@ -1,0 +1,67 @@
+"""A trial of what strangers can do without a token: three real nodes under floods, then under a crowd.
+
+Floods are at the leader, one kind after the other (--only chooses): compressed bombs, plain bodies, connections that
+are dropped, long headers, requests in a row, requests that do not end. Meanwhile /livez is asked on a connection that
+is kept and on new ones, and jobs are due each second. The crowd is thousands of idle connections and streams on every
+node, while one is restarted. Figures come on stdout as JSON, one object a line.
+
+Exit code 0: leadership was kept, the node joined, and requests with a token were served. 1: not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.trials.strangers import FLOODS, beats, crowd, flood, guard, leads
+from tests.support.cluster import Cluster
+
+KINDS = ("quiet", *FLOODS, "crowd")
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/strangers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each flood (30)")
+    parser.add_argument("--only", default=",".join(KINDS), help=f"some of {','.join(KINDS)}")
+    parser.add_argument("--idle", type=int, default=5_000, help="idle connections on each node (5000)")
+    parser.add_argument("--streams", type=int, default=1_000, help="streams on each node (1000)")
+    parser.add_argument("--open-files", type=int, default=0, help="hard limit of each node's descriptors (as it is)")
+    given = parser.parse_args()
+    good = True
+    if given.open_files:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (given.open_files, given.open_files))
+    with Cluster(3) as cluster:
+        person = guard(cluster)
+        beats(person, leads(cluster, person))
+        for kind in given.only.split(","):
+            note(f"{kind} ...")
+            try:
+                if kind == "crowd":
+                    found = crowd(cluster, person, given.idle, given.streams, note)
+                else:
+                    found = flood(cluster, person, kind, given.seconds)
+                    good = good and found["same_leader"]
+            except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+                note(f"{kind}: {error}")
+                good = False
+                continue
+            print(json.dumps({"kind": kind, **found}), flush=True)
+    print("HELD" if good else "FAILED", flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
