@@ -114,13 +114,21 @@ class JobsBy(msgspec.Struct):
     jobs: int
 
 
+class IssuerFound(msgspec.Struct):
+    """Whose tokens are taken beside those of the cluster ("active"), or were until then ("revoked")."""
+
+    issuer: str
+    state: Literal["active", "revoked"]
+
+
 class FoundOut(msgspec.Struct):
     """What was there when the admin was made. `tokens`: all others that hold, and those that were revoked by it.
-    `jobs`: how many there are; `jobs_by`: whose the newest 1,000 are, the most first."""
+    `jobs`: how many there are; `jobs_by`: whose the newest 1,000 are, the most first. `oidc`: see /v1/cluster/oidc."""
 
     tokens: list[TokenOut]
     jobs: int
     jobs_by: list[JobsBy]
+    oidc: IssuerFound | None = None
 
 
 class AccessMade(AccessOut, omit_defaults=True):

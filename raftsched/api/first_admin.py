@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from raftsched.api.access_schema import AccessIn, FoundOut, JobsBy, TokenOut
+from raftsched.api.access_schema import AccessIn, FoundOut, IssuerFound, JobsBy, TokenOut
 from raftsched.api.context import ApiContext, own_jobs
+from raftsched.api.oidc_verify import setting_of
 from raftsched.api.problems import FieldError, Problem
 from raftsched.config import ConfigError, parse_address
-from raftsched.core.access import ANONYMOUS, Token, decode_token
+from raftsched.core.access import ANONYMOUS, Oidc, Token, decode_token
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.cluster import Meta
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -39,7 +40,7 @@ def check_admin(given: AccessIn) -> bytes:
     return bytes.fromhex(given.admin.sha256)
 
 
-def found(view: ReadView, cluster: Meta, shown: list[TokenOut]) -> FoundOut:
+def found(view: ReadView, cluster: Meta, shown: list[TokenOut], issuer: IssuerFound | None) -> FoundOut:
     """What there is beside the new token. `shown`: see `others`."""
     owners: Counter[str] = Counter()
     seen = 0
@@ -51,7 +52,13 @@ def found(view: ReadView, cluster: Meta, shown: list[TokenOut]) -> FoundOut:
             seen += 1
             owners[job.by] += 1
     by = [JobsBy(name or None, count) for name, count in owners.most_common()]
-    return FoundOut(shown, sum(own_jobs(cluster).values()), by)
+    return FoundOut(shown, sum(own_jobs(cluster).values()), by, issuer)
+
+
+def issuer_found(before: Oidc, after: Oidc) -> IssuerFound | None:
+    """`before` and `after` the admin was made, as this node knows it."""
+    setting = setting_of(after if after.content else before)
+    return None if setting is None else IssuerFound(setting.issuer, "active" if after.content else "revoked")
 
 
 def others(view: ReadView, made: Token, now_ms: int) -> list[Token]:

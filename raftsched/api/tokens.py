@@ -10,13 +10,13 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api import strict
-from raftsched.api.access import access_of, digest_of
+from raftsched.api.access import access_of, digest_of, oidc_of
 from raftsched.api.access_schema import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 from raftsched.api.actions import BODY_MAX
 from raftsched.api.callers import ROLES, caller, role_name
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_duration, format_time, format_time_or_none
-from raftsched.api.first_admin import check_admin, found, others, reached_from_outside
+from raftsched.api.first_admin import check_admin, found, issuer_found, others, reached_from_outside
 from raftsched.api.jobs_in import parse_namespace
 from raftsched.api.keys import Named, done_before, named, under
 from raftsched.api.operation import BODIES, WRITES, PageOf, Reply, operation
@@ -310,6 +310,7 @@ async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
         _check_enclosed(ctx)
     name = given.admin.name if given.admin is not None else ""
     command = SetAccess(given.required, secret, if_match(request), name, digest, bool(given.keep))
+    taken = oidc_of(ctx)
     accepted = await propose_one(ctx, encode(command))
     said = AccessMade(given.required)
     if digest:
@@ -318,7 +319,8 @@ async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
             if raw is not None:
                 made = decode_token(raw)
                 there = [_shown(ctx, token) for token in others(view, made, ctx.now_ms())]
-                said.token, said.found = _shown(ctx, made), found(view, meta(view), there)
+                issuer = issuer_found(taken, oidc_of(ctx))
+                said.token, said.found = _shown(ctx, made), found(view, meta(view), there, issuer)
     return reply_value(said, headers={"ETag": etag_of(accepted.number or 0)})
 
 

@@ -169,8 +169,8 @@ def revoke(client: Client, names: tuple[str, ...]) -> None:
 def bootstrap(client: Client, name: str, keep: bool, data: Path | None, fmt: str) -> None:
     """Make the token of an admin; from then on every request needs a token. Prints its secret.
 
-    Tokens that were made before, while everybody could make one, are revoked by it, unless --keep. What was there is
-    said: those tokens, and jobs.
+    Tokens that were made before, while everybody could make one, are revoked by it, unless --keep, and those of an
+    issuer (oidc set) are not taken any more. What was there is said: those tokens, and jobs.
 
     A node that others than its own machine can reach lets nobody in before this was done: say --data there. With --data
     it also works when requests need a token already and the last one is lost: who may read the data directory of a node
@@ -215,9 +215,14 @@ def _make_admin(client: Client, name: str, secret: str, keep: bool) -> dict[str,
 def _found(found: Mapping[str, Any]) -> Iterator[str]:
     for token in found["tokens"]:
         where = "" if token["namespaces"] is None else f" in {', '.join(token['namespaces'])}"
+        where += "".join(f", {grant['role']} in {grant['namespace']}" for grant in token.get("grants", ()))
         who = f", made by {token['created_by']}" if token["created_by"] else ""
         became = "revoked" if token["state"] == "revoked" else "goes on to hold"
         yield f"found: token {token['name']} ({token['role']}{where}{who}): {became}"
+    issuer = found.get("oidc")
+    if issuer is not None:
+        became = "are not taken any more" if issuer["state"] == "revoked" else "go on to be taken"
+        yield f"found: tokens of the issuer {issuer['issuer']}, which {became}"
     if found["jobs"]:
         by = ", ".join(f"{one['jobs']:,} by {one['by'] or 'nobody known'}" for one in found["jobs_by"])
         yield f"found: {found['jobs']:,} jobs, which go on to run; of the newest {by}"

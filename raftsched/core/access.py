@@ -161,7 +161,8 @@ class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
     fits.
 
     With a `digest` it makes that token itself, `name`; and unless `keep`, those that were made while requests needed
-    none are revoked by it. So there is no moment between in which one of them would be an admin's."""
+    none are revoked by it, and tokens of an issuer are not taken any more. So there is no moment between in which
+    one of them would be an admin's."""
 
     required: bool
     secret: bytes = b""

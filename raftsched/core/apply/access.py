@@ -124,6 +124,8 @@ def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
         return Rejected("name-taken", f"There is a token {c.name} already.")
     if len(tokens) >= TOKENS_MAX and not planted and all(token.holds(tx.now) for token in tokens):
         return Rejected("not-possible", f"There are {len(tokens)} tokens, as many as may; revoke some.")
+    if not c.keep and not tx.audit.access.required:
+        set_oidc(tx, SetOidc(b""))
     for token in planted:
         token.revoked_at_ms, token.revoked_by = tx.now, tx.actor
         _put(tx, token)

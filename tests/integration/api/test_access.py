@@ -148,6 +148,9 @@ def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Pat
         call.context.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
         planted = As(call, await make(local, "planted", "admin"))
+        rules = [{"claim": "sub", "value": "me", "role": "admin"}]
+        issuer = {"issuer": "https://evil.example", "audience": "x", "rules": rules}
+        assert (await local("PUT", "/v1/cluster/oidc", issuer))[0] == 200
         assert (await local("POST", "/v1/jobs", JOB))[0] == 201
         assert (await planted("PUT", "/v1/cluster/access", bootstrap()))[0] == 401
         assert (await call("PUT", "/v1/cluster/access", bootstrap()))[0] == 401
@@ -159,6 +162,8 @@ def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Pat
         )  # fmt: skip
         assert (said["found"]["jobs"], said["found"]["jobs_by"]) == (1, [{"by": "local at n1", "jobs": 1}])
         assert (await planted("GET", "/v1/jobs"))[0] == 401
+        assert said["found"]["oidc"] == {"issuer": "https://evil.example", "state": "revoked"}
+        assert (await local("GET", "/v1/cluster/oidc"))[0] == 404
         root = As(call, "rs_mine")
         assert (await root("GET", "/v1/jobs"))[0] == 200
         assert (await call("GET", "/docs"))[0] == 200
@@ -174,8 +179,12 @@ def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Pat
 def test_what_was_made_before_is_kept_when_that_is_said(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         before = As(call, await make(call, "before", "editor"))
+        rules = [{"claim": "groups", "value": "ops", "role": "operator"}]
+        issuer = {"issuer": "https://login.example.com", "audience": "x", "rules": rules}
+        assert (await call("PUT", "/v1/cluster/oidc", issuer))[0] == 200
         _, said = await call("PUT", "/v1/cluster/access", bootstrap(keep=True))
         assert [(one["name"], one["state"]) for one in said["found"]["tokens"]] == [("before", "active")]
+        assert said["found"]["oidc"]["state"] == "active"
         assert (await before("GET", "/v1/jobs"))[0] == 200
 
     run(tmp_path, test)

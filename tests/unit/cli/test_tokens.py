@@ -126,6 +126,7 @@ def test_create_prints_the_secret_alone() -> None:
 FOUND = {
     "tokens": [{**TOKEN, "name": "planted", "role": "admin", "namespaces": None, "state": "revoked"}],
     "jobs": 3, "jobs_by": [{"by": None, "jobs": 2}, {"by": "planted", "jobs": 1}],
+    "oidc": {"issuer": "https://evil.example", "state": "revoked"},
 }  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def test_bootstrap_makes_a_token_and_turns_them_on_with_it(tmp_path: Path) -> No
         hashed = sha256(secret.encode()).hexdigest()
         assert request.json == {"required": True, "admin": {"name": "root", "sha256": hashed}}
         assert "found: token planted (admin, made by root): revoked" in result.stderr
+        assert "tokens of the issuer https://evil.example, which are not taken any more" in result.stderr
         assert "found: 3 jobs, which go on to run; of the newest 2 by nobody known, 1 by planted" in result.stderr
         stub.requests.clear()
         again = run("--server", stub.url, "tokens", "bootstrap", "--keep")
