@@ -23,7 +23,7 @@ def make_private(data: Path) -> None:
     if data.stat().st_mode & stat.S_ISVTX:
         raise StartupError(f"The data directory {data} is one that users share; give the node one of its own below it.")
     try:
-        wide = [path for path in _all(data) if _is_wide(path)]
+        wide = wide_in(data)
         for path in wide:
             _narrow(path, data)
     except OSError as error:
@@ -32,6 +32,11 @@ def make_private(data: Path) -> None:
     if wide:
         more = "" if len(wide) == 1 else f" and {len(wide) - 1} more files and directories"
         log.warning("%s%s could be used by other users; they are their owner's alone now", wide[0], more)
+
+
+def wide_in(data: Path) -> list[Path]:
+    """The directory, and what a node makes in it, as far as others may do something with it."""
+    return [path for path in _all(data) if _is_wide(path)]
 
 
 def _all(data: Path) -> Iterator[Path]:

@@ -26,7 +26,11 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
     try:
         cluster = client.get("/v1/cluster")
     except ClientError as error:
-        if error.status in (401, 403):
+        if error.code == "locked":
+            yield Found(
+                "access", "fail", error.detail, "on the machine of a node: raftsched tokens bootstrap --data DIR"
+            )
+        elif error.status in (401, 403):
             yield Found("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
         else:
             yield Found("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
@@ -43,6 +47,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
         yield _paused(cluster)
         yield _nodes(cluster)
         yield _access(cluster, client.get("/v1/cluster/access"))
+        yield _plain(cluster)
         yield from _work(answers, client)
     except ClientError as error:
         if error.code != "unreachable" and error.status not in (401, 403, 503):
@@ -74,8 +79,17 @@ def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Found:
         return Found("access", "ok", "requests need a token")
     if all(_is_local(str(node.get("http") or "")) for node in cluster["nodes"]):
         return Found("access", "ok", "open, to this machine only")
-    says = "open: whoever reaches a node may do everything, which is to run programs there"
-    return Found("access", "warn", says, "raftsched tokens bootstrap, or keep the nodes on a network of your own")
+    says = "open: whoever reaches a node that was started with --open may run programs there; others are locked"
+    return Found("access", "warn", says, "raftsched tokens bootstrap --data DIR, on the machine of a node")
+
+
+def _plain(cluster: Mapping[str, Any]) -> Found:
+    addresses = {node["id"]: str(node.get("http") or "") for node in cluster["nodes"]}
+    plain = [node for node, http in addresses.items() if not http.startswith("https://") and not _is_local(http)]
+    if plain:
+        do = "--tls-cert and --tls-key for the node; with a proxy in front, let nobody else reach its port"
+        return Found("plain HTTP", "warn", f"beyond its own machine: {', '.join(plain)}; tokens can be read", do)
+    return Found("plain HTTP", "ok", "nowhere beyond a node's own machine")
 
 
 def _is_local(address: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import stat
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from raftsched.cli.doctor import Found
 from raftsched.cli.doctor_cluster import DISK_FAIL, DISK_WARN
 from raftsched.cli.progress import size_text
+from raftsched.private import wide_in
 
 FILES_FAIL, FILES_WARN = 1_024, 8_192  # descriptors
 MAP_BYTES = 64 << 30  # of address space, that the store maps
@@ -102,6 +102,7 @@ def look_at_directory(data: Path) -> Iterator[Found]:
         )
         return
     yield _kept_private(data)
+    yield from _owner(data)
     yield _file_system(place)
     yield from _room(place)
     yield _address_space()
@@ -111,9 +112,18 @@ def look_at_directory(data: Path) -> Iterator[Found]:
 def _kept_private(data: Path) -> Found:
     if not data.exists():
         return Found("data", "ok", f"{data} will be made")
-    if data.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-        return Found("data", "warn", f"{data} is open to every user", f"chmod o-rwx {data}: all that jobs say is in it")
+    wide = wide_in(data)
+    if wide:
+        more = "" if len(wide) == 1 else f" and {len(wide) - 1} more in it"
+        do = f"chmod -R go= {data}: all that jobs say is in it; the node does so when it starts"
+        return Found("data", "warn", f"{wide[0]}{more} can be used by other users", do)
     return Found("data", "ok", str(data))
+
+
+def _owner(data: Path) -> Iterator[Found]:
+    if data.exists() and data.stat().st_uid == 0:
+        do = f"run the node as a user of its own, and give it the directory: chown -R raftsched {data}"
+        yield Found("user", "warn", f"{data} is root's, and so its node and its jobs are", do)
 
 
 def _file_system(place: Path) -> Found:

@@ -82,7 +82,7 @@ def test_a_healthy_cluster_is_told_so() -> None:
     assert {v[0] for v in found.values()} == {"ok"}
     assert {v[2] for v in found.values()} == {None}
     assert found["quorum"][1] == "3 of 3 voting members are connected, 2 are needed; 1 more may be lost"
-    assert len(found) == 15
+    assert len(found) == 16
 
 
 @pytest.mark.parametrize(
@@ -209,6 +209,18 @@ def test_open_files(limit: int, state: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert doctor_local._files().state == state
 
 
+def test_a_data_directory_that_others_may_use(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir(mode=0o700)
+    (tmp_path / "mine").touch(mode=0o644)
+    tmp_path.chmod(0o700)
+    assert doctor_local._kept_private(tmp_path).state == "ok"
+    (tmp_path / "store").chmod(0o750)
+    found = doctor_local._kept_private(tmp_path)
+    assert (found.state, "store" in found.says, "chmod -R go=" in found.do) == ("warn", True, True)
+    owners = [found.check for found in doctor_local._owner(tmp_path)]
+    assert owners == (["user"] if tmp_path.stat().st_uid == 0 else [])
+
+
 def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     def access(change: Callable[[Cluster], None]) -> tuple[str, str, str | None]:
         return states(examine(change, "-o", "json"))["access"]
@@ -225,6 +237,16 @@ def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     assert access(elsewhere)[0] == "warn"
     assert "tokens bootstrap" in (access(elsewhere)[2] or "")
     assert access(needed)[:2] == ("ok", "requests need a token")
+    assert states(examine(needed, "-o", "json"))["plain HTTP"][0] == "warn"
+
+    def sealed(cluster: Cluster) -> None:
+        for node in cluster.nodes:
+            node["http"] = "https://10.0.0.1:1"
+
+    assert states(examine(sealed, "-o", "json"))["plain HTTP"][0] == "ok"
+    with serve(lambda r: problem(401, "locked", "This node is locked.")) as stub:
+        result = run("--server", stub.url, "doctor", "-o", "json")
+    assert "tokens bootstrap --data DIR" in (states(result)["access"][2] or "")
     with serve(lambda r: problem(401, "unauthorized", "This cluster wants a token.")) as stub:
         result = run("--server", stub.url, "doctor", "-o", "json")
     assert result.exit_code == 1
