@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.cli.doctor_local import FILES_WARN
 from raftsched.config import GRACE_MS
 from raftsched.worker.patience import SLACK_MS
 from raftsched.worker.runner import STOP_PATIENCE_S
@@ -33,6 +34,16 @@ def test_the_node_alone_is_asked_to_stop_and_has_the_time() -> None:
     needed_s = (GRACE_MS[1] + SLACK_MS) / 1000 + STOP_PATIENCE_S
     assert float(service["TimeoutStopSec"]) > needed_s
     assert service["OOMPolicy"] == "continue"
+
+
+def test_the_node_is_not_root_and_alone_in_its_directory() -> None:
+    parser = configparser.ConfigParser()
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(unit())
+    service = parser["Service"]
+    assert service["User"] not in ("", "root")
+    assert service["StateDirectoryMode"] == "0700"
+    assert int(service["LimitNOFILE"]) >= FILES_WARN
 
 
 def test_systemd_has_nothing_against_it(tmp_path: Path) -> None:
