@@ -36,6 +36,7 @@ from raftsched.api.operation import HEALTH, Operation
 from raftsched.api.peer_proof import PEER, peer_said
 from raftsched.api.problems import Problem
 from raftsched.api.rates import rate_of
+from raftsched.api.refusals import STATUSES, note_refusal
 from raftsched.core.access import (
     ACCESS_KEY,
     OIDC_KEY,
@@ -48,7 +49,7 @@ from raftsched.core.access import (
     decode_token,
 )
 from raftsched.core.tables import ReadView, Table
-from raftsched.errors import RaftschedError
+from raftsched.errors import KINDS, RaftschedError
 
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
@@ -176,6 +177,16 @@ def counted(ctx: ApiContext, address: str, refused: RaftschedError) -> Raftsched
     return refused
 
 
+def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call: Call) -> RaftschedError:
+    """The same of a POST of a job, which is noted besides. `call`: whose it is, as far as that is known."""
+    found = counted(ctx, address, refused)
+    status = KINDS[found.code].status
+    if status in STATUSES:
+        actor = call.caller.name or (refused.actor if isinstance(refused, Problem) else "")
+        note_refusal(ctx, status, "POST", "/v1/jobs", actor, address)
+    return found
+
+
 def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None, Oidc]:
     """As of what is applied now: requests that come between two turns share a look at the tables."""
     index = ctx.applied()
@@ -222,10 +233,12 @@ def _challenge(more: str) -> dict[str, str]:
 def check_role(who: Caller, needed: Role) -> None:
     """That he has it somewhere. Raises Problem forbidden."""
     if who.highest < needed:
-        raise Problem(
+        refused = Problem(
             "forbidden",
             f'This needs the role {role_name(needed)}; the token "{who.name}" has the role {role_name(who.highest)}.',
         )
+        refused.actor = who.name
+        raise refused
 
 
 def role_of(said: Operation) -> Role | None:
@@ -248,6 +261,7 @@ def admit(
         return ANYBODY
     if who is None:
         who = asker(ctx, request)
+    answer_to(Call(who))  # who it is, should it be refused
     count(ctx, who)
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)

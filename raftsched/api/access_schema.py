@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -141,7 +141,9 @@ class AccessMade(AccessOut, omit_defaults=True):
 class RecordOut(msgspec.Struct):
     """`actor`: the name of the token, "anonymous" where none was needed and none was sent; `token`: its id. `operation`
     is that of /openapi.json, `subject` the id of the job, the instance, the operation or the token that it was about:
-    the first of `count` that are alike in one entry of the log."""
+    the first of `count` that are alike in one entry of the log. `change`: what was asked for, secrets and what jobs
+    run as "***"; of settings what they were and are, in milliseconds. `hash`: over this note and the one before it of
+    its kind (docs/security.md); null of notes that are older than the chain."""
 
     index: int
     at: Time
@@ -155,3 +157,44 @@ class RecordOut(msgspec.Struct):
     job: Name | None
     count: int
     remote: str | None
+    change: Any = None
+    position: int = 0
+    hash: str | None = None
+
+
+class ChainOut(msgspec.Struct):
+    """Of the notes of one kind: `head` is the hash of the newest, `base` that of the newest one that is not kept any
+    more; empty where there is none."""
+
+    head: str
+    base: str
+    count: int
+
+
+class ChainsOut(msgspec.Struct):
+    """As of one entry of the log; the same on every node that has applied it."""
+
+    index: int
+    change: ChainOut
+    work: ChainOut
+
+
+class RefusalOut(msgspec.Struct):
+    """What one caller was refused within one minute. `actor`: the name of his token; null: none was taken. `resource`:
+    the first address that he asked for."""
+
+    first_at: Time
+    last_at: Time
+    status: int
+    method: str
+    resource: str
+    actor: str | None
+    remote: str | None
+    count: int
+
+
+class RefusalsOut(msgspec.Struct):
+    """`node`: whose they are; each node keeps its own, the newest 1,000, until it is stopped. The newest first."""
+
+    node: str
+    items: list[RefusalOut]

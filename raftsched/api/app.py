@@ -13,7 +13,7 @@ from aiohttp import web
 
 from raftsched.api.access import METRICS_PATH, UnknownToken, admit, bearer_of, counted, digest_of, is_locked
 from raftsched.api.batch import BODY_MAX
-from raftsched.api.callers import NOBODY, answer_to, out_of_memory, sent
+from raftsched.api.callers import NOBODY, answer_to, caller, out_of_memory, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.documents import DOCUMENTS, Documents
 from raftsched.api.health import SCRAPES, Scrapes
@@ -25,6 +25,7 @@ from raftsched.api.operators_metrics import OperatorsMetrics
 from raftsched.api.ordinary import OddHandler, handler_of, refuse_odd
 from raftsched.api.output_source import CLIENT
 from raftsched.api.problems import Problem, answer
+from raftsched.api.refusals import STATUSES, note_refusal
 from raftsched.api.replies import stamp
 from raftsched.api.requests import HostCheck, check_operation, check_site
 from raftsched.api.routes import ROUTES, Handler
@@ -142,6 +143,8 @@ def _guarded(
         if not response.prepared:
             stamp(ctx, response.headers)
         counts.count(response.status, monotonic() - began)
+        if response.status in STATUSES:
+            note_refusal(ctx, response.status, request.method, request.path, caller().name, request.remote or "")
         return response
 
     return endpoint

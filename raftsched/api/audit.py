@@ -8,19 +8,21 @@ from collections.abc import Iterator
 import msgspec
 from aiohttp import web
 
-from raftsched.api.access_schema import RecordOut
+from raftsched.api.access import access_of
+from raftsched.api.access_schema import ChainOut, ChainsOut, RecordOut, RefusalOut, RefusalsOut
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.operation import PageOf, Reply, operation
-from raftsched.api.replies import reply_page
+from raftsched.api.replies import reply_page, reply_value
 from raftsched.api.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
 from raftsched.api.rows import page
-from raftsched.core.access import ANONYMOUS, CHANGES_RING, WORK_RING, Record, decode_record, split_record
+from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, decode_record, split_record
 from raftsched.core.ids import job_text
 from raftsched.core.tables import ReadView, Table
 
-_KINDS = {CHANGES_RING: "change", WORK_RING: "work"}
-_PARAMETERS = ("actor", "resource", "operation", "kind", "namespace", "from", "to", "limit", "cursor", *READ)
+_KINDS = dict(enumerate(RINGS))
+_ORDERS = ("newest", "oldest")
+_PARAMETERS = ("order", "actor", "resource", "operation", "kind", "namespace", "from", "to", "limit", "cursor", *READ)
 _LISTING = "audit"
 _KEY_BYTES = 12  # of a cursor: a key without its ring
 
@@ -31,31 +33,83 @@ _encode = msgspec.json.Encoder().encode
     "List what was asked for and done",
     {200: Reply(PageOf(RecordOut), "A page of notes, the newest first.", ("Link",))},
     query=_PARAMETERS,
-    schemas={"kind": {"type": "string", "enum": sorted(_KINDS.values())}},
+    schemas={
+        "kind": {"type": "string", "enum": sorted(_KINDS.values())},
+        "order": {"type": "string", "enum": list(_ORDERS)},
+    },
     role="operator",
 )
 async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Changes, and the work that was handed in with tokens. The newest first; a page may be short, even empty, while
-    `next` says that there is more to look through."""
+    """Changes, and the work that was handed in with tokens. The newest first, or the oldest with `order=oldest`; a page
+    may be short, even empty, while `next` says that there is more to look through."""
     query = Query(request, *_PARAMETERS)
     check_namespace(query.text("namespace"))
     kind = query.choice("kind", *sorted(_KINDS.values()))
     wanted = _Filter(query)
     await fresh_enough(ctx, query)
-    before = query.cursor(_LISTING)
-    if before is not None and len(before) != _KEY_BYTES:
+    newest = query.choice("order", *_ORDERS) != "oldest"
+    start = query.cursor(_LISTING)
+    if start is not None and len(start) != _KEY_BYTES:
         raise bad_parameter("cursor", "is not a cursor of this list")
     rings = [ring for ring, name in _KINDS.items() if kind in (None, name)]
     with ctx.read() as view:
-        rows = heapq.merge(*(_ring(view, ring, before) for ring in rings), key=lambda row: row[0][1:], reverse=True)
+        found = (_ring(view, ring, start, newest) for ring in rings)
+        rows = heapq.merge(*found, key=lambda row: row[0][1:], reverse=newest)
         items, last = page(rows, query.limit(), wanted)
     return reply_page(request, items, _LISTING, query.filters(), None if last is None else last[1:])
 
 
-def _ring(view: ReadView, ring: int, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-    """The newest first."""
-    low = bytes((ring,))
-    return view.scan(Table.AUDIT, low, bytes((ring + 1,)) if before is None else low + before, reverse=True)
+@operation(
+    "Read the hashes that the audit ends with",
+    {200: ChainsOut},
+    query=READ,
+    role="operator",
+)
+async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
+    """What a copy that was kept elsewhere is held against, and another node: `raftsched audit verify` does both."""
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        access = access_of(view)
+        index = ctx.applied()
+    shown = [
+        ChainOut(access.heads[ring].hex(), access.bases[ring].hex(), access.notes[ring])
+        for ring in (CHANGES_RING, WORK_RING)
+    ]
+    return reply_value(ChainsOut(index, *shown))
+
+
+@operation(
+    "List whom this node refused",
+    {200: RefusalsOut},
+    role="operator",
+)
+async def refusals(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Requests that were answered with 401, 403 or 429 by the node that is asked."""
+    Query(request)
+    items = [
+        RefusalOut(
+            format_time(one.first_ms),
+            format_time(one.last_ms),
+            one.status,
+            one.method,
+            one.resource,
+            one.actor or None,
+            one.remote or None,
+            one.count,
+        )
+        for one in ctx.refusals.newest_first()
+    ]
+    return reply_value(RefusalsOut(ctx.node_id, items))
+
+
+def _ring(view: ReadView, ring: int, start: bytes | None, newest: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Beyond `start` (a key without its ring; None: from one end), the newest first or last."""
+    low, high = bytes((ring,)), bytes((ring + 1,))
+    if start is None:
+        return view.scan(Table.AUDIT, low, high, reverse=newest)
+    if newest:
+        return view.scan(Table.AUDIT, low, low + start, reverse=True)
+    return view.scan(Table.AUDIT, low + start + b"\0", high)
 
 
 class _Filter:
@@ -102,7 +156,7 @@ def _token(note: Record) -> str | None:
 
 
 def _shown(key: bytes, note: Record) -> RecordOut:
-    ring, index, _ = split_record(key)
+    ring, index, position = split_record(key)
     return RecordOut(
         index=index,
         at=format_time(note.at_ms),
@@ -116,4 +170,17 @@ def _shown(key: bytes, note: Record) -> RecordOut:
         job=note.job or None,
         count=note.count,
         remote=note.remote or None,
+        change=_change(note.change),
+        position=position,
+        hash=note.hash.hex() or None,
     )
+
+
+def _change(raw: bytes) -> object:
+    """As JSON; text where another node sent something else."""
+    if not raw:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw.decode("utf-8", "replace")

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from raftsched.api.noted import change_of
 from raftsched.api.problems import Problem
 from raftsched.core.access import By, Role
 from raftsched.core.commands import encode
@@ -231,6 +232,16 @@ def _allowed() -> str:
     return f"it is for {said}" if not call.caller.grants else f"it has the role {role_name(call.needed)} in {said}"
 
 
+def note_as(operation: str) -> None:
+    """What is proposed from here on is noted as this operation: a GET is not noted by itself."""
+    _call.set(_call.get()._replace(operation=operation))
+
+
+def is_local(who: Caller) -> bool:
+    """Whether he showed the secret that lies in a node's data directory. Names of tokens have no spaces."""
+    return not who.actor and who.issued is None and who.name.startswith("local at ")
+
+
 def role_name(role: Role) -> RoleName:
     return _NAMES[role]
 
@@ -242,6 +253,7 @@ def signed(commands: Sequence[bytes]) -> Sequence[bytes]:
     if not call.operation or (call.work and not who.known):
         return commands
     resource = "" if call.work else call.resource
+    change = b"" if call.work or call.sent is None else change_of(call.sent.body)
     return [
         encode(
             By(
@@ -253,6 +265,7 @@ def signed(commands: Sequence[bytes]) -> Sequence[bytes]:
                 call.remote,
                 call.namespace,
                 call.work,
+                change,
             )
         )
         for command in commands

@@ -17,6 +17,7 @@ from raftsched.api.defaults import Space, read_space
 from raftsched.api.issuer import Issuer
 from raftsched.api.peer_proof import Seen
 from raftsched.api.rates import Rates
+from raftsched.api.refusals import Refusals
 from raftsched.bounds import Bounds
 from raftsched.clock import Clock
 from raftsched.core.access import Access, Oidc, Token
@@ -147,6 +148,7 @@ class ApiContext:
     rates: Rates = field(default_factory=Rates)  # how often somebody may ask
     strict_transport: bool = False  # browsers are told to come by TLS only
     bounds: Bounds = field(default_factory=Bounds)
+    refusals: Refusals = field(default_factory=Refusals)
     _settings: Settings | None = None
     _settings_at: float = 0.0
     _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from raftsched.api.acceptor import BUSY
-from raftsched.api.access import UnknownToken, bearer_of, check_role, count, counted, digest_of, identify
+from raftsched.api.access import UnknownToken, bearer_of, check_role, count, digest_of, identify, refused_create
 from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to, begin, end, out_of_memory
 from raftsched.api.connections import Connections, Place, Why
 from raftsched.api.context import ApiContext
@@ -458,7 +458,7 @@ class Connection(asyncio.Protocol):
         elif not isinstance(error, RaftschedError):
             log.error("POST /v1/jobs failed", exc_info=error)
             error = RaftschedError("internal", "An error of this node; its log says more.")
-        self._say(*problem(counted(self._door.ctx, self._address(), error)))
+        self._say(*problem(refused_create(self._door.ctx, self._address(), error, self._call)))
 
     def _say(self, status: int, headers: str, body: bytes, *, told: bool = False) -> None:
         """The answer to the request at hand; then it is the next one's turn. `told`: it may come before reads show what

@@ -13,6 +13,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.metrics import RequestCounts
 from raftsched.api.operation import HEALTH
 from raftsched.api.problems import Problem, answer
+from raftsched.api.refusals import note_refusal
 from raftsched.api.replies import stamp
 from raftsched.api.strangers import STRANGERS
 from raftsched.errors import RaftschedError
@@ -36,6 +37,7 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
                 await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
         except RaftschedError as error:
             response = answer(counted(ctx, request.remote or "", error))
+            note_refusal(ctx, response.status, request.method, request.path, "", request.remote or "")
             stamp(ctx, response.headers)
             counts.count(response.status, ctx.clock.monotonic() - began)
             return response

@@ -64,6 +64,7 @@ class Problem(RaftschedError):
         super().__init__(code, detail)
         self.errors = tuple(errors[:ERRORS_MAX])
         self.headers = dict(headers or {})
+        self.actor = ""  # name of the token that is refused, where the refusal is the first to know it
 
 
 def _place(error: FieldError | ParameterError) -> str:

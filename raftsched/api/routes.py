@@ -147,6 +147,8 @@ ROUTES: list[Route] = [
     Route("DELETE", "/v1/cluster/oidc", oidc.delete),
     Route("GET", "/v1/whoami", whoami.get),
     Route("GET", "/v1/audit", audit.list_all),
+    Route("GET", "/v1/audit/chain", audit.chain),
+    Route("GET", "/v1/audit/refusals", audit.refusals),
     Route("GET", "/v1/webhooks", webhooks.list_all),
     Route("POST", "/v1/webhooks", webhooks.create),
     Route("GET", "/v1/webhooks/{name}", webhooks.get),

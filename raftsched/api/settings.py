@@ -12,6 +12,7 @@ from raftsched.api import strict
 from raftsched.api.actions import BODY_MAX, read_nothing
 from raftsched.api.amending import amend
 from raftsched.api.answers import Paused
+from raftsched.api.callers import caller, is_local
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.durations import format_duration
 from raftsched.api.keys import named, propose_once
@@ -34,7 +35,7 @@ from raftsched.api.schema import Nothing
 from raftsched.api.triggers_in import duration_of
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
-from raftsched.core.limits import SETTINGS
+from raftsched.core.limits import SETTINGS, TIME_MAX_MS
 
 _DEFAULTS = Settings()
 
@@ -70,6 +71,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     Query(request)
     change = _read(strict.parse(await read_body(request, BODY_MAX)))
     wanted = if_match(request)
+    _check_audit(ctx, change)
 
     async def command(was: _Stored) -> bytes:
         return encode(PutSettings(replace(was.settings, **change), was.settings, wanted))
@@ -80,6 +82,21 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
     await amend(ctx, "What is set", stored, wanted, command)
     ctx.forget_settings()
     return _reply(ctx)
+
+
+def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
+    """Who is in the audit must not be able to shorten it: while tokens are needed that takes who can read the disk of a
+    node. Raises Problem forbidden."""
+    who = caller()
+    settings, _ = _stored(ctx)
+    less = [name for name in ("audit_max", "audit_keep_ms") if change.get(name, TIME_MAX_MS) < getattr(settings, name)]
+    if less and who.known and not is_local(who):
+        raise Problem(
+            "forbidden",
+            f"{' and '.join(map(setting_name, less))} can be raised with this token, and lowered only with the secret"
+            " that lies in the data directory of a node:"
+            " RAFTSCHED_TOKEN=$(cat DIR/local.token) raftsched cluster settings set ...",
+        )
 
 
 @operation(

@@ -13,15 +13,20 @@ from typing import BinaryIO
 
 from aiohttp import web
 
+from raftsched.api.callers import caller, note_as
 from raftsched.api.context import ApiContext
 from raftsched.api.operation import Reply, operation
 from raftsched.api.problems import Problem
 from raftsched.api.replies import stamp
 from raftsched.api.requests import READ, Query, fresh_enough
 from raftsched.api.streams import STREAMS, send
+from raftsched.core.access import ANONYMOUS
+from raftsched.core.commands import Barrier, encode
+from raftsched.errors import RaftschedError
 from raftsched.store.backup import MEDIA_TYPE, TRAILER, label_of, trailer
 from raftsched.store.snapshot import SnapshotMeta
 
+NOTE_S = 2.0  # for the note of who takes it
 PIECE = 256 * 1024  # bytes
 BYTES_PER_S = 64 << 20  # all others wait for the same disks and processors
 _TRIES = 3  # a store that grows under a copy breaks it off
@@ -65,6 +70,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
         stamp(ctx, head.headers)
         await head.prepare(request)  # how long it would be is not known before it is made
         return head
+    await _note(ctx)
     backups.number += 1
     number = backups.under_way = backups.number
     try:
@@ -77,6 +83,16 @@ async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
         return response
     finally:
         backups.over(number)
+
+
+async def _note(ctx: ApiContext) -> None:
+    """Who takes a backup is in the audit. A cluster without a leader can note nothing, and may need the backup all the
+    more: then the node's log has it."""
+    note_as("snapshot_get")
+    try:
+        await ctx.propose((encode(Barrier()),), NOTE_S)
+    except RaftschedError as error:
+        log.warning("a backup is taken by %s, which is not in the audit: %s", caller().name or ANONYMOUS, error)
 
 
 @asynccontextmanager

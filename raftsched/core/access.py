@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from raftsched.core.ids import job_text
 from raftsched.core.limits import TIME_MAX_MS, wrong_in_rate
 
 DIGEST_SIZE = 32  # bytes: SHA-256
@@ -21,6 +23,7 @@ TOKEN_NAME_MAX = 64  # bytes
 NAMESPACES_MAX = 100  # of one token; as many grants it may have
 NAMESPACE_MAX = 64  # bytes
 SECRET_SIZE = (16, 64)  # bytes of what nodes prove to each other with: least, most
+CHANGE_MAX = 1_024  # bytes of what a By says was asked for
 TEXT_MAX = 512  # characters of each text of a By; the rest is cut off
 ACCESS_KEY = b"access"
 OIDC_KEY = b"oidc"  # the row of ACCESS that says whose tokens are taken beside those of TOKENS
@@ -76,6 +79,8 @@ class Access(msgspec.Struct, array_like=True, kw_only=True):
     notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
     revision: int = 1  # of `required`
     seed: bytes = b""  # of no use: secrets of tokens once came of it
+    heads: list[bytes] = msgspec.field(default_factory=lambda: [b"", b""])  # hash of the newest row, by ring
+    bases: list[bytes] = msgspec.field(default_factory=lambda: [b"", b""])  # that of the newest row that was dropped
 
 
 class Oidc(msgspec.Struct, array_like=True, frozen=True):
@@ -91,7 +96,10 @@ class Oidc(msgspec.Struct, array_like=True, frozen=True):
 CHANGES_RING = 0  # what was changed, and
 WORK_RING = 1  # work that was handed in: many times as much, so that it has bounds of its own
 
+RINGS = ("change", "work")  # what they are called
+
 _KEY = struct.Struct(">BQL")
+_json = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -107,6 +115,30 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     subject: str = ""  # id of the job, the operation, ... that it was about, the first of them
     job: str = ""  # its name
     count: int = 1
+    change: bytes = b""  # JSON: what was asked for, without secrets; of settings what they were and are
+    hash: bytes = b""  # see `link`; empty: it was noted before there were any
+
+
+def link(before: bytes, ring: int, index: int, position: int, note: Record) -> bytes:
+    """The hash of a row: SHA-256 over that of the row before it in its ring and over what it says, as JSON. So no row
+    can be changed, taken out or put in without another hash in each that follows."""
+    said = (
+        RINGS[ring],
+        index,
+        position,
+        note.at_ms,
+        job_text(note.actor) if note.actor else "",
+        note.name or ANONYMOUS,
+        note.operation,
+        note.resource,
+        note.remote,
+        note.namespace,
+        note.subject,
+        note.job,
+        note.count,
+        note.change.decode("utf-8", "replace"),
+    )
+    return sha256(before + _json(said)).digest()
 
 
 def record_key(ring: int, index: int, position: int) -> bytes:
@@ -133,6 +165,7 @@ class By(msgspec.Struct, array_like=True, frozen=True, tag=100):
     remote: str = ""
     namespace: str = ""
     work: bool = False  # noted among the work that was handed in
+    change: bytes = b""  # JSON, canonical: what was asked for, without secrets; at most CHANGE_MAX bytes
 
 
 class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):

@@ -87,8 +87,8 @@ SETTINGS = {  # field -> (least, most) that may be set
     "steps_kept": (4, 1_000),
     "events_max": (0, 100_000_000),
     "events_keep_ms": (1_000, 30 * DAY_MS),
-    "audit_max": (0, 10_000_000),
-    "audit_keep_ms": (1_000, 3_650 * DAY_MS),
+    "audit_max": (1_000, 10_000_000),
+    "audit_keep_ms": (DAY_MS, 3_650 * DAY_MS),
     "namespaces_max": (0, 10_000),
     "namespaces_strict": (0, 1),
     "secrets_max": (0, 100_000),
@@ -102,7 +102,8 @@ SETTINGS = {  # field -> (least, most) that may be set
 }
 
 
-_APPLIED_LEAST = {"session_ttl_ms": 1_000}  # what logs may hold: less could once be set, and stays as it was
+# What logs may hold: less could once be set, and stays as it was.
+_APPLIED_LEAST = {"session_ttl_ms": 1_000, "audit_max": 0, "audit_keep_ms": 1_000}
 
 
 def wrong_in_settings(settings: Settings) -> str | None:

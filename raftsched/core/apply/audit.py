@@ -14,6 +14,7 @@ import msgspec
 
 from raftsched.core.access import (
     ACCESS_KEY,
+    CHANGE_MAX,
     CHANGES_RING,
     TEXT_MAX,
     WORK_RING,
@@ -21,11 +22,13 @@ from raftsched.core.access import (
     By,
     Record,
     decode_access,
+    decode_record,
     encode_row,
+    link,
     record_key,
 )
 from raftsched.core.cluster import Meta
-from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, SeedTokens
+from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, PutSettings, SeedTokens
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.tables import Table, View
 
@@ -38,6 +41,7 @@ class _Time(msgspec.Struct, array_like=True):
     at_ms: int
 
 
+_json = msgspec.json.Encoder(order="deterministic").encode
 _time: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Time)
 
 
@@ -83,6 +87,7 @@ class Audit:
             subject = job_text(answer.operation.id)
         elif isinstance(command, CreateToken) and answer.number is not None:
             subject = job_text(answer.number)
+        change = by.change[:CHANGE_MAX] if not isinstance(command, PutSettings) else _changed(command)
         note = Record(
             self._meta.now_ms,
             by.actor,
@@ -93,6 +98,7 @@ class Audit:
             (by.namespace if job is None else job.namespace)[:TEXT_MAX],
             subject,
             ("" if job is None else job.name or "")[:TEXT_MAX],
+            change=change,
         )
         ring = self._notes[WORK_RING if by.work else CHANGES_RING]
         for place, other in enumerate(ring):
@@ -107,23 +113,29 @@ class Audit:
         for ring, notes in enumerate(self._notes):
             if not notes:
                 continue
-            if self._meta.settings.audit_max:
-                for note in notes:
-                    self._view.put(Table.AUDIT, record_key(ring, index, position), encode_row(note))
-                    position += 1
-                self.access.notes[ring] += len(notes)
-            self._drop(ring, len(notes) + DROP_MAX)
+            heads = self.access.heads
+            for note in notes:
+                head = heads[ring] = link(heads[ring], ring, index, position, note)
+                row = msgspec.structs.replace(note, hash=head)
+                self._view.put(Table.AUDIT, record_key(ring, index, position), encode_row(row))
+                position += 1
+            self.access.notes[ring] += len(notes)
+            self._drop(ring, len(notes) + DROP_MAX, index)
             notes.clear()
 
-    def _drop(self, ring: int, rows: int) -> None:
+    def _drop(self, ring: int, rows: int, index: int) -> None:
+        """What this entry noted stays: else who lowers the bounds would not be in it."""
         settings = self._meta.settings
         counts = self.access.notes
         since_ms = self._meta.now_ms - settings.audit_keep_ms
         gone: list[bytes] = []
-        for key, raw in islice(self._view.scan(Table.AUDIT, bytes((ring,)), bytes((ring + 1,))), rows):
+        for key, raw in islice(self._view.scan(Table.AUDIT, bytes((ring,)), record_key(ring, index, 0)), rows):
             if counts[ring] - len(gone) <= settings.audit_max and _time.decode(raw).at_ms >= since_ms:
                 break
             gone.append(key)
+            base = raw
+        if gone:
+            self.access.bases[ring] = decode_record(base).hash
         for key in gone:
             self._view.delete(Table.AUDIT, key)
         counts[ring] -= len(gone)
@@ -137,4 +149,19 @@ def _alike(one: Record, other: Record) -> bool:
         and one.namespace == other.namespace
         and one.name == other.name
         and one.remote == other.remote
+        and one.change == other.change
     )
+
+
+def _changed(command: PutSettings) -> bytes:
+    """Of settings that were changed what they were and are, as JSON; in the units in which they are stored."""
+    now, was = command.settings, command.was
+    found: dict[str, dict[str, Any]] = {}
+    for name in now.__struct_fields__:
+        value = getattr(now, name)
+        if was is None:
+            found[name] = {"to": value}
+        elif getattr(was, name) != value:
+            found[name] = {"from": getattr(was, name), "to": value}
+    raw = _json(found)
+    return raw if len(raw) <= CHANGE_MAX else _json(sorted(found))[:CHANGE_MAX]

@@ -7,6 +7,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.access import (
+    ACCESS_KEY,
     OIDC_KEY,
     OIDC_MAX,
     TOKENS_MAX,
@@ -19,6 +20,7 @@ from raftsched.core.access import (
     decode_oidc,
     decode_record,
     decode_token,
+    link,
     split_record,
 )
 from raftsched.core.apply.tx import decode_job
@@ -311,7 +313,34 @@ class TestNotes:
         world.ok(by(c.PauseCluster(True)))
         world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_max=0)))
         world.ok(by(c.PauseCluster(False)))
-        assert notes(world) == []
+        assert len(notes(world)) == 1, "what an entry notes stays until the next one"
+
+    def test_who_lowers_the_bounds_is_in_it(self) -> None:
+        world = World()
+        for number in range(5):
+            world.ok(by(c.PauseCluster(bool(number % 2))))
+        less = msgspec.structs.replace(Settings(), audit_max=1)
+        world.ok(by(c.PutSettings(less, Settings()), operation="settings_patch"))
+        last = notes(world)[-1]
+        assert last.operation == "settings_patch"
+        assert last.change == b'{"audit_max":{"from":100000,"to":1}}'
+        world.ok(by(c.PauseCluster(True)))
+        assert len(notes(world)) == 1
+
+    def test_each_has_the_hash_of_the_one_before_it_in_its_own(self) -> None:
+        world = World()
+        world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_max=3)))
+        for number in range(9):
+            world.ok(by(c.PauseCluster(bool(number % 2)), name=f"ü{number}", change=b'{"a":"\xc3\xbc\\n"}'))
+        access = decode_access(world.view.get(Table.ACCESS, ACCESS_KEY))
+        before = access.bases[0]
+        for key, raw in world.view.scan(Table.AUDIT, b"\0", b"\1"):
+            note = decode_record(raw)
+            ring, index, position = split_record(key)
+            assert note.hash == link(before, ring, index, position, msgspec.structs.replace(note, hash=b""))
+            before = note.hash
+        assert before == access.heads[0] != b""
+        assert access.bases[0] != b""
 
     def test_a_caller_asks_for_one_thing(self) -> None:
         twice = c.encode(by(by(c.Barrier())))
