@@ -82,6 +82,7 @@ class Issuer:
         self._keys: tuple[Key, ...] | None = None
         self._fetched_at = self._tried_at = float("-inf")
         self._trouble = ""
+        self._said = 0  # the revision of the setting of which it was said that it cannot be used here
         self._task: asyncio.Task[None] | None = None
 
     def known(self, row: Oidc, digest: bytes, now: float, now_ms: int) -> Caller | None:
@@ -117,6 +118,9 @@ class Issuer:
         if setting is None:
             return None
         if not can_verify():
+            if self._said != row.revision:
+                self._said = row.revision
+                log.error(MISSING)
             raise Refused(MISSING)
         for last in (False, True):
             try:

@@ -14,6 +14,7 @@ from raftsched.api.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role
 from tests.integration.api.test_namespaces_kept import BY_BODY, JOB, Place, body_of
+from tests.support import sse
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, make
 
@@ -102,6 +103,28 @@ def test_jobs_are_made_where_it_edits(tmp_path: Path) -> None:
         assert (await mixed("POST", f"{path}/compare", JOB))[0] == 200, "what would change may be asked"
 
     placed(tmp_path, test)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_events_are_those_of_what_it_sees(tmp_path: Path, everywhere: bool) -> None:
+    async def test(place: Place) -> None:
+        async def heard(query: str) -> set[str]:
+            url = f"{place.call.url}/v1/events?follow=false{query}"
+            async with place.call.session.get(url, headers=place.mine.headers) as answer:
+                assert answer.status == 200, await answer.text()
+                data = [said.data async for said in sse.read(answer) if said.data is not None]
+                return {one["namespace"] for one in data if "namespace" in one}  # others are of the cluster
+
+        for namespace in ("mine", "theirs"):
+            assert await heard(f"&namespace={namespace}") == {namespace}
+            assert await heard(f"&job={place.jobs[namespace]}") == {namespace}
+        if everywhere:
+            assert await heard("") == {"mine", "theirs"}
+        else:
+            assert (await place.mine("GET", "/v1/events?follow=false"))[0] == 403
+            assert (await place.mine("GET", "/v1/events?follow=false&namespace=third"))[0] == 403
+
+    placed(tmp_path, test, everywhere=everywhere)
 
 
 def test_a_job_may_wait_for_one_that_can_be_seen(tmp_path: Path) -> None:
