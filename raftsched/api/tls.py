@@ -269,5 +269,6 @@ def certificates_of(config: NodeConfig, clock: Clock) -> Certificates | None:
 
 
 def peer_trust(config: NodeConfig) -> PeerTrust:
-    shown = [(config.tls_cert, config.tls_key), (config.raft_cert, config.raft_key)]
+    # That of Raft first: what a public authority signed for a server is no certificate of a client.
+    shown = [(config.raft_cert, config.raft_key), (config.tls_cert, config.tls_key)]
     return PeerTrust(config.tls_ca, config.raft_ca, shown)

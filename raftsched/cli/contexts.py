@@ -113,7 +113,7 @@ def list_(fmt: str) -> None:
             ["", "NAME", "SERVER"], [["*" if r["current"] else "", str(r["name"]), str(r["server"])] for r in rows]
         )
     else:
-        click.echo("no contexts; make one: raftsched contexts set prod http://10.0.0.1:7401", err=True)
+        click.echo("no contexts; make one: raftsched contexts set prod https://10.0.0.1:7401", err=True)
 
 
 @contexts.command("set")
@@ -145,7 +145,7 @@ def set_(
     """Make a context, or change it. What it has of token and files stays, as long as the servers do.
 
     \b
-      raftsched contexts set prod http://10.0.0.1:7401,http://10.0.0.2:7401 --use
+      raftsched contexts set prod https://10.0.0.1:7401,https://10.0.0.2:7401 --use
       raftsched contexts set prod https://10.0.0.1:7401 --token-file ~/raftsched-token --ca-file ca.pem
     """
     from raftsched.client.servers import parse_servers

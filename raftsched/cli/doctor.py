@@ -41,7 +41,7 @@ def doctor(client: Client, data: Path | None, offline: bool, fmt: str) -> None:
 
     \b
       raftsched doctor
-      raftsched --server http://10.0.0.2:7401 doctor -o json | jq '.items[] | select(.state != "ok")'
+      raftsched --server https://10.0.0.2:7401 doctor -o json | jq '.items[] | select(.state != "ok")'
       raftsched doctor --offline --data /var/lib/raftsched     before a node is started there
     """
     from raftsched.cli.doctor_cluster import look_at_cluster

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LAG = 1_000  # entries
 DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
 DISK_WARN = 1 << 30
+DAYS_LEFT = "raftsched_tls_certificate_days_left"
+DAYS_WARN = 14
 WAITING = 1_000  # instances: no more are counted
 NODE_WAIT_S = 5.0
 _SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? ([0-9.e+-]+|NaN)")
@@ -44,6 +46,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
     try:
         yield _clocks(cluster, client.get("/v1/cluster/settings"))
         yield from _disks(answers)
+        yield from _certificates(answers)
         yield _paused(cluster)
         yield _nodes(cluster)
         yield _access(cluster, client.get("/v1/cluster/access"))
@@ -208,6 +211,21 @@ def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
             worst = (node, size_text(store), free)
     if worst is not None:
         yield Found("disk", "ok", f"{worst[0]} has {size_text(worst[2])} free, its store takes {worst[1]}")
+
+
+def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
+    """Of the nodes that speak TLS to users."""
+    found = sorted((s[DAYS_LEFT], node) for node, s in answers.items() if DAYS_LEFT in s)
+    if not found:
+        return
+    days, node = found[0]
+    do = f"put a new certificate in place of the old one on {node}: it is read again by itself"
+    if days <= 0:
+        yield Found("certificates", "fail", f"that of {node} has expired", do)
+    elif days < DAYS_WARN:
+        yield Found("certificates", "warn", f"that of {node} expires in {days:.1f} days", do)
+    else:
+        yield Found("certificates", "ok", f"the first one to expire, of {node}, has {days:.0f} days left")
 
 
 def _paused(cluster: Mapping[str, Any]) -> Found:

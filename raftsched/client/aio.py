@@ -32,7 +32,7 @@ from raftsched.client.webhooks import Webhooks
 class AsyncClient:
     """For one event loop, and any number of its tasks.
 
-    async with AsyncClient("http://10.0.0.1:7401,http://10.0.0.2:7401") as client:
+    async with AsyncClient("https://10.0.0.1:7401,https://10.0.0.2:7401") as client:
         job = await client.jobs.create(trigger={"in": "5m"}, handler={"call": "send-invoice"}, params={"number": 7})
     """
 

@@ -41,7 +41,7 @@ class Client(Calls):
     """Safe to use from any number of threads; creates of several threads travel together. A process that was forked off
     gets connections of its own.
 
-    with Client("http://10.0.0.1:7401,http://10.0.0.2:7401") as client:
+    with Client("https://10.0.0.1:7401,https://10.0.0.2:7401") as client:
         job = client.jobs.create(trigger={"in": "5m"}, handler={"call": "send-invoice"}, params={"number": 7})
     """
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from raftsched.cli import doctor_local
-from raftsched.cli.doctor_cluster import DISK_WARN, LAG
+from raftsched.cli.doctor_cluster import DAYS_LEFT, DISK_WARN, LAG
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run
 
@@ -110,6 +110,8 @@ def test_a_healthy_cluster_is_told_so() -> None:
         (lambda c: [n.update(clock_offset_ms=None) for n in c.nodes], "clocks", "warn", "not measured", "leader"),
         (lambda c: c.metrics.update(raftsched_disk_free_bytes=DISK_WARN // 2), "disk", "warn", "free", "make room"),
         (lambda c: c.metrics.update(raftsched_disk_free_bytes=1e6), "disk", "fail", "free", "refuses writes"),
+        (lambda c: c.metrics.update({DAYS_LEFT: 13.5}), "certificates", "warn", "13.5 days", "put a new certificate"),
+        (lambda c: c.metrics.update({DAYS_LEFT: -1.0}), "certificates", "fail", "has expired", "put a new certificate"),
         (lambda c: c.seen.update(paused=True), "paused", "warn", "paused", "cluster resume"),
         (lambda c: c.nodes[1].update(drained=True), "workers", "warn", "drained: n2", "nodes undrain n2"),
         (lambda c: c.nodes[1].update(session_open=False), "workers", "warn", "no session", "restart"),
