@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from typing import Any
 
 from tests.support.local_api import Client
 
 ROLES = ("viewer", "editor", "operator", "admin")
+
+
+def unknown(name: str) -> str:
+    """A secret as nodes make them, of a token that nobody made."""
+    return "rs_" + urlsafe_b64encode(sha256(name.encode()).digest()).rstrip(b"=").decode()
 
 
 class As:

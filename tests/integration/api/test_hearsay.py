@@ -18,9 +18,9 @@ from raftsched.core.commands import CreateJob, EditJob
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job, Policy, Trigger, TriggerKind
 from raftsched.core.secrets import PutSecret
-from tests.integration.api.test_fastpath import BODY, read_answer, request
+from tests.integration.api.test_fastpath import BODY, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run
-from tests.support.tokens import As, guarded
+from tests.support.tokens import As, guarded, unknown
 
 AHEAD = 4_711
 
@@ -169,7 +169,7 @@ def test_what_apply_refused_is_not_asked_about(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- tokens
 
-SECRET = "rs_0123456789012345678901234567890123456789"
+SECRET = unknown("new")
 
 
 def made_elsewhere(call: Client, secret: str, role: Role = Role.EDITOR) -> Callable[[], None]:
@@ -209,7 +209,7 @@ def test_a_token_that_nobody_made_costs_one_question(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         await guarded(call)
         elsewhere = Elsewhere(call)
-        stranger = As(call, "of-nobody")
+        stranger = As(call, unknown("of-nobody"))
         for _ in range(20):
             assert (await stranger("GET", "/v1/jobs"))[0] == 401
         assert elsewhere.asked == 1, "it is remembered"
@@ -227,9 +227,30 @@ def test_without_a_leader_it_is_not_known_whether_it_is_new(tmp_path: Path) -> N
         people = await guarded(call)
         elsewhere = Elsewhere(call)
         elsewhere.answers = False
-        status, problem = await As(call, "of-nobody")("GET", "/v1/jobs")
+        status, problem = await As(call, unknown("of-nobody"))("GET", "/v1/jobs")
         assert (status, problem["code"]) == (503, "behind")
         assert (await people["viewer"]("GET", "/v1/jobs"))[0] == 200
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("odd", ["of-nobody", "rs_", "rs_" + "a" * 43, unknown("x")[:-1], unknown("x") + "A"])
+def test_what_cannot_be_a_token_is_refused_at_once(tmp_path: Path, odd: str) -> None:
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        elsewhere = Elsewhere(call)
+        elsewhere.answers = False
+        for extra in (b"", ORDINARY):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
+            writer.write(request(extra=extra + b"Authorization: Bearer " + odd.encode() + b"\r\n"))
+            status, headers, _ = await read_answer(reader)
+            assert (status, "invalid_token" in headers["www-authenticate"]) == (401, True)
+            writer.close()
+            await writer.wait_closed()
+        assert elsewhere.asked == 0
+        call.cluster.apply(CreateToken("own", Role.VIEWER, sha256(odd.encode()).digest(), None, None))
+        assert (await As(call, odd)("GET", "/v1/jobs"))[0] == 200, "who has one of his own is known"
+        assert people
 
     run(tmp_path, test)
 
@@ -247,7 +268,8 @@ def test_so_many_of_one_address_wait_at_a_time(tmp_path: Path) -> None:
 
         call.context.committed = committed
         asked = [
-            asyncio.ensure_future(As(call, f"of-nobody-{i}")("GET", "/v1/jobs")) for i in range(WAITING_MAX_EACH + 5)
+            asyncio.ensure_future(As(call, unknown(f"of-nobody-{i}"))("GET", "/v1/jobs"))
+            for i in range(WAITING_MAX_EACH + 5)
         ]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         while len(done) < 5:

@@ -13,7 +13,7 @@ from raftsched.api.rates import Buckets, Rates, network_of
 from raftsched.core.access import Role
 from raftsched.core.cluster import Settings
 from tests.support.local_api import Client, run
-from tests.support.tokens import As, guarded, make
+from tests.support.tokens import As, guarded, make, unknown
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -115,7 +115,7 @@ def test_nobody_asks_the_leader_for_who_failed_too_often(tmp_path: Path) -> None
 
         call.context.committed = committed
         for number in range(10):
-            status, _ = await As(call, f"rs_{number}")("GET", "/v1/jobs")
+            status, _ = await As(call, unknown(str(number)))("GET", "/v1/jobs")
             assert status == (401 if number < 2 else 429)
         assert asked == 2
 
