@@ -14,6 +14,7 @@ leader, and what would end the pause. They are printed. Streams are asked for wh
   scripts/fuzz-api                                  all three runs, five minutes each
   scripts/fuzz-api --through follower --seconds 60
   scripts/fuzz-api --kill-leader --seed 7           the same requests once more, as far as the answers are the same
+  scripts/fuzz-api --through leader --role viewer   tokens are required, and one of this role is sent
   scripts/fuzz-api --only jobs_create,jobs_patch --examples 500 --seconds 0
 
 Exit code 0: nothing was found. 1: a failure, said on stdout with a curl command that shows it. 2: wrong usage.
@@ -31,6 +32,7 @@ import threading
 import time
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -47,6 +49,8 @@ LEFT_OUT = {
     "settings_pause": "the cluster is paused, and stays so",
     "settings_resume": "would run what was made up",
 }
+OPENS = {"tokens_put_access": "would ask for no token any more"}  # where they are required
+ROLES = ("viewer", "editor", "operator", "admin")
 ALONE = ("settings_get", "settings_patch")
 LINKED = ("jobs_create", "jobs_get", "jobs_delete")  # in each sample, as else nothing might follow from anything
 ALONE_PART = 10  # one in so many seconds
@@ -57,7 +61,7 @@ def main() -> int:
     given, wanted = _arguments()
     seed = secrets.randbits(32) if given.seed is None else given.seed
     print(f"seed {seed}")
-    for name, why in LEFT_OUT.items():
+    for name, why in {**LEFT_OUT, **(OPENS if given.role else {})}.items():
         print(f"left out: {name}, {why}")
     sys.stdout.flush()
     runs = _runs(given)
@@ -80,11 +84,13 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--seed", type=int, help="a new one each time, unless given")
     parser.add_argument("--through", choices=("leader", "follower"), help="only this run")
     parser.add_argument("--kill-leader", action="store_true", help="only the run during which leaders are killed")
+    parser.add_argument("--role", choices=ROLES, help="require tokens, and send one of this role")
     parser.add_argument("--only", default="", metavar="IDS", help="ids of operations, separated by commas (all)")
     parser.add_argument("--sample", type=int, metavar="N", help="so many operations, chosen by the seed (all)")
     parser.add_argument("--phases", default=",".join(PHASES), help=f"some of {','.join(PHASES)} (all)")
     given = parser.parse_args()
-    possible = [operation_id(r) for r in ROUTES if operation_id(r) not in LEFT_OUT]
+    left_out = {**LEFT_OUT, **(OPENS if given.role else {})}
+    possible = [operation_id(r) for r in ROUTES if operation_id(r) not in left_out]
     wanted = given.only.split(",") if given.only else possible
     if set(wanted) - set(possible):
         parser.error(f"no operations, or left out: {', '.join(sorted(set(wanted) - set(possible)))}")
@@ -106,6 +112,7 @@ def _run(run: str, wanted: list[str], given: argparse.Namespace, seed: int) -> b
     print(f"== {run}: starting 3 nodes", flush=True)
     with Cluster(3) as cluster:
         assert cluster.nodes[0].request("POST", "/v1/cluster/pause", {}).status == 200
+        tokens = _guard(cluster, given.role) if given.role else None
         node = cluster.leader() if run == "leader" else cluster.followers()[0]
         kills = Kills(cluster, node, seed) if run == "kills" else None
         sound = True
@@ -115,10 +122,17 @@ def _run(run: str, wanted: list[str], given: argparse.Namespace, seed: int) -> b
             alone = [name for name in wanted if name in ALONE]
             unlinked = [phase for phase in phases if phase != "stateful"]
             if together:
-                sound = _schemathesis(node, together, phases, given.seconds, given.examples, seed, kills is not None)
+                sound = _schemathesis(
+                    node, together, phases, given.seconds, given.examples, seed, kills is not None, tokens
+                )
             if alone and unlinked:
                 part = -(-given.seconds // ALONE_PART)
-                sound = _schemathesis(node, alone, unlinked, part, given.examples, seed, kills is not None) and sound
+                sound = (
+                    _schemathesis(
+                        node, alone, unlinked, part, given.examples, seed, kills is not None, tokens, "ignored_auth"
+                    )
+                    and sound
+                )
         finally:
             killed = kills.stop() if kills is not None else 0
         dead = [one.id for one in cluster.nodes if not one.alive]
@@ -176,6 +190,30 @@ class Kills:
             pass  # it is asked again
 
 
+class Tokens(NamedTuple):
+    """What is sent, and what makes jobs where that may not."""
+
+    sent: str
+    admin: str
+
+
+def _guard(cluster: Cluster, role: str) -> Tokens:
+    """Tokens are required from now on. Failures are not counted: each call is made without a good token, too, and has
+    to be answered 401 then."""
+    node = cluster.leader()
+
+    def ask(method: str, path: str, body: dict[str, Any], token: str = "") -> Any:
+        sent = {"Authorization": f"Bearer {token}"} if token else {}
+        done = node.request(method, path, body, sent)
+        assert done.status < 300, (path, done.status, done.body)
+        return done.json
+
+    admin = ask("POST", "/v1/tokens", {"name": "fuzz-root", "role": "admin"})["secret"]
+    ask("PATCH", "/v1/cluster/settings", {"failures_per_address": 1_000_000, "rate_per_address": 0})
+    ask("PUT", "/v1/cluster/access", {"required": True}, admin)
+    return Tokens(ask("POST", "/v1/tokens", {"name": "fuzz", "role": role}, admin)["secret"], admin)
+
+
 def _schemathesis(
     node: NodeProcess,
     operations: list[str],
@@ -184,12 +222,18 @@ def _schemathesis(
     examples: int,
     seed: int,
     kills: bool,
+    tokens: Tokens | None,
+    left_out: str = "",
 ) -> bool:
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "scripts/trials/schemathesis.toml"]
     command += ["run", f"http://127.0.0.1:{node.http_port}/openapi.json", "--checks", "all", "--seed", str(seed)]
     command += ["--max-examples", str(examples), "--phases", ",".join(phases), "--continue-on-failure", "--no-color"]
     command += ["--suppress-health-check", "all", "--request-timeout", "30", "--generation-database", "none"]
     command += ["--warnings", "off"]
+    if left_out:
+        command += ["--exclude-checks", left_out]
+    if tokens is not None:
+        command += ["--header", f"Authorization: Bearer {tokens.sent}"]
     if seconds:
         command += ["--max-time", str(seconds)]
     for name in operations:
@@ -199,6 +243,7 @@ def _schemathesis(
         "SCHEMATHESIS_HOOKS": "scripts.trials.fuzz_hooks",
         "PYTHONPATH": str(ROOT),
         "FUZZ_KILLS": "1" if kills else "",
+        "FUZZ_MAKER": "" if tokens is None else tokens.admin,
     }
     began = time.monotonic()
     code = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import defaultdict, deque
@@ -63,10 +64,12 @@ class Pool:
             "handler": {"shell": "true"},
         }
         try:
-            made = requests.post(f"{server}/v1/jobs", json=job, timeout=10)
+            maker = os.environ.get("FUZZ_MAKER")
+            headers = {"Authorization": f"Bearer {maker}"} if maker else {}
+            made = requests.post(f"{server}/v1/jobs", json=job, headers=headers, timeout=10)
             if made.status_code != 201:
                 return
-            run = requests.post(f"{server}{made.headers['Location']}/run", json={}, timeout=10)
+            run = requests.post(f"{server}{made.headers['Location']}/run", json={}, headers=headers, timeout=10)
         except requests.RequestException:
             return  # it is made another time
         self._known["jobs"].append((made.json()["id"],))
