@@ -74,6 +74,8 @@ KINDS: dict[str, Kind] = {
     "queue-paused": Kind(409, "The queue is paused", Exit.CONFLICT),
     "queue-full": Kind(409, "The queue runs as many as it may", Exit.CONFLICT),
     "queue-rate": Kind(409, "The queue started as many as it may", Exit.CONFLICT),
+    "quota-full": Kind(409, "The namespace runs as many as it may", Exit.CONFLICT),
+    "quota-rate": Kind(409, "The namespace started as many as it may", Exit.CONFLICT),
     "cluster-paused": Kind(409, "The cluster is paused", Exit.CONFLICT),
     "drained": Kind(409, "The node takes nothing new", Exit.CONFLICT),
     "moved": Kind(409, "Leadership is being handed over", Exit.CONFLICT),

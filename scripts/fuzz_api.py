@@ -89,6 +89,8 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--sample", type=int, metavar="N", help="so many operations, chosen by the seed (all)")
     parser.add_argument("--phases", default=",".join(PHASES), help=f"some of {','.join(PHASES)} (all)")
     given = parser.parse_args()
+    if given.role and given.kill_leader:
+        parser.error("--role goes with --through: who kills leaders asks without a token who leads")
     left_out = {**LEFT_OUT, **(OPENS if given.role else {})}
     possible = [operation_id(r) for r in ROUTES if operation_id(r) not in left_out]
     wanted = given.only.split(",") if given.only else possible
@@ -102,7 +104,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
 def _runs(given: argparse.Namespace) -> list[str]:
     chosen = [given.through] if given.through else []
     chosen += ["kills"] if given.kill_leader else []
-    return chosen or ["leader", "follower", "kills"]
+    return chosen or (["leader", "follower"] if given.role else ["leader", "follower", "kills"])
 
 
 def _run(run: str, wanted: list[str], given: argparse.Namespace, seed: int) -> bool:
@@ -112,8 +114,9 @@ def _run(run: str, wanted: list[str], given: argparse.Namespace, seed: int) -> b
     print(f"== {run}: starting 3 nodes", flush=True)
     with Cluster(3) as cluster:
         assert cluster.nodes[0].request("POST", "/v1/cluster/pause", {}).status == 200
-        tokens = _guard(cluster, given.role) if given.role else None
-        node = cluster.leader() if run == "leader" else cluster.followers()[0]
+        leader = cluster.leader()
+        node = leader if run == "leader" else cluster.followers()[0]
+        tokens = _guard(leader, given.role) if given.role else None
         kills = Kills(cluster, node, seed) if run == "kills" else None
         sound = True
         try:
@@ -197,10 +200,9 @@ class Tokens(NamedTuple):
     admin: str
 
 
-def _guard(cluster: Cluster, role: str) -> Tokens:
+def _guard(node: NodeProcess, role: str) -> Tokens:
     """Tokens are required from now on. Failures are not counted: each call is made without a good token, too, and has
     to be answered 401 then."""
-    node = cluster.leader()
 
     def ask(method: str, path: str, body: dict[str, Any], token: str = "") -> Any:
         sent = {"Authorization": f"Bearer {token}"} if token else {}

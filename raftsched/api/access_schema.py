@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.api.callers import RoleName
-from raftsched.api.operators_schema import RateIn, RateOut
+from raftsched.api.operators_schema import RateCount, RateOut, RatePeriod
 from raftsched.api.schema import Name, Namespace, Time
 from raftsched.core.access import NAMESPACES_MAX
 from raftsched.core.limits import RATE_COUNT_MAX
@@ -37,8 +37,11 @@ class GrantOut(msgspec.Struct):
     role: GrantRole
 
 
-class RequestRateIn(RateIn, forbid_unknown_fields=True):
+class RequestRateIn(msgspec.Struct, forbid_unknown_fields=True):
     """So many requests in each period."""
+
+    count: RateCount | None = None
+    per: RatePeriod | None = None
 
 
 class TokenIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -335,6 +335,8 @@ def _past(row: Instance, began: Step, ended: Step, attempts: dict[int, Attempt])
         return
     if reason == "worker" and attempt is not None and attempt.queue:
         text = f'for its turn in the limited queue "{attempt.queue}", and for a node to take it'
+    elif reason == "worker" and attempt is not None and attempt.quota:
+        text = "for its turn among the runs of its namespace, and for a node to take it"
     if ended.term != began.term:
         text += f"; leadership changed meanwhile, from term {began.term} to {ended.term}"
     start, end = row.created_at_ms + began.after_ms, row.created_at_ms + end_ms

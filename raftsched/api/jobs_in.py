@@ -50,7 +50,7 @@ from raftsched.core.model import (
     Retry,
     Trigger,
 )
-from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE
+from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUES
 from raftsched.core.secrets import may_refer
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
@@ -334,8 +334,8 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
         given.queue, queue = None, DEFAULT_QUEUE
     elif not _name(queue):
         errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
-    elif queue.startswith(SYSTEM_QUEUE):
-        errors.append(FieldError("/queue", "is that of a webhook; take another"))
+    elif queue.startswith(SYSTEM_QUEUES):
+        errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another"))
     more: dict[str, Any] = {}  # what is not as it is by default
     if given.overlap is not None:
         more["overlap"] = _OVERLAP[given.overlap]

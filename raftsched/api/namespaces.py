@@ -21,6 +21,7 @@ from raftsched.api.operators_schema import (
     NAMESPACE_READ_ONLY,
     DefaultsIn,
     NamespaceIn,
+    NamespaceLimits,
     NamespaceLimitsOut,
     NamespaceOut,
 )
@@ -216,13 +217,17 @@ def _shown(namespace: Namespace) -> NamespaceOut:
         description=content.description,
         owner=content.owner,
         defaults=content.defaults or DefaultsIn(),
-        limits=NamespaceLimitsOut(namespace.max_jobs),
+        limits=_limits(namespace),
         jobs=namespace.jobs,
         secrets=namespace.secrets,
         revision=namespace.revision,
         created_at=format_time(namespace.created_at_ms) if declared else None,
         modified_at=format_time(namespace.modified_at_ms) if declared else None,
     )
+
+
+def _limits(namespace: Namespace) -> NamespaceLimitsOut:
+    return NamespaceLimitsOut(namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute)
 
 
 def _merged(given: dict[str, Any], change: dict[str, Any]) -> Any:
@@ -235,7 +240,7 @@ def _merged(given: dict[str, Any], change: dict[str, Any]) -> Any:
 def _given(namespace: Namespace) -> dict[str, Any]:
     """As it would be put."""
     found: dict[str, Any] = msgspec.to_builtins(content_of_namespace(namespace))
-    return {**found, "limits": {"max_jobs": namespace.max_jobs}}
+    return {**found, "limits": msgspec.to_builtins(_limits(namespace))}
 
 
 def _command(ctx: ApiContext, name: str, value: Any, revision: int | None, *, if_none: bool = False) -> PutNamespace:
@@ -262,8 +267,8 @@ def _command(ctx: ApiContext, name: str, value: Any, revision: int | None, *, if
         errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit"))
     if errors:
         raise Problem("invalid-body", errors=errors)
-    most = None if given.limits is None else given.limits.max_jobs
-    return PutNamespace(name, content, most, revision, if_none)
+    most = given.limits or NamespaceLimits()
+    return PutNamespace(name, content, most.max_jobs, revision, if_none, most.max_running, most.max_starts_per_minute)
 
 
 def _told(namespace: Namespace | None) -> set[str | None]:

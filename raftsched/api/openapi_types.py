@@ -285,6 +285,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "StateIn": _needs("state"),
     "MemberIn": _needs("id"),
     "RateIn": _needs("count", "per"),
+    "RequestRateIn": _needs("count", "per"),
     "NotifyIn": _needs("on", "webhook"),
     "RangeIn": _needs("from", "to"),
 }

@@ -12,6 +12,8 @@ from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import get_job, node_rule
 from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import Job, JobState
+from raftsched.core.notices import QUOTA_QUEUE
+from raftsched.core.queues import Queue
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import Webhook, decode_webhook
 
@@ -30,8 +32,10 @@ class OperatorsMetrics(Collector):
         with self._ctx.read() as view:
             cluster = meta(view)
             drained = {m.node: node_rule(view, m.node).drained for m in cluster.members}
-            queues = [decode_queue(raw) for _, raw in view.scan(Table.QUEUES)]
+            rows = [decode_queue(raw) for _, raw in view.scan(Table.QUEUES)]
             webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
+            queues = [one for one in rows if not one.name.startswith(QUOTA_QUEUE)]
+            quotas = [one for one in rows if one.name.startswith(QUOTA_QUEUE)]
             jobs_of = {webhook.name: get_job(view, webhook.job_id) for webhook in webhooks}
         yield GaugeMetricFamily("raftsched_cluster_paused", "1 while nothing is started on any node.", cluster.paused)
         words = "Waiting instances that no node there is could take, busy or not."
@@ -57,7 +61,21 @@ class OperatorsMetrics(Collector):
             if queue.max_running is not None:
                 most.add_metric([queue.name], queue.max_running)
         yield from (running, most, paused)
+        yield from _of_namespaces(quotas)
         yield from _of_webhooks(webhooks, jobs_of)
+
+
+def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
+    labels = ["namespace"]
+    words = "Runs of a namespace that has limits of them."
+    running = GaugeMetricFamily("raftsched_namespace_running", words, labels=labels)
+    most = GaugeMetricFamily("raftsched_namespace_max_running", "Runs that there may be of it.", labels=labels)
+    for quota in quotas:
+        name = quota.name.removeprefix(QUOTA_QUEUE)
+        running.add_metric([name], quota.running)
+        if quota.max_running is not None:
+            most.add_metric([name], quota.max_running)
+    yield from (running, most)
 
 
 def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None]) -> Iterator[Metric]:

@@ -29,33 +29,37 @@ from raftsched.api.schema import (
     Zone,
 )
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
-from raftsched.core.namespaces import JOBS_MAX
+from raftsched.core.namespaces import JOBS_MAX, RUNNING_MAX, STARTS_MAX
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
+RatePeriod = Annotated[
+    str,
+    Meta(
+        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
+        extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
+    ),
+]
 JobsMax = Annotated[int, Meta(ge=0, le=JOBS_MAX, description=f"an integer from 0 to {JOBS_MAX:,}")]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
 ]
 
 
+RunningMax = Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX:,}")]
+StartsMax = Annotated[int, Meta(ge=1, le=STARTS_MAX, description=f"an integer from 1 to {STARTS_MAX:,}")]
+
+
 class NamespaceLimitsOut(msgspec.Struct):
     max_jobs: int | None
+    max_running: int | None = None
+    max_starts_per_minute: int | None = None
 
 
 class RateIn(msgspec.Struct, forbid_unknown_fields=True):
     """So many starts in each period."""
 
     count: RateCount | None = None
-    per: (
-        Annotated[
-            str,
-            Meta(
-                description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
-                extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
-            ),
-        ]
-        | None
-    ) = None
+    per: RatePeriod | None = None
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,9 +91,12 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 
 
 class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Null: no limit. A limit below what there is already lets nothing more in."""
+    """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
+    its jobs; others wait. `max_starts_per_minute`: attempts that start."""
 
     max_jobs: JobsMax | None = None
+    max_running: RunningMax | None = None
+    max_starts_per_minute: StartsMax | None = None
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -37,6 +37,7 @@ from raftsched.core.apply.queues import limits_of
 from raftsched.core.apply.tx import decode_queue
 from raftsched.core.commands import DeleteQueue, PutQueue, encode
 from raftsched.core.limits import RATE_PERIOD_MS
+from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue, QueueLimits
 from raftsched.core.tables import ReadView, Table, after, lane_key
 
@@ -58,7 +59,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     last = query.cursor("queues")
     with ctx.read() as view:
         rows = view.scan(Table.QUEUES, b"" if last is None else following(last))
-        queues, last = page(rows, query.limit(), lambda _, raw: decode_queue(raw))
+        queues, last = page(rows, query.limit(), _take)
         most = max(COUNT_LEAST, COUNT_MAX // max(1, len(queues)))
         shown = [_shown(ctx, view, queue, most) for queue in queues]
     return reply_page(request, [msgspec.json.encode(out) for out in shown], "queues", query.filters(), last)
@@ -154,7 +155,13 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
 
 def _find(view: ReadView, name: str) -> Queue | None:
     raw = view.get(Table.QUEUES, name.encode()) if parse_name(name) else None
-    return None if raw is None else decode_queue(raw)
+    return None if raw is None else _take(name.encode(), raw)
+
+
+def _take(_: bytes, raw: bytes) -> Queue | None:
+    """Those of namespaces are not shown here: not everybody may know of all namespaces."""
+    queue = decode_queue(raw)
+    return None if queue.name.startswith(QUOTA_QUEUE) else queue
 
 
 def _unknown(name: str) -> Problem:

@@ -21,6 +21,7 @@ from raftsched.core.cluster import Meta
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind
+from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
@@ -80,7 +81,9 @@ def waits_for(
         return _conditions(row, now_ms)
     if meta.paused:
         return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
-    return _queue_of(view, policy, now_ms) or _place(view, meta, status, policy, row, troubles) or _turn(view, row)
+    return (
+        _queues_of(view, job, policy, now_ms) or _place(view, meta, status, policy, row, troubles) or _turn(view, row)
+    )
 
 
 def _when(at_ms: int, now_ms: int) -> str:
@@ -142,11 +145,27 @@ def _conditions(row: Instance, now_ms: int) -> Obstacle:
 # ---------------------------------------------------------------- its queue
 
 
-def _queue_of(view: ReadView, policy: Policy, now_ms: int) -> Obstacle | None:
+def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Obstacle | None:
     raw = view.get(Table.QUEUES, policy.queue.encode())
-    if raw is None:
-        return None
-    queue: Queue = _queue.decode(raw)
+    found = None if raw is None else _queue_of(_queue.decode(raw), now_ms)
+    raw = view.get(Table.QUEUES, quota_queue(job.namespace).encode())
+    return found or (None if raw is None else _quota_of(_queue.decode(raw), job.namespace, now_ms))
+
+
+def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
+    name = f'Its namespace "{namespace}"'
+    match shut(queue, now_ms):
+        case "full":
+            return Obstacle("namespace_full", f"{name} runs {queue.running} of {queue.max_running}.")
+        case "rate":
+            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            return Obstacle(
+                "namespace_rate", f"{name} lets {queue.rate_count} start in a minute; the next may start {when}."
+            )
+    return None
+
+
+def _queue_of(queue: Queue, now_ms: int) -> Obstacle | None:
     name = f'Its queue "{queue.name}"'
     match shut(queue, now_ms):
         case "paused":

@@ -38,9 +38,12 @@ _COLUMNS: list[Column] = [
 ]
 
 
+_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute")
+
+
 @click.group()
 def namespaces() -> None:
-    """Namespaces: who owns them, what their jobs take over from them, how many jobs they may have.
+    """Namespaces: who owns them, what their jobs take over from them, what they may have and run.
 
     A job may name any namespace ("default" when it names none). One need not be declared here, unless the setting
     namespaces_strict says so.
@@ -68,7 +71,7 @@ def get(client: Client, namespace: str, fmt: str) -> None:
       raftsched namespaces get billing
     """
     found = client.get(_NAMESPACES.path_of(namespace))
-    shown = {**found, "defaults": _defaults(found), "max_jobs": found["limits"]["max_jobs"]}
+    shown = {**found, "defaults": _defaults(found), **{name: found["limits"].get(name) for name in _LIMITS}}
     del shown["limits"]
     print_one(fmt, found, fields=said_fields(shown))
 
@@ -78,6 +81,8 @@ def get(client: Client, namespace: str, fmt: str) -> None:
 @click.option("--description", metavar="TEXT", help="What it is for; 'none' for nothing.")
 @click.option("--owner", metavar="NAME", help="Whose it is; 'none' for nobody's.")
 @click.option("--max-jobs", metavar="N", help="So many jobs at most; 'none' for no limit.")
+@click.option("--max-running", metavar="N", help="So many runs of all its jobs at one time; 'none' for no limit.")
+@click.option("--max-starts-per-minute", metavar="N", help="So many starts in a minute; 'none' for no limit.")
 @click.option(
     "--default",
     "defaults",
@@ -93,6 +98,8 @@ def set_(
     description: str | None,
     owner: str | None,
     max_jobs: str | None,
+    max_running: str | None,
+    max_starts_per_minute: str | None,
     defaults: tuple[str, ...],
     fmt: str,
 ) -> None:
@@ -103,6 +110,7 @@ def set_(
     \b
       raftsched namespaces set billing --owner ana --default timezone=Europe/Madrid --default priority=7
       raftsched namespaces set billing --default 'retry={"delays": ["5s", "1m"]}' --max-jobs 500
+      raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600
       raftsched namespaces set billing --default priority=none
     """
     change: dict[str, Any] = {}
@@ -110,8 +118,10 @@ def set_(
         change["description"] = None if description == _NONE else description
     if owner is not None:
         change["owner"] = None if owner == _NONE else owner
-    if max_jobs is not None:
-        change["limits"] = {"max_jobs": None if max_jobs == _NONE else _whole(max_jobs)}
+    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute), strict=True)
+    said = {name: None if text == _NONE else _whole(name, text) for name, text in limits if text is not None}
+    if said:
+        change["limits"] = said
     if defaults:
         change["defaults"] = _read(defaults)
     found = _change(client, namespace, change)
@@ -172,8 +182,8 @@ def _value(text: str) -> Any:
         raise click.UsageError(f"--default: {text!r} is not JSON: {error}") from None
 
 
-def _whole(text: str) -> int:
+def _whole(limit: str, text: str) -> int:
     """Raises a usage error."""
     if not (text.isascii() and text.isdigit() and len(text) < 11):
-        raise click.UsageError(f"--max-jobs {text!r} is not a number; write a whole number, or 'none'")
+        raise click.UsageError(f"--{limit.replace('_', '-')} {text!r} is not a number; write a whole number, or 'none'")
     return int(text)

@@ -120,7 +120,11 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_jobs: int | None  # None: no limit
+    """None: no limit."""
+
+    max_jobs: int | None
+    max_running: int | None = None  # runs of all its jobs at one time
+    max_starts_per_minute: int | None = None
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):

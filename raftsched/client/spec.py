@@ -222,6 +222,8 @@ class JobDefaults(TypedDict, total=False):
 
 class NamespaceLimits(TypedDict, total=False):
     max_jobs: int | None
+    max_running: int | None
+    max_starts_per_minute: int | None
 
 
 class NamespaceSpec(TypedDict, total=False):

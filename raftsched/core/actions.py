@@ -51,6 +51,7 @@ class AttemptAssigned(msgspec.Struct, frozen=True, gc=False):
     token: int
     instance: bytes
     queue: str = ""  # the one with limits in which it counts as running
+    quota: str = ""  # that of its namespace, in which it counts too
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +63,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome | None = None
     need: str = ""  # Policy.handler_need of its job; "": the job is gone
     took_ms: int | None = None  # from its start to its end; None: it was not said to have started
+    quota: str = ""
 
 
 class KillAsked(msgspec.Struct, frozen=True):

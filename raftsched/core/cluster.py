@@ -118,6 +118,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     webhooks: int = 0  # rows of WEBHOOKS
     calendars: int = 0  # rows of CALENDARS
     secrets: int = 0  # rows of SECRETS
+    quotas: int = 0  # of the rows of QUEUES those that are of namespaces
 
 
 # ---------------------------------------------------------------- commands

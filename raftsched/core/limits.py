@@ -20,7 +20,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUE
+from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
 
 if TYPE_CHECKING:
     from raftsched.core.access import CreateToken
@@ -131,8 +131,8 @@ def wrong_in_policy(policy: Policy) -> str | None:
     if queue != _DEFAULT_QUEUE:
         if len(queue.encode()) > QUEUE_NAME_MAX:
             return f"queue takes {len(queue.encode())} bytes; {QUEUE_NAME_MAX} is the limit."
-        if queue.startswith(SYSTEM_QUEUE):
-            return f"queues named {SYSTEM_QUEUE}... are those of webhooks; take another."
+        if queue.startswith(SYSTEM_QUEUES):
+            return f"queues named {' or '.join(SYSTEM_QUEUES)}... are the cluster's own; take another."
     notify = policy.notify
     if notify and (len(notify) > NOTIFY_MAX or len({one.webhook for one in notify}) < len(notify)):
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."

@@ -301,6 +301,7 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     result: bytes | None = None  # JSON
     queue: str = ""  # the limited queue in which it counts as running
     placement: Placement | None = None
+    quota: str = ""  # and that of its namespace
 
 
 class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -13,6 +13,8 @@ import msgspec
 NAMESPACE_MAX = 64  # bytes of a name
 CONTENT_MAX = 16 * 1024  # bytes of what is declared
 JOBS_MAX = 1_000_000_000  # of the limit that may be set
+RUNNING_MAX = 1_000_000
+STARTS_MAX = 1_000_000  # in a minute
 DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
 
 
@@ -27,6 +29,8 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
     secrets: int = 0
     created_at_ms: int = 0  # when it was declared
     modified_at_ms: int = 0
+    max_running: int | None = None  # runs at one time
+    max_starts_per_minute: int | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -62,6 +66,8 @@ class PutNamespace(msgspec.Struct, array_like=True, frozen=True, tag=80):
     max_jobs: int | None = None
     if_revision: int | None = None  # refused unless it is declared, at this revision
     if_none: bool = False  # refused when it is declared
+    max_running: int | None = None
+    max_starts_per_minute: int | None = None
 
 
 class DeleteNamespace(msgspec.Struct, array_like=True, frozen=True, tag=81):

@@ -13,7 +13,14 @@ import msgspec
 
 SYSTEM_NAMESPACE = "_system"  # of the jobs that the cluster makes for itself; nobody else's may be in it
 SYSTEM_QUEUE = "_webhooks."  # what the names of queues begin with that deliveries wait in
+QUOTA_QUEUE = "_namespaces."  # and of those that hold the runs of a namespace within its limits
+SYSTEM_QUEUES = (SYSTEM_QUEUE, QUOTA_QUEUE)
 NOTIFY_MAX = 8  # webhooks that one job names
+
+
+def quota_queue(namespace: str) -> str:
+    """The name of the queue in which all runs of a namespace count that has limits of them."""
+    return QUOTA_QUEUE + namespace
 
 
 class Ending(IntEnum):

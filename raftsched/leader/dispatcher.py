@@ -12,14 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
-from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule
+from raftsched.core.apply.tx import decode_node_rule
 from raftsched.core.cluster import Session
 from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady
 from raftsched.core.eligibility import lacking
 from raftsched.core.model import Condition, Instance, Outcome, Placement, Policy
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
 from raftsched.leader.gates import Gates
-from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use
+from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting
 from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
 
 Read = Callable[[], AbstractContextManager[ReadView]]
@@ -38,7 +38,7 @@ class _Given:
     """An assignment that is proposed and not applied."""
 
     session: int
-    queue: str
+    queues: tuple[str, ...]  # with limits, in which it counts
     lane: int
 
 
@@ -105,7 +105,7 @@ class Dispatcher:
         self._changes = 0  # of the nodes
         self._again = False  # something was refused that was decided by nodes that have changed
         self._parked: dict[bytes, _Parked] = {}  # no node there is could take them, busy or not
-        self._known: dict[bytes, tuple[_Need, str]] = {}  # of those passed over: their need, their queue
+        self._known: dict[bytes, tuple[_Need, Policy, str]] = {}  # of those passed over: need, policy, namespace
         self._lanes: dict[int, Lane] = {}
         self._find_lanes = True
         self._review: Place | None = b""  # where to look again at what was put aside; None: nothing to do
@@ -193,25 +193,35 @@ class Dispatcher:
     # ------------------------------------------------------------ assignments
 
     def place(
-        self, starts: Iterable[tuple[bytes, Policy]], assignable: Callable[[int], bool], now_ms: int
+        self, starts: Iterable[tuple[bytes, Policy, str]], assignable: Callable[[int], bool], now_ms: int
     ) -> list[Assign]:
-        """Assignments for instances that are about to become ready, the first ones first; the others have to queue."""
+        """Assignments for instances that are about to become ready, the first ones first; the others have to queue.
+        `starts`: their keys, policies and namespaces."""
         if self._gates.stale:
             with self._read() as view:
                 self._gates.refresh(view)
         now = _Round([n for n in self._nodes.values() if assignable(n.session.id)], now_ms, 0)
         given: list[Assign] = []
-        for key, policy in starts:
-            lane = self._gates.lane(policy.queue)
-            if lane is not None and (lane in self._lanes or self._gates.shut(policy.queue, now_ms) is not None):
+        for key, policy, namespace in starts:
+            queues = self._gates.of(policy, namespace)
+            lane = self._gates.first_lane(queues)
+            if lane is not None and (lane in self._lanes or not self._gates.let_in(queues, now_ms)):
                 continue
             node = choose(now.eligible(policy)[0])
             if node is not None:
-                given.append(self._take(key, node, policy, now, LANE_FREE if lane is None else lane))
+                given.append(self._take(key, node, policy, now, LANE_FREE if lane is None else lane, queues))
         return given
 
     def _take(
-        self, key: bytes, node: NodeLoad, policy: Policy, now: _Round, lane: int, avoid: str = "", only: str = ""
+        self,
+        key: bytes,
+        node: NodeLoad,
+        policy: Policy,
+        now: _Round,
+        lane: int,
+        queues: tuple[str, ...],
+        avoid: str = "",
+        only: str = "",
     ) -> Assign:
         eligible, nodes = now.eligible(policy, only)
         avoided = avoid if avoid != node.node and any(n.node == avoid and n.free > 0 for n in eligible) else ""
@@ -219,9 +229,8 @@ class Dispatcher:
         self._known.pop(key, None)
         node.running += 1
         node.scheduled += 1
-        queue = "" if self._gates.lane(policy.queue) is None else policy.queue
-        self._gates.proposed(queue)
-        self._proposed[key] = _Given(node.session.id, queue, lane)
+        self._gates.proposed(queues)
+        self._proposed[key] = _Given(node.session.id, queues, lane)
         return Assign(key, node.session.id, placement)
 
     # ------------------------------------------------------------ the walk over READY
@@ -307,25 +316,30 @@ class Dispatcher:
         assert walk.head is not None
         key = walk.head[8:]
         known = self._known.get(key)
-        if known is not None and known[0] in now.busy and self._gates.lane(known[1]) in (None, lane.number):
+        if known is not None and known[0] in now.busy and self._gates.lane_of(*known[1:]) in (None, lane.number):
             now.passed += 1
             walk.passed()
             return
-        instance, policy = waiting(view, key)
+        instance, policy, namespace = waiting(view, key)
         if instance is None or policy is None:
             now.passed += 1
             walk.passed()
             return
-        own = self._gates.lane(policy.queue)
+        queues = self._gates.of(policy, namespace)
+        own = self._gates.first_lane(queues)
         if own is not None and own != lane.number:  # its queue was given limits since
             now.moves.append(key)
             walk.taken()
+            return
+        if len(queues) > 1 and not self._gates.let_in(queues, now.now_ms):  # its namespace runs as many as it may
+            now.passed += 1
+            walk.passed()
             return
         only = instance.only_on
         avoid = _avoid(instance)
         node = choose(now.eligible(policy, only)[0], avoid)
         if node is not None:
-            now.commands.append(self._take(key, node, policy, now, lane.number, avoid, only))
+            now.commands.append(self._take(key, node, policy, now, lane.number, queues, avoid, only))
             now.free -= 1
             walk.taken()
             return
@@ -342,7 +356,7 @@ class Dispatcher:
             now.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            self._known[key] = (need, policy.queue)
+            self._known[key] = (need, policy, namespace)
             now.passed += 1
             walk.passed()
 
@@ -380,7 +394,7 @@ class Dispatcher:
                 return
             seen += 1
             key = from_ready(row)
-            instance, policy = (None, None) if key in self._moving else waiting(view, key)
+            instance, policy, _ = (None, None, "") if key in self._moving else waiting(view, key)
             if instance is None or policy is None:
                 continue
             if any(n.can(policy) for n in self._nodes.values()):
@@ -391,11 +405,10 @@ class Dispatcher:
 
     # ------------------------------------------------------------ what became of it
 
-    def applied(self, key: bytes, session: int, queue: str, token: int) -> None:
+    def applied(self, key: bytes, session: int, queues: Iterable[str], token: int) -> None:
         """Assigned: what was counted beforehand is true now. What an earlier leadership left behind in the log is
         counted here, instead of what was proposed for the same instance since."""
-        if queue:
-            self.queue_changed(queue)
+        self._count_anew(queues)
         self._live[token] = session
         given = self._proposed.pop(key, None)
         if given is not None:
@@ -441,9 +454,9 @@ class Dispatcher:
         self.backlog = True
 
     def _settle_queue(self, given: _Given) -> None:
-        if given.queue:
-            self._gates.settled(given.queue)
-            self.queue_changed(given.queue)
+        for queue in given.queues:
+            self._gates.settled(queue)
+            self.queue_changed(queue)
 
     def over(self, session: int, tokens: Iterable[int]) -> None:
         """Their worker has ended these; their slots are free, though the tables do not show it yet."""
@@ -453,9 +466,14 @@ class Dispatcher:
                 self._over.add(token)
                 self._freed(session)
 
-    def attempt_ended(self, session: int, queue: str, token: int) -> None:
-        if queue:
-            self.queue_changed(queue)
+    def _count_anew(self, queues: Iterable[str]) -> None:
+        """`queues`: "" stands for none."""
+        for queue in queues:
+            if queue:
+                self.queue_changed(queue)
+
+    def attempt_ended(self, session: int, queues: Iterable[str], token: int) -> None:
+        self._count_anew(queues)
         self._live.pop(token, None)
         if token in self._over:
             self._over.discard(token)
@@ -478,18 +496,3 @@ def _avoid(instance: Instance) -> str:
     """The node of an attempt that did not succeed: for the next one another is preferred."""
     last = instance.attempts[-1] if instance.attempts else None
     return "" if last is None or last.outcome is Outcome.SUCCEEDED else last.node
-
-
-def waiting(view: ReadView, key: bytes) -> tuple[Instance | None, Policy | None]:
-    """The instance, and the policy of the revision that it was made from; None: it is gone."""
-    raw = view.get(Table.JOBS, key[8:16])
-    instance_raw = view.get(Table.INSTANCES, key)
-    if raw is None or instance_raw is None:
-        return None, None
-    job = decode_job(raw)
-    instance = decode_instance(instance_raw)
-    if instance.job_revision != job.revision:
-        kept = view.get(Table.REVISIONS, key[8:16] + u64(instance.job_revision))
-        if kept is not None:
-            job = decode_job(kept)
-    return instance, job.policy

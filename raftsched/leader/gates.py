@@ -7,6 +7,8 @@ from collections import Counter
 
 from raftsched.core.admission import opens_at_ms, shut
 from raftsched.core.apply.tx import decode_queue
+from raftsched.core.model import Policy
+from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table
 
@@ -46,6 +48,21 @@ class Gates:
             self._put(name, view.get(Table.QUEUES, name.encode()))
         self._stale.clear()
 
+    def of(self, policy: Policy, namespace: str) -> tuple[str, ...]:
+        """The queues with limits in which a run counts: its own, and that of its namespace. It waits in the lane of the
+        first."""
+        if not self._rows:
+            return ()
+        return tuple(name for name in (policy.queue, quota_queue(namespace)) if name in self._rows)
+
+    def first_lane(self, names: tuple[str, ...]) -> int | None:
+        """Of what `of` says, or said a moment ago; None: the lane of those without limits."""
+        return next((self._rows[name].lane for name in names if name in self._rows), None)
+
+    def lane_of(self, policy: Policy, namespace: str) -> int | None:
+        """In which a run waits; None: in that of those without limits."""
+        return self.first_lane(self.of(policy, namespace))
+
     def lane(self, name: str) -> int | None:
         """None: no queue with limits."""
         queue = self._rows.get(name)
@@ -59,12 +76,16 @@ class Gates:
         """Why nothing more of the queue may start now: core.admission."""
         return shut(self._rows[name], now_ms, self._ahead[name])
 
+    def let_in(self, names: tuple[str, ...], now_ms: int) -> bool:
+        """Whether one more run that counts in these may start now."""
+        return all(shut(self._rows[name], now_ms, self._ahead[name]) is None for name in names)
+
     def opens_at_ms(self, name: str, now_ms: int) -> int:
         """When its rate lets the next start."""
         return opens_at_ms(self._rows[name], now_ms, self._ahead[name])
 
-    def proposed(self, name: str) -> None:
-        if name in self._rows:
+    def proposed(self, names: tuple[str, ...]) -> None:
+        for name in names:
             self._ahead[name] += 1
 
     def settled(self, name: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from raftsched.core.checking import Check, encode
 from raftsched.core.model import ConditionKind, Policy
 from raftsched.core.tables import ReadView
-from raftsched.leader.dispatcher import waiting
+from raftsched.leader.lanes import waiting
 from raftsched.leader.placement import NodeLoad
 
 WANTED_MAX = 10_000  # instances to be asked about; what is beyond that comes again with its timer
@@ -88,7 +88,7 @@ class Inquiries:
 
 def _question(view: ReadView, key: bytes) -> tuple[Check, Policy] | None:
     """What has to be looked at, and by whom; None: nothing any more."""
-    instance, policy = waiting(view, key)
+    instance, policy, _ = waiting(view, key)
     if instance is None or policy is None or instance.checks_end_at_ms is None:
         return None
     seen = tuple(condition for condition in policy.conditions if condition.kind is not ConditionKind.JOB)

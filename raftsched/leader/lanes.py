@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from raftsched.core.tables import LANE_NOBODY, ReadView, Table, from_lane, lane_key
+from raftsched.core.apply.tx import decode_instance, decode_job
+from raftsched.core.model import Instance, Policy
+from raftsched.core.tables import LANE_NOBODY, ReadView, Table, from_lane, lane_key, u64
 
 # A place in a lane: the score and the instance key of a READY row. In byte order the more urgent comes first.
 Place = bytes
@@ -112,3 +114,18 @@ def lanes_in_use(view: ReadView) -> list[int]:
             break
         low = lane_key(number + 1)
     return found
+
+
+def waiting(view: ReadView, key: bytes) -> tuple[Instance | None, Policy | None, str]:
+    """The instance, the policy of the revision that it was made from, and its namespace; None: it is gone."""
+    raw = view.get(Table.JOBS, key[8:16])
+    instance_raw = view.get(Table.INSTANCES, key)
+    if raw is None or instance_raw is None:
+        return None, None, ""
+    job = decode_job(raw)
+    instance = decode_instance(instance_raw)
+    if instance.job_revision != job.revision:
+        kept = view.get(Table.REVISIONS, key[8:16] + u64(instance.job_revision))
+        if kept is not None:
+            job = decode_job(kept)
+    return instance, job.policy, job.namespace

@@ -137,9 +137,9 @@ class Term:
                 case InstanceReady():
                     self.dispatcher.ready(action.instance, action.lane, action.score_ms)
                 case AttemptAssigned():
-                    self.dispatcher.applied(action.instance, action.session, action.queue, action.token)
+                    self.dispatcher.applied(action.instance, action.session, (action.queue, action.quota), action.token)
                 case AttemptEnded():
-                    self.dispatcher.attempt_ended(action.session, action.queue, action.token)
+                    self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
                 case InstanceTimer():
                     self.timers.add(action.instance, action.at_ms, now)
                     soon = True
@@ -307,7 +307,7 @@ class Term:
         keys = [self._due_now.popleft() for _ in range(min(FIRE_BATCH, len(self._due_now)))]
         direct = self._quorum_fresh() and not self.dispatcher.backlog
         batch: list[Command] = []
-        starts: list[tuple[bytes, Policy]] = []  # instances that these fires make ready
+        starts: list[tuple[bytes, Policy, str]] = []  # instances that these fires make ready
         runs = 0
         jobs = firing.due_jobs(self._read, keys, max(now_ms, self._due_ms))
         for position, (job, calendar) in enumerate(jobs):
@@ -320,7 +320,7 @@ class Term:
             batch.append(command)
             key = firing.startable(job) if direct and due == 1 else None
             if key is not None:
-                starts.append((key, job.policy))
+                starts.append((key, job.policy, job.namespace))
         starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
         batch += self.dispatcher.place(starts, self._assignable, now_ms)
         if batch:

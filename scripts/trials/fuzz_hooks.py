@@ -222,6 +222,8 @@ def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
         return True  # a setting says so
     if "has no meaning for a job that is due once" in said:
         return True  # its trigger says so, which may be that of the job as it is
+    if "goes with a rate" in said:
+        return body.get("rate") is None
     if "a grant can only add" in said or "say one role for each namespace" in said:
         return len(body["grants"]) > 0  # the role, and the other grants, say so
     if "an admin is one everywhere" in said or "an admin can make tokens for all namespaces" in said:

@@ -408,7 +408,13 @@ class Author:
             return DeleteNamespace(name, revision)
         most = r.choice([None, None, 0, 1, 3, -1])
         return PutNamespace(
-            name, r.choice([b"{}", b'{"owner":"ana"}', b"x" * 20_000]), most, revision, r.random() < 0.2
+            name,
+            r.choice([b"{}", b'{"owner":"ana"}', b"x" * 20_000]),
+            most,
+            revision,
+            r.random() < 0.2,
+            r.choice([None, None, 1, 2, 0]),
+            r.choice([None, None, 1, 60, -1]),
         )
 
     def _secret(self) -> Command:

@@ -21,6 +21,8 @@ from raftsched.core.ids import BACKFILL
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import FINAL, ConditionKind, Delivery, Instance, Job, JobState, StepKind, TriggerKind
 from raftsched.core.model import InstanceState as I
+from raftsched.core.namespaces import decode_namespace
+from raftsched.core.notices import QUOTA_QUEUE, quota_queue
 from raftsched.core.operations import OperationState, decode_operation
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
@@ -314,6 +316,17 @@ def _queues(view: ReadView, rows: dict[bytes, Instance], found: list[str]) -> No
     if len(set(lanes)) != len(lanes) or not all(0 < lane <= meta.last_lane for lane in lanes):
         found.append(f"the queues have the lanes {lanes}; the last one made is {meta.last_lane}")
     running = Counter(row.live.queue for row in rows.values() if row.live is not None)
+    running += Counter(row.live.quota for row in rows.values() if row.live is not None)
+    limited = {
+        quota_queue(one.name): (one.max_running, one.max_starts_per_minute)
+        for _, raw in view.scan(Table.NAMESPACES)
+        if ((one := decode_namespace(raw)).max_running, one.max_starts_per_minute) != (None, None)
+    }
+    quotas = {
+        name: (queue.max_running, queue.rate_count) for name, queue in queues.items() if name.startswith(QUOTA_QUEUE)
+    }
+    if quotas != limited or meta.quotas != len(quotas):
+        found.append(f"namespaces have the limits {limited}, their queues {quotas}; meta counts {meta.quotas}")
     for name, queue in queues.items():
         if queue.name != name or queue.running != running[name]:
             found.append(f"queue {name} counts {queue.running} running in {queue.name}; there are {running[name]}")

@@ -7,7 +7,7 @@ from raftsched.core.admission import shut
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.notices import GONE, stop_if_gone
-from raftsched.core.apply.queues import UNPLACEABLE, enter, leave, placeable, waits_in_ready
+from raftsched.core.apply.queues import NOWHERE, UNPLACEABLE, enter, leave, placeable, quota_of, waits_in_ready
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
@@ -45,9 +45,10 @@ def assign(tx: Tx, c: Assign) -> Answer:
     refused = _not_now(tx, session.node)
     if refused is not None:
         return refused
-    queue = enter(tx, job_raw, instance) if tx.meta.queues else ""
-    if isinstance(queue, Rejected):
-        return queue
+    counted = enter(tx, job_raw, instance) if tx.meta.queues else NOWHERE
+    if isinstance(counted, Rejected):
+        return counted
+    queue, quota = counted
     if instance.reason is not None:
         placeable(instance)
     tx.clear_ready(instance)
@@ -65,6 +66,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
             assigned_at_ms=tx.now,
             queue=queue,
             placement=c.placement,
+            quota=quota,
         )
     )
     del instance.attempts[: -tx.meta.settings.attempts_kept]
@@ -73,7 +75,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     tx.step(instance, _ASSIGNED, None, token)
     tx.put_instance(instance, c.instance)
     tx.view.put(ASSIGNED, assigned_key(session.id, token), c.instance)
-    tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue))
+    tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue, quota))
     return Accepted(number=token)
 
 
@@ -196,10 +198,22 @@ def _close(
     took = None if began is None or ended is None else ended - began
     need = "" if job is None else job.policy.handler_need
     tx.actions.append(
-        AttemptEnded(attempt.node, attempt.session, attempt.token, instance.key, attempt.queue, outcome, need, took)
+        AttemptEnded(
+            attempt.node,
+            attempt.session,
+            attempt.token,
+            instance.key,
+            attempt.queue,
+            outcome,
+            need,
+            took,
+            attempt.quota,
+        )
     )
     if attempt.queue:
         leave(tx, attempt.queue)
+    if attempt.quota:
+        leave(tx, attempt.quota)
     if job is None:
         return
     if attempt.started_at_ms is not None:
@@ -291,12 +305,13 @@ def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
         return f"{text}: {instance.error}"
     if tx.meta.paused:
         return f"{text}: the cluster was paused."
-    queue = tx.queue(tx.policy_of(job, instance).queue)
-    why = None if queue is None else shut(queue, tx.now)
-    if queue is None or why is None:
-        return f"{text}."
     held_up = {"paused": "was paused", "full": "was full", "rate": "had started as many as its rate allows"}
-    return f"{text}: its queue {queue.name} {held_up[why]}."
+    queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
+    why = None if queue is None else shut(queue, tx.now)
+    if queue is not None and why is not None:
+        return f"{text}: its queue {queue.name} {held_up[why]}."
+    why = None if quota is None else shut(quota, tx.now)
+    return f"{text}." if why is None else f"{text}: its namespace {job.namespace} {held_up[why]}."
 
 
 def wake(tx: Tx, c: Wake) -> Answer:

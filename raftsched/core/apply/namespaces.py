@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from raftsched.core.apply.quotas import follow
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
     JOBS_MAX,
+    RUNNING_MAX,
+    STARTS_MAX,
     DeleteNamespace,
     Namespace,
     PutNamespace,
@@ -23,6 +26,8 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
         wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
     if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= JOBS_MAX:
         wrong = f"max_jobs is {c.max_jobs}; use 0 to {JOBS_MAX}."
+    if wrong is None:
+        wrong = _wrong_in_limits(c)
     if wrong is None and c.name == SYSTEM_NAMESPACE:
         wrong = f"the namespace {SYSTEM_NAMESPACE} is the cluster's own."
     if wrong is not None:
@@ -41,8 +46,11 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     namespace = there or Namespace(name=c.name)
     if not declared:
         namespace.created_at_ms = tx.now
-    if not declared or (namespace.content, namespace.max_jobs) != (c.content, c.max_jobs):
+    limits = (c.max_jobs, c.max_running, c.max_starts_per_minute)
+    if not declared or (namespace.content, *_limits(namespace)) != (c.content, *limits):
         namespace.content, namespace.max_jobs = c.content, c.max_jobs
+        namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
+        follow(tx, namespace)
         namespace.modified_at_ms = tx.now
         namespace.revision = tx.new_revision()
         tx.put_namespace(namespace)
@@ -62,8 +70,22 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
         )
     tx.meta.namespaces -= 1
     namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
+    namespace.max_running = namespace.max_starts_per_minute = None
+    follow(tx, namespace)
     tx.put_namespace(namespace)
     return Accepted()
+
+
+def _limits(namespace: Namespace) -> tuple[int | None, ...]:
+    return namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute
+
+
+def _wrong_in_limits(c: PutNamespace) -> str | None:
+    if c.max_running is not None and not 1 <= c.max_running <= RUNNING_MAX:
+        return f"max_running is {c.max_running}; use 1 to {RUNNING_MAX}."
+    if c.max_starts_per_minute is not None and not 1 <= c.max_starts_per_minute <= STARTS_MAX:
+        return f"max_starts_per_minute is {c.max_starts_per_minute}; use 1 to {STARTS_MAX}."
+    return None
 
 
 def _stale(name: str, namespace: Namespace | None) -> Rejected:

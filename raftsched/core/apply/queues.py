@@ -10,12 +10,13 @@ from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceab
 from raftsched.core.eligibility import offer
 from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
 from raftsched.core.model import Instance, InstanceState, Policy, StepKind
-from raftsched.core.notices import SYSTEM_QUEUE
+from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
 from raftsched.core.queues import Queue, QueueLimits
 from raftsched.core.tables import LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 
 STALE = Rejected("stale")
+NOWHERE = ("", "")
 UNPLACEABLE = "no_eligible_node"
 _WAITING = InstanceState.WAITING
 
@@ -24,8 +25,8 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
     wrong = wrong_in_queue(c)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
-    if c.name.startswith(SYSTEM_QUEUE):
-        return _of_webhook(c.name)
+    if c.name.startswith(SYSTEM_QUEUES):
+        return _of_the_cluster(c.name)
     queue = tx.queue(c.name)
     created = queue is None
     if c.if_none and queue is not None:
@@ -36,7 +37,7 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         return stale_revision(f"The queue {c.name}", queue)
     if queue is None:
         most = tx.meta.settings.queues_max
-        own = tx.meta.queues - tx.meta.webhooks  # each webhook has one
+        own = tx.meta.queues - tx.meta.webhooks - tx.meta.quotas  # each webhook has one
         if own >= most:
             return Rejected("not-possible", f"There are {own} queues with limits; {most} is the limit.")
         queue = make_queue(tx, c.name)
@@ -83,8 +84,8 @@ def make_queue(tx: Tx, name: str) -> Queue:
 
 
 def delete_queue(tx: Tx, c: DeleteQueue) -> Answer:
-    if c.name.startswith(SYSTEM_QUEUE):
-        return _of_webhook(c.name)
+    if c.name.startswith(SYSTEM_QUEUES):
+        return _of_the_cluster(c.name)
     queue = tx.queue(c.name)
     if queue is None:
         return Rejected("not-found", f"The queue {c.name[:100]} has no limits.")
@@ -100,26 +101,35 @@ def drop_queue(tx: Tx, name: str) -> None:
     tx.actions.append(QueueChanged(name))
 
 
-def _of_webhook(queue: str) -> Rejected:
+def _of_the_cluster(queue: str) -> Rejected:
+    if queue.startswith(QUOTA_QUEUE):
+        name = queue.removeprefix(QUOTA_QUEUE)[:NAME_MAX]
+        return Rejected("not-possible", f"The queue is that of a namespace; change /v1/namespaces/{name} instead.")
     name = queue.removeprefix(SYSTEM_QUEUE)[:NAME_MAX]
     return Rejected("not-possible", f"The queue is that of a webhook; change /v1/webhooks/{name} instead.")
 
 
-def enter(tx: Tx, job_raw: bytes, instance: Instance) -> str | Rejected:
-    """The name of the queue with limits in which the instance counts as running from now on; "": in none. The row of
-    the job is read into only when there are such queues: this is the way of every start."""
+def quota_of(tx: Tx, namespace: str) -> Queue | None:
+    """The queue of a namespace that has limits of its runs."""
+    return tx.queue(quota_queue(namespace)) if tx.meta.quotas else None
+
+
+def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejected:
+    """The names of the queue with limits and of that of its namespace, in which the instance counts as running from now
+    on; "": in none. The row of the job is read into only when there are such queues: this is the way of every start."""
     if not tx.in_limits(instance):
-        return ""
-    name = tx.policy_of(decode_job(job_raw), instance).queue
-    queue = tx.queue(name)
-    if queue is None:
-        return ""
-    why = shut(queue, tx.now)
-    if why is not None:
-        return Rejected(f"queue-{why}")
-    take(queue, tx.now)
-    tx.put_queue(queue)
-    return name
+        return NOWHERE
+    job = decode_job(job_raw)
+    queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
+    for one, kind in ((queue, "queue"), (quota, "quota")):
+        why = None if one is None else shut(one, tx.now)
+        if why is not None:
+            return Rejected(f"{kind}-{why}")
+    for one in (queue, quota):
+        if one is not None:
+            take(one, tx.now)
+            tx.put_queue(one)
+    return "" if queue is None else queue.name, "" if quota is None else quota.name
 
 
 def leave(tx: Tx, name: str) -> None:

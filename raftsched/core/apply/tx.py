@@ -19,7 +19,7 @@ from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, PRIORITY_MAX, QUEUE_NAME_MAX, U64_MAX
 from raftsched.core.model import Instance, Job, JobState, Policy, Step, StepKind, TriggerKind
 from raftsched.core.namespaces import Namespace, decode_namespace, encode_namespace, wrong_in_namespace
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.notices import SYSTEM_NAMESPACE, quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
@@ -415,7 +415,7 @@ class Tx:
         """The part of READY in which the instance has to wait."""
         if not self.in_limits(instance):
             return LANE_FREE
-        queue = self.queue(self.policy_of(job, instance).queue)
+        queue = self.queue(self.policy_of(job, instance).queue) or self.queue(quota_queue(job.namespace))
         return LANE_FREE if queue is None else queue.lane
 
     def set_ready(self, job: Job, instance: Instance) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.commands import Assign
+from raftsched.core.ids import parse_instance
 from raftsched.core.namespaces import PutNamespace
 from tests.support.local_api import Client, LocalCluster, run
 
@@ -331,5 +333,35 @@ def test_names_that_are_none(tmp_path: Path, name: str) -> None:
         for method, body in (("GET", None), ("PUT", {}), ("PATCH", {}), ("DELETE", None)):
             status, _ = await call(method, f"/v1/namespaces/{name}", body)
             assert 400 <= status < 500
+
+    run(tmp_path, test)
+
+
+def test_limits_of_what_runs(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        limits = {"max_jobs": 9, "max_running": 1, "max_starts_per_minute": 60}
+        status, made = await call("PUT", "/v1/namespaces/billing", {"limits": limits})
+        assert (status, made["limits"]) == (201, limits)
+        status, kept = await call("PATCH", "/v1/namespaces/billing", {"limits": {"max_jobs": None}}, MERGE)
+        assert (status, kept["limits"]) == (200, {**limits, "max_jobs": None})
+        for wrong in ("max_running", "max_starts_per_minute"):
+            for value in (0, -1, 10**7, "1"):
+                status, problem = await call("PATCH", "/v1/namespaces/billing", {"limits": {wrong: value}}, MERGE)
+                assert (status, problem["errors"][0]["pointer"]) == (422, f"/limits/{wrong}"), value
+        assert (await call("GET", "/v1/queues"))[1]["items"] == []
+        assert (await call("GET", "/v1/queues/_namespaces.billing"))[0] == 404
+        assert (await call("PUT", "/v1/queues/_namespaces.billing", {"max_running": 5}))[0] == 409
+        job = {"namespace": "billing", "trigger": {"manual": True}, "handler": {"exec": ["true"]}}
+        assert (await call("POST", "/v1/jobs", {**job, "queue": "_namespaces.billing"}))[0] == 422
+        _, made = await call("POST", "/v1/jobs", {**job, "overlap": "allow"})
+        runs = [(await call("POST", f"/v1/jobs/{made['id']}/run", {}))[1]["id"] for _ in range(2)]
+        session = call.cluster.open_session("n1", "127.0.0.1:1")
+        key = parse_instance(runs[0])
+        assert key is not None
+        call.cluster.apply(Assign(key, session))
+        _, told = await call("GET", f"/v1/instances/{runs[1]}/explain")
+        assert 'Its namespace "billing" runs 1 of 1.' in str(told)
+        assert 'raftsched_namespace_running{namespace="billing"} 1.0' in (await call("GET", "/metrics"))[1]
+        assert 'raftsched_namespace_max_running{namespace="billing"} 1.0' in (await call("GET", "/metrics"))[1]
 
     run(tmp_path, test)

@@ -68,9 +68,9 @@ class House:
                 case InstanceReady():
                     self.dispatcher.ready(action.instance, action.lane, action.score_ms)
                 case AttemptAssigned():
-                    self.dispatcher.applied(action.instance, action.session, action.queue, action.token)
+                    self.dispatcher.applied(action.instance, action.session, (action.queue, action.quota), action.token)
                 case AttemptEnded():
-                    self.dispatcher.attempt_ended(action.session, action.queue, action.token)
+                    self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
                 case QueueChanged():
                     self.dispatcher.queue_changed(action.name)
                 case NodeRuleChanged():

@@ -105,8 +105,8 @@ class TestFull:
         assert not house.dispatcher.backlog
         now = house.world.now
         free, limited = policy(handler_need="exec"), policy(handler_need="exec", queue="q")
-        assert house.dispatcher.place([(b"k" * 24, free)], house.assignable, now)
-        assert not house.dispatcher.place([(b"l" * 24, limited)], house.assignable, now)
+        assert house.dispatcher.place([(b"k" * 24, free, "default")], house.assignable, now)
+        assert not house.dispatcher.place([(b"l" * 24, limited, "default")], house.assignable, now)
 
     def test_nobody_overtakes_what_waits_in_his_queue(self) -> None:
         house = House()
@@ -116,7 +116,7 @@ class TestFull:
         house.settle()
         later = house.world.now + 2 * SECOND
         limited = policy(handler_need="exec", queue="q")
-        assert not house.dispatcher.place([(b"l" * 24, limited)], house.assignable, later)
+        assert not house.dispatcher.place([(b"l" * 24, limited, "default")], house.assignable, later)
 
     def test_what_apply_refuses_comes_again(self) -> None:
         house = House()
