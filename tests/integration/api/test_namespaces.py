@@ -49,7 +49,8 @@ def test_one_is_declared_shown_changed_and_taken_back(tmp_path: Path) -> None:
         assert (status, found) == (
             201,
             {"name": "billing", "declared": True, "description": "Bills", "owner": "ana", "defaults": {"queue": "b"},
-             "limits": {"max_jobs": 9, "max_running": None, "max_starts_per_minute": None}, "jobs": 0, "secrets": 0, "revision": 1, "created_at": made,
+             "limits": {"max_jobs": 9, "max_running": None, "max_starts_per_minute": None},
+             "jobs": 0, "secrets": 0, "revision": 1, "created_at": made,
              "modified_at": made},
         )  # fmt: skip
         assert call.headers["Location"] == PATH
