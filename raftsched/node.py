@@ -318,6 +318,7 @@ class Node:
             local_digest=self.local_token.digest,
             sealer=sealer,
             bounds=config.bounds.within(descriptors.limit(), config.slots),
+            keys=keys,
             peer_keys=keys.derive_all(PURPOSE),
         )
 

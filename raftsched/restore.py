@@ -12,6 +12,7 @@ from random import Random
 from raftsched.core import refound
 from raftsched.core.apply.tx import Tx
 from raftsched.errors import StartupError
+from raftsched.keyring import KEY_FILE, Keyring
 from raftsched.raft.formation import alone
 from raftsched.raft.snapshots.files import require_room
 from raftsched.store import backup, records, snapshot
@@ -22,7 +23,7 @@ from raftsched.store.view import WriteView
 
 _UNDER_WAY = "restoring"  # in the data directory, until it is complete
 _RESERVE = 64 << 20  # bytes
-_NO_MATTER = frozenset({"lost+found"})
+_NO_MATTER = frozenset({"lost+found", KEY_FILE})
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ def restore(
     progress: Callable[[int], None] = lambda done: None,
     rng: Random,
     now_ms: int,
+    keys: Keyring | None = None,
 ) -> Restored:
-    """`raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock.
+    """`raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock. `keys`: see backup.verify.
 
     Raises StartupError; then the directory is as it was."""
     try:
@@ -56,7 +58,7 @@ def restore(
         work = data / _UNDER_WAY
         work.mkdir(mode=0o700)
         try:
-            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng, now_ms=now_ms)
+            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng, now_ms=now_ms, keys=keys)
             os.rename(work / "store", data / "store")
             snapshot.sync_directory(data)
         except BaseException:
@@ -96,10 +98,11 @@ def _make(
     progress: Callable[[int], None],
     rng: Random,
     now_ms: int,
+    keys: Keyring | None,
 ) -> Restored:
     copy = work / "copy"
     with copy.open("xb") as file:
-        label = backup.verify(source, progress, file)
+        label = backup.verify(source, progress, file, keys)
     contents = backup.look(source)
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
     fresh = snapshot.unpack(copy, work / "store", was, map_bytes=MAP_BYTES, sync=False)

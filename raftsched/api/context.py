@@ -28,6 +28,7 @@ from raftsched.core.commands import Answer
 from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
+from raftsched.keyring import Keyring
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +137,7 @@ class ApiContext:
     local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
     peer_trust: PeerTrust | None = None  # for calls to other nodes by TLS; None: as the system has it
     sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
+    keys: Keyring = field(default_factory=Keyring)  # of the cluster; empty: it has none
     peer_keys: Sequence[bytes] = ()  # see peer_proof.py; none: the cluster has no key
     peers_seen: Seen = field(default_factory=Seen)
     applied_index: Callable[[], int] | None = None  # None: as `status` has it

@@ -162,4 +162,4 @@ async def _stream(
         ahead = sent / BYTES_PER_S - (ctx.clock.monotonic() - began)
         if ahead > 0:
             await asyncio.sleep(ahead)
-    return response, trailer(label, digest)
+    return response, trailer(label, digest, ctx.keys)

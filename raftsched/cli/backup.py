@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -17,6 +18,8 @@ from raftsched.cli.output import print_fields, print_json
 from raftsched.cli.progress import Progress, progress_option, size_text
 from raftsched.cli.remote import format_option, remote
 from raftsched.errors import Exit, StartupError
+from raftsched.keyring import read_keyring
+from raftsched.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -29,18 +32,20 @@ _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 
 @click.command()
 @click.argument("file", metavar="FILE")
+@click.option("--recipient", metavar="RECIPIENT", help="Seal it: only who has the identity can read it.")
 @click.option("--local", is_flag=True, help="What the node has, even without a leader; it may lack the newest.")
 @progress_option
 @remote
-def backup(client: Client, file: str, local: bool) -> None:
+def backup(client: Client, file: str, recipient: str | None, local: bool) -> None:
     """Write the whole state of the cluster to FILE ('-': stdout): jobs, instances, queues, settings; no outputs.
 
     Any node makes it, as of one moment, while all goes on; all that was acknowledged before is in it. FILE is there
     when it is complete and its checksum right, not before; one of this name is replaced then. Keep it as secret as the
-    cluster.
+    cluster, or have it sealed for somebody ('raftsched keys recipient --help').
 
     \b
       raftsched cluster backup raftsched-$(date +%F).backup
+      raftsched cluster backup --recipient rsr_... raftsched.backup
       raftsched cluster backup - | ssh vault 'cat > raftsched.backup'
     """
     client.timeout = _SILENT_S
@@ -53,12 +58,23 @@ def backup(client: Client, file: str, local: bool) -> None:
             progress.total = int(length) if length.isdigit() else None
 
         query = {} if local else {"consistency": "leader"}
-        size = _receive(client, query, out, progress, answered)
+        sink = out if recipient is None else _sealing(out, recipient)
+        size = _receive(client, query, sink, progress, answered)
+        if isinstance(sink, Sealing):
+            sink.end()
     index = headers.get("raftsched-snapshot-index", "?")
     click.echo(f"backed up: entry {index}, {size_text(size)}", err=file == "-")
 
 
-def _receive(client: Client, query: dict[str, str], out: BinaryIO, progress: Progress, answered: Any) -> int:
+def _sealing(out: BinaryIO, recipient: str) -> Sealing:
+    """Raises a usage error."""
+    try:
+        return Sealing(out, recipient)
+    except ValueError as error:
+        raise click.UsageError(f"--recipient {error}; 'raftsched keys recipient' prints one") from None
+
+
+def _receive(client: Client, query: dict[str, str], out: BinaryIO | Sealing, progress: Progress, answered: Any) -> int:
     """Bytes of it. Raises Failure when it is not what was sent."""
     digest, held, size = hashlib.sha256(), b"", 0
     for piece in client.stream(_PATH, query, silent_s=_SILENT_S, answered=answered):
@@ -97,31 +113,67 @@ def _target(file: str) -> Iterator[BinaryIO]:
 _file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 
 
+_identity = click.option(
+    "--identity", metavar="FILE", type=click.Path(path_type=Path), help="What opens it, of a sealed one."
+)
+_key_file = click.option(
+    "--cluster-key-file", "key_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="It must be signed with a key of this file: made by a node of that cluster, and not changed since.",
+)  # fmt: skip
+
+
+@contextmanager
+def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
+    """The backup to be read: of a sealed one a copy, in $TMPDIR, gone afterwards. Raises Failure, OSError."""
+    if not is_sealed(file):
+        yield file
+        return
+    if identity is None:
+        raise Failure(f"{file} is sealed; say --identity FILE")
+    secret = read_identity(identity)
+    with TemporaryDirectory(prefix="raftsched-") as directory:
+        copy = Path(directory, file.name)
+        try:
+            with file.open("rb") as source, copy.open("xb") as out:
+                for piece in opened(source, secret):
+                    out.write(piece)
+        except NotOpened as error:
+            raise Failure(f"{file} {error}") from None
+        try:
+            yield copy
+        except (ValueError, StartupError) as error:  # it says what is wrong with the copy
+            raise Failure(str(error).replace(str(copy), str(file)).rstrip(".")) from None
+
+
 @click.command()
 @_file
+@_identity
+@_key_file
 @format_option
 @progress_option
-def verify(file: Path, fmt: str) -> None:
+def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -> None:
     """Read a backup, say whether it is whole, and what is in it. No node is needed.
 
     \b
       raftsched cluster verify raftsched.backup
       raftsched cluster verify raftsched.backup -o json | jq .jobs
+      raftsched cluster verify raftsched.backup --identity backup.identity --cluster-key-file cluster.key
     """
     from raftsched.store.backup import NotABackup, look
     from raftsched.store.backup import verify as read_all
 
     try:
-        with Progress("verify", file.stat().st_size, sizes=True) as progress:
-            read_all(file, progress.at)
-            found = look(file)
+        keys = None if key_file is None else read_keyring(key_file)
+        with _clear(file, identity) as clear, Progress("verify", clear.stat().st_size, sizes=True) as progress:
+            read_all(clear, progress.at, keys=keys)
+            found = look(clear)
     except NotABackup as error:
         raise Failure(str(error)) from None
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = (error.strerror or str(error)).lower()
         raise Failure(f"cannot read {file}: {why}", Exit.NOT_FOUND if missing else Exit.ERROR) from None
-    said = _said(found)
+    said = _said(found, checked=keys is not None)
     if fmt == "json":
         print_json(said)
     elif fmt == "name":
@@ -132,10 +184,11 @@ def verify(file: Path, fmt: str) -> None:
         print_fields({**said, **words, "members": ", ".join(said["members"])})
 
 
-def _said(found: Contents) -> dict[str, Any]:
+def _said(found: Contents, *, checked: bool) -> dict[str, Any]:
     label = found.label
     return {
         "checksum": "ok",
+        "signed": (f"{label.key}, {'ok' if checked else 'not checked'}") if label.mac else "no",
         "index": label.index,
         "term": label.term,
         "made_at": _time(label.at_ms),
@@ -159,18 +212,25 @@ def _time(at_ms: int) -> str:
 
 @click.command()
 @_file
+@_identity
+@_key_file
 @click.option("--data", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Of the node; empty.")
 @click.option("--id", "node", metavar="ID", required=True, help="The node's --id.")
 @click.option("--raft", metavar="HOST:PORT", required=True, help="Where other nodes reach its Raft port.")
 @click.option("--paused", is_flag=True, help="Start nothing before 'raftsched cluster resume'.")
 @progress_option
-def restore(file: Path, data: Path, node: str, raft: str, paused: bool) -> None:
+def restore(
+    file: Path, identity: Path | None, key_file: Path | None, data: Path, node: str, raft: str, paused: bool
+) -> None:
     """Make the data directory of a node that begins a new cluster with the state of a backup.
 
     The node is the only member at first; let the others in as new ones, with empty data directories. Stop the old
     cluster before: its nodes cannot join this one, but what they run would run twice. What ran when the backup was made
     counts as lost, and runs again; what was due since is treated as each job's misfire policy says. Fencing tokens go
     on far above those that the old cluster gave.
+
+    What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
+    cluster.key.
 
     \b
     On n1, once the old cluster is stopped (docs/operations.md has all of it):
@@ -192,13 +252,26 @@ def restore(file: Path, data: Path, node: str, raft: str, paused: bool) -> None:
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     try:
-        size = file.stat().st_size
+        file.stat()
     except OSError as error:
         raise Failure(f"cannot read {file}: {(error.strerror or str(error)).lower()}", Exit.NOT_FOUND) from None
     try:
-        with Progress("restore", size, sizes=True) as progress:
+        keys = None if key_file is None else read_keyring(key_file)
+        with _clear(file, identity) as clear, Progress("restore", clear.stat().st_size, sizes=True) as progress:
             chance, now_ms = SystemRandom(), SystemClock().wall_ms()
-            found = make(file, data, node, str(address), paused=paused, progress=progress.at, rng=chance, now_ms=now_ms)
+            found = make(
+                clear,
+                data,
+                node,
+                str(address),
+                paused=paused,
+                progress=progress.at,
+                rng=chance,
+                now_ms=now_ms,
+                keys=keys,
+            )
+    except OSError as error:
+        raise Failure(f"cannot open {file}: {(error.strerror or str(error)).lower()}") from None
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
     old = found.contents

@@ -49,6 +49,29 @@ def new(file: Path | None) -> None:
 
 
 @keys.command()
+@click.option("--file", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Where the identity is.")
+def recipient(file: Path) -> None:
+    """Print for whom backups may be sealed, and make the identity that opens them when FILE is not there yet.
+
+    \b
+      raftsched keys recipient --file /safe/backup.identity
+      raftsched cluster backup --recipient rsr_... raftsched.backup
+      raftsched cluster restore raftsched.backup --identity /safe/backup.identity --data ...
+
+    Keep FILE where no node is: what was sealed for a lost identity is lost.
+    """
+    from raftsched.sealed_backup import new_identity, read_identity, recipient_of
+
+    if not file.exists():
+        identity, public = new_identity()
+        try:
+            write_new(file, f"# opens what was sealed for {public}\n{identity}".encode())
+        except OSError as error:
+            raise Failure(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from None
+    click.echo(recipient_of(read_identity(file)))
+
+
+@keys.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 def check(file: Path) -> None:
     """Say whether a node would take this key file, and which keys are in it, by ids that tell nothing of them.

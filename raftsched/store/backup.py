@@ -6,6 +6,7 @@ LMDB reads such a file as it is; what stands behind its last page is nothing to 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.cluster import Meta
 from raftsched.core.model import JobState
 from raftsched.core.tables import Table
+from raftsched.keyring import Keyring
 from raftsched.store.environment import table_name
 from raftsched.store.records import STATE, Damaged, UnknownFormat, decode_state
 from raftsched.store.snapshot import SnapshotMeta
@@ -26,6 +28,7 @@ from raftsched.store.snapshot import SnapshotMeta
 MEDIA_TYPE = "application/vnd.raftsched.backup"
 TRAILER = 1024  # bytes, always
 _SUM = 64  # hexadecimal digits, before the last line's end
+PURPOSE = "backup"  # of the key that it is signed with, see keyring.derive
 _MARK = b"\nraftsched backup\n"
 _FORMAT = 1
 _PIECE = 1 << 20  # bytes
@@ -48,6 +51,8 @@ class Label(msgspec.Struct, kw_only=True):
     node: str  # that made it
     version: str  # of raftsched
     at_ms: int  # by that node's clock
+    key: str = ""  # id of the cluster key that it is signed with; empty: the cluster had none
+    mac: str = ""  # hexadecimal
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,32 @@ def label_of(meta: SnapshotMeta, cluster: Meta, node: str, version: str, at_ms: 
     )
 
 
-def trailer(label: Label, digest: Any) -> bytes:
-    """`digest` has seen what stands before; a hashlib object."""
+def trailer(label: Label, digest: Any, keys: Keyring | None = None) -> bytes:
+    """`digest` has seen what stands before; a hashlib object. With a key it is signed: who has that can tell that it
+    was made by one of the cluster's nodes, and was not changed."""
+    if keys:
+        mac = _mac(keys.derive(PURPOSE), label, digest.digest())
+        label = msgspec.structs.replace(label, key=keys.ids()[0], mac=mac)
     said = (_MARK + msgspec.json.encode(label)).ljust(TRAILER - _SUM - 2) + b"\n"
     assert len(said) == TRAILER - _SUM - 1, "versions and ids of nodes are short"
     digest.update(said)
     return bytes(said + digest.hexdigest().encode() + b"\n")
+
+
+def _mac(key: bytes, label: Label, digest: bytes) -> str:
+    said = (label.format, label.index, label.term, label.size, label.cluster_id, label.node, label.version, label.at_ms)
+    return hmac.digest(key, msgspec.json.encode([*said, digest.hex()]), "sha256").hex()
+
+
+def _check_signed(label: Label, digest: bytes, keys: Keyring, name: str) -> None:
+    """Raises NotABackup."""
+    if not label.mac:
+        raise NotABackup(f"{name} is not signed: anybody may have made it; leave the key out to take it all the same")
+    if any(hmac.compare_digest(_mac(key, label, digest), label.mac) for key in keys.derive_all(PURPOSE)):
+        return
+    if label.key in keys.ids():
+        raise NotABackup(f"{name} was changed since it was signed with the cluster key {label.key}")
+    raise NotABackup(f"{name} says that it is signed with the cluster key {label.key[:16]!r}, which is not among these")
 
 
 def read_label(file: BinaryIO, name: str) -> Label:
@@ -103,8 +128,15 @@ def read_label(file: BinaryIO, name: str) -> Label:
     raise NotABackup(f"{name} is not a backup of raftsched")
 
 
-def verify(path: Path, progress: Progress = lambda done: None, copy: BinaryIO | None = None) -> Label:
-    """Reads all of it. `copy` gets what stands before the trailer. Raises NotABackup, OSError."""
+def verify(
+    path: Path,
+    progress: Progress = lambda done: None,
+    copy: BinaryIO | None = None,
+    keys: Keyring | None = None,
+) -> Label:
+    """Reads all of it. `copy` gets what stands before the trailer. With `keys` it must be signed with one of them.
+
+    Raises NotABackup, OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         label = read_label(file, str(path))
@@ -120,9 +152,12 @@ def verify(path: Path, progress: Progress = lambda done: None, copy: BinaryIO | 
             left -= len(piece)
             progress(label.size - left)
         last = file.read(TRAILER)
+    before = digest.digest()
     digest.update(last[: -_SUM - 1])
     if last[-_SUM - 1 :] != digest.hexdigest().encode() + b"\n":
         raise NotABackup(f"{path} is damaged: its checksum is another than when it was made")
+    if keys is not None:
+        _check_signed(label, before, keys, str(path))
     return label
 
 

@@ -222,6 +222,7 @@ class LocalCluster:
             hosts=frozenset({"node.example"}),
             version="0",
             sealer=Sealer(self.keys) if self.keys else None,
+            keys=self.keys,
             peer_keys=self.keys.derive_all(PURPOSE),
             bounds=self.bounds,
         )

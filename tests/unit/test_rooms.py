@@ -31,12 +31,14 @@ LEAVES = {
     *("clock", "errors", "config", "metrics", "quantities", "samples", "handlers", "local_token", "doors"),
     *("webhooks", "cloudevents", "sealing", "keyring", "certificates", "private", "cautions", "bounds", "descriptors"),
     "addresses",
+    "sealed_backup",
 }
 LEAVES_OF = {
     "core": set(),
     "schedule": {"errors"},
     "client": {"errors"},
-    "cli": {"errors", "config", "samples", "clock", "quantities", "local_token", "private", "keyring", "certificates"},
+    "cli": {"errors", "config", "samples", "clock", "quantities", "local_token", "private", "keyring", "certificates"}
+    | {"sealed_backup"},
 }
 # Who starts a node imports it when it is started, not before.
 NODE_STARTERS = {

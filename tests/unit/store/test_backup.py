@@ -18,6 +18,7 @@ from raftsched.core.model import InstanceState
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError
+from raftsched.keyring import Keyring
 from raftsched.restore import restore
 from raftsched.store import LogEntry, Store, Turn
 from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer, verify
@@ -39,12 +40,12 @@ class Saved:
             entry = LogEntry(self.index, 1, data)
             self.store.run_turn(Turn(append=[entry], hard_state=(1, "n1"), commit_index=self.index, apply=[entry]))
 
-    def save(self, path: Path) -> Path:
+    def save(self, path: Path, keys: Keyring | None = None) -> Path:
         meta = self.store.copy(path)
         with self.store.read() as view:
             cluster = decode_meta(view.get(Table.META, b"meta"))
         raw = path.read_bytes()
-        path.write_bytes(raw + trailer(label_of(meta, cluster, "n2", "1.2.3", T0), hashlib.sha256(raw)))
+        path.write_bytes(raw + trailer(label_of(meta, cluster, "n2", "1.2.3", T0), hashlib.sha256(raw), keys))
         return path
 
 
