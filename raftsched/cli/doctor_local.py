@@ -12,6 +12,8 @@ from pathlib import Path
 from raftsched.cli.doctor import Found
 from raftsched.cli.doctor_cluster import DISK_FAIL, DISK_WARN
 from raftsched.cli.progress import size_text
+from raftsched.errors import StartupError
+from raftsched.keyring import KEY_FILE, read_keyring
 from raftsched.private import wide_in
 
 FILES_FAIL, FILES_WARN = 1_024, 8_192  # descriptors
@@ -103,6 +105,7 @@ def look_at_directory(data: Path) -> Iterator[Found]:
         return
     yield _kept_private(data)
     yield from _owner(data)
+    yield from _cluster_key(data)
     yield _file_system(place)
     yield from _room(place)
     yield _address_space()
@@ -118,6 +121,19 @@ def _kept_private(data: Path) -> Found:
         do = f"chmod -R go= {data}: all that jobs say is in it; the node does so when it starts"
         return Found("data", "warn", f"{wide[0]}{more} can be used by other users", do)
     return Found("data", "ok", str(data))
+
+
+def _cluster_key(data: Path) -> Iterator[Found]:
+    """That of a node that made its own, or was given it there."""
+    if not (data / KEY_FILE).exists():
+        return
+    try:
+        names = read_keyring(data / KEY_FILE).ids()
+    except StartupError as error:
+        yield Found("cluster key", "fail", error.detail, "the node does not start with it: docs/secrets.md")
+        return
+    more = f", accepted too: {', '.join(names[1:])}" if len(names) > 1 else ""
+    yield Found("cluster key", "ok", f"{names[0]} is used{more}")
 
 
 def _owner(data: Path) -> Iterator[Found]:

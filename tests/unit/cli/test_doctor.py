@@ -13,6 +13,7 @@ from click.testing import Result
 
 from raftsched.cli import doctor_local
 from raftsched.cli.doctor_cluster import DAYS_LEFT, DISK_WARN, LAG
+from raftsched.keyring import KEY_FILE, own_key
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run
 
@@ -187,6 +188,18 @@ def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert look(tmp_path)["room"][0] == "warn"
     monkeypatch.setattr(doctor_local, "DISK_FAIL", 1 << 60)
     assert look(tmp_path)["room"][0] == "fail"
+
+
+def test_the_key_of_a_data_directory(tmp_path: Path) -> None:
+    def found() -> list[tuple[str, str]]:
+        return [(f.state, f.says + (f.do or "")) for f in doctor_local.look_at_directory(tmp_path) if "key" in f.check]
+
+    assert found() == []
+    ring = own_key(tmp_path)
+    assert found() == [("ok", f"{ring.ids()[0]} is used")]
+    (tmp_path / KEY_FILE).chmod(0o644)
+    ((state, says),) = found()
+    assert (state, "chmod 600" in says) == ("fail", True)
 
 
 def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
