@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -14,11 +15,12 @@ import pytest
 
 from raftsched.api import entrance
 from raftsched.api.server import ApiServer
-from raftsched.api.tls import Certificates, TlsFiles
+from raftsched.api.tls import Certificates, PeerTrust, TlsFiles
 from raftsched.certificates import Pair
 from raftsched.errors import StartupError
+from tests.integration.api.test_output import FRAMES, TEXT, end, start
 from tests.support.authority import Files, authority, ca_file, certificate, put
-from tests.support.local_api import LocalCluster, ManualClock
+from tests.support.local_api import LocalCluster, ManualClock, serving
 
 JOB = json.dumps({"trigger": {"manual": True}, "handler": {"exec": ["true"]}}).encode()
 WAIT_S = 20.0
@@ -394,3 +396,56 @@ def test_all_addresses_of_a_name_listen(monkeypatch: pytest.MonkeyPatch) -> None
             sock.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("pair", "trusted", "expected"),
+    [
+        (certificate("n1"), "tests", ""),
+        (certificate("n1"), "others", "local issuer|self-signed"),
+        (certificate("n1", ("n1.example",)), "tests", "not valid for"),
+    ],
+)
+@pytest.mark.parametrize("wanted", [False, True], ids=["", "clients show certificates"])
+def test_a_node_asks_another_one_by_tls(tmp_path: Path, pair: Pair, trusted: str, expected: str, wanted: bool) -> None:
+    """One that speaks plain HTTP itself: each announces how it is asked."""
+
+    async def main() -> None:
+        cluster = LocalCluster(tmp_path, ("n1", "n2"))
+        certificates = Certificates(TlsFiles(*put(tmp_path, pair), ca_file() if wanted else None), RealClock())
+        server = await ApiServer.start(cluster.context("n1"), "127.0.0.1", 0, tls=certificates)
+        own = put(tmp_path, certificate("n2"), "n2")
+        try:
+            async with serving(cluster, "n2") as call:
+                cluster.open_session("n1", f"https://127.0.0.1:{server.port}")
+                call.context.peer_trust = PeerTrust(None, ca_file(trusted), [(None, None), own])
+                path, token = await start(call)
+                end(cluster, token, FRAMES)
+                status, said = await call("GET", f"{path}/output")
+                if not expected:
+                    assert (status, said) == (200, TEXT)
+                    return
+                assert (status, said["code"]) == (503, "output-unavailable")
+                assert re.search(expected, said["detail"]), said
+                assert "--tls-ca" in said["detail"]
+        finally:
+            await server.stop()
+            cluster.close()
+
+    asyncio.run(main())
+
+
+def test_new_files_are_trusted_by_a_node(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(ca_file().read_bytes())
+    trust = PeerTrust(ca, None, [])
+    before = trust.context()
+    assert trust.context() is before
+    ca.write_bytes(ca_file("others").read_bytes())
+    assert trust.context() is not before
+    assert [found["subject"] for found in trust.context().get_ca_certs()] == [
+        ((("commonName", "raftsched others"),),),
+    ]
+    ca.unlink()
+    with pytest.raises(OSError):
+        trust.context()
