@@ -32,6 +32,11 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched node --id n1": "tests/e2e/test_startup.py",
     "raftsched node --id n4": "tests/e2e/test_membership.py",
     "raftsched --server http://10.0.0.1:7401 cluster members": "tests/e2e/test_membership.py",
+    "raftsched --server https://10.0.0.1:7401 --ca-file": "tests/e2e/test_tls.py",  # the other examples have no TLS
+    "raftsched contexts set prod https://": "tests/e2e/test_tls.py",
+    "raftsched contexts set secure https://": "tests/e2e/test_tls.py",
+    "raftsched --context prod": "tests/e2e/test_tls.py",
+    "curl --cacert": "tests/e2e/test_tls.py",
     "raftsched cluster restore": "tests/e2e/test_backup.py",
     "raftsched --server http://10.0.0.1:7401 cluster transfer": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
