@@ -115,6 +115,13 @@ def der(pem: bytes) -> bytes:
     return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
 
 
+def ends_ms(pem: bytes) -> int:
+    """When the first of the certificates in PEM ends, Unix time. Raises ValueError."""
+    from cryptography import x509
+
+    return min(int(one.not_valid_after_utc.timestamp()) for one in x509.load_pem_x509_certificates(pem)) * 1000
+
+
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
     """What `load_cert_chain` does, of bytes: a key that is in memory only stays there. Raises ssl.SSLError, OSError."""
     file = os.memfd_create("pair", os.MFD_CLOEXEC)  # the ssl module takes names of files only

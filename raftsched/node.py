@@ -151,7 +151,7 @@ class Node:
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             keys=keys,
-            wire=wire.configured(config, log.warning),
+            wire=wire.configured(config, self.clock, log.warning),
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,

@@ -180,6 +180,7 @@ class Transport:
         late = now - self._ticked_at > _LATE_TICK_S
         self._ticked_at = now
         self.refusals.tick()
+        self.wire.tick()
         for link in list(self._all):
             if late:
                 link.heard_at = now

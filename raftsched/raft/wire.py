@@ -17,12 +17,15 @@ from typing import Protocol
 
 from raftsched import certificates
 from raftsched.certificates import Pair
+from raftsched.clock import Clock
 from raftsched.config import NodeConfig
 from raftsched.errors import StartupError
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
 _SHAKE_MAX_BYTES = 128 << 10  # of the other end, until the handshake is done
 _FILE_MAX = 1 << 20
+_REMIND_S = 3_600.0  # that a certificate ends
+_SOON_DAYS = 14.0
 
 
 class Broken(Exception):
@@ -37,6 +40,7 @@ class Contexts:
     accepting: ssl.SSLContext
     shown: bytes  # the certificate, DER
     names: tuple[str, str] | None = None  # cluster and node by the certificate; None: it does not say
+    ends_ms: int | None = None  # Unix time
 
 
 class Wire(Protocol):
@@ -45,12 +49,18 @@ class Wire(Protocol):
     def contexts(self) -> Contexts | None:
         """For a connection that begins now; None: plain."""
 
+    def tick(self) -> None:
+        """To be called now and then."""
+
 
 class Plain:
     """Nothing is sealed: without a key, on loopback."""
 
     def contexts(self) -> None:
         return None
+
+    def tick(self) -> None:
+        pass
 
 
 class KeyTls:
@@ -65,15 +75,20 @@ class KeyTls:
     def contexts(self) -> Contexts:
         return self._contexts
 
+    def tick(self) -> None:
+        pass
+
 
 class MutualTls:
     """Certificates of an authority, from files that are read again when they change: connections made from then on
     use the new ones. Files that are wrong then are told of, and what was read before goes on."""
 
     def __init__(
-        self, node_id: str, certificate: Path, key: Path, authorities: Path, tell: Callable[[str], None]
+        self, node_id: str, certificate: Path, key: Path, authorities: Path, clock: Clock, tell: Callable[[str], None]
     ) -> None:
         """`tell` is called with a line for the operator. Raises StartupError."""
+        self._clock = clock
+        self._look_again = float("-inf")  # monotonic
         self._node_id = node_id
         self._files = (certificate, key, authorities)
         self._tell = tell
@@ -91,6 +106,18 @@ class MutualTls:
             else:
                 self._tell(f"the certificate in {self._files[0]} is used for new connections with other nodes")
         return self._contexts
+
+    def tick(self) -> None:
+        """Reads what has changed, and says once an hour that the certificate ends soon."""
+        now = self._clock.monotonic()
+        if now < self._look_again:
+            return
+        self._look_again = now + _REMIND_S
+        ends_ms = self.contexts().ends_ms
+        days = 0.0 if ends_ms is None else (ends_ms - self._clock.wall_ms()) / 86_400_000
+        if days < _SOON_DAYS:
+            when = f"ends in {days:.1f} days" if days > 0 else "has ended: no node takes it any more"
+            self._tell(f"the certificate in {self._files[0]} {when}; put a new one there (raftsched certs node)")
 
     def _look(self) -> list[tuple[int, int, int] | None]:
         found: list[tuple[int, int, int] | None] = []
@@ -112,7 +139,7 @@ class MutualTls:
             )
         try:
             names = certificates.identities_of(certificate)
-            shown = certificates.der(certificate)
+            shown, ends_ms = certificates.der(certificate), certificates.ends_ms(certificate)
         except ValueError:
             raise StartupError(f"{self._files[0]} is not a certificate in PEM.") from None
         mine = [found for found in names if found[1] == self._node_id]
@@ -136,14 +163,14 @@ class MutualTls:
                     f"The certificate in {self._files[0]} cannot be used with the key in {self._files[1]}:"
                     f" {_why(error)}."
                 ) from None
-        return Contexts(dialling, accepting, shown, mine[0])
+        return Contexts(dialling, accepting, shown, mine[0], ends_ms)
 
 
-def configured(config: NodeConfig, tell: Callable[[str], None]) -> MutualTls | None:
+def configured(config: NodeConfig, clock: Clock, tell: Callable[[str], None]) -> MutualTls | None:
     """By the certificates that a node was given; None: it has none. Raises StartupError."""
     if config.raft_cert is None or config.raft_key is None or config.raft_ca is None:
         return None
-    return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, tell)
+    return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, clock, tell)
 
 
 def _content(file: Path) -> bytes:

@@ -41,7 +41,9 @@ def signed(node: str, ca: Pair = CA, cluster: str = "prod", now_ms: int = NOW_MS
 
 
 def wire(directory: Path, node: str, pair: Pair, authorities: Sequence[Pair] = (CA,)) -> MutualTls:
-    return MutualTls(node, *put(directory, node, pair, authorities), logging.getLogger("raftsched").warning)
+    return MutualTls(
+        node, *put(directory, node, pair, authorities), SystemClock(), logging.getLogger("raftsched").warning
+    )
 
 
 async def dial(port: int, pair: Pair | None) -> Peer:

@@ -11,9 +11,11 @@ from cryptography import x509
 
 from raftsched import certificates
 from raftsched.cli.main import cli
+from raftsched.clock import SystemClock
 from raftsched.config import ConfigError, build
 from raftsched.errors import StartupError
 from raftsched.raft.wire import MutualTls
+from tests.support.raft_replica import ManualClock
 
 
 def said(directory: Path, *args: str) -> tuple[int, str]:
@@ -42,7 +44,9 @@ def test_what_is_made_is_for_one_node_and_its_hosts(tmp_path: Path) -> None:
     assert names.get_values_for_type(x509.DNSName) == ["n1.example", "localhost"]
     assert [str(found) for found in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "127.0.0.1", "::1"]
     assert (made.not_valid_after_utc - made.not_valid_before_utc).days == 7
-    assert MutualTls("n1", home / "n1.crt", home / "n1.key", home / "ca.crt", print).contexts().names == ("prod", "n1")
+    assert MutualTls(
+        "n1", home / "n1.crt", home / "n1.key", home / "ca.crt", SystemClock(), print
+    ).contexts().names == ("prod", "n1")
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_what_a_node_cannot_use_is_said(tmp_path: Path) -> None:
 
     def wrong(node: str = "n1", cert: Path = cert, key: Path = key, ca: Path = ca) -> str:
         with pytest.raises(StartupError) as caught:
-            MutualTls(node, cert, key, ca, print)
+            MutualTls(node, cert, key, ca, SystemClock(), print)
         return caught.value.detail
 
     assert "names raftsched://raftsched/n1" in wrong("n2")
@@ -106,3 +110,21 @@ def test_what_a_node_cannot_use_is_said(tmp_path: Path) -> None:
     assert "cannot be read" in wrong(ca=tmp_path / "none")
     key.chmod(0o640)
     assert f"chmod 600 {key}" in wrong()
+
+
+def test_a_certificate_that_ends_soon_is_told_of_once_an_hour(tmp_path: Path) -> None:
+    said(tmp_path, "init")
+    said(tmp_path, "node", "n1", "--days", "15")
+    clock, lines = ManualClock(), []
+    clock.set_by_ms = SystemClock().wall_ms() - clock.wall_ms()
+    wire = MutualTls("n1", tmp_path / "n1.crt", tmp_path / "n1.key", tmp_path / "ca.crt", clock, lines.append)
+    wire.tick()
+    assert lines == []
+    for _ in range(4):
+        clock.now += 86_400
+        wire.tick()
+        wire.tick()
+    assert [line.partition(" ends in ")[2][:4] for line in lines] == ["14.0", "13.0", "12.0", "11.0"]
+    clock.now += 20 * 86_400
+    wire.tick()
+    assert "has ended" in lines[-1]
