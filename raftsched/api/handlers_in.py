@@ -134,6 +134,8 @@ def wrong_in_url(text: str) -> str | None:
         port = 0
     if port == 0:
         return "has a bad port; an http:// or https:// address may name one from 1 to 65535"
+    if "@" in url.netloc:
+        return "has a user or password in it, which everybody would see; use a header"
     return None
 
 

@@ -130,8 +130,6 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
 
 def _url(url: str, errors: list[FieldError]) -> None:
     wrong = wrong_in_url(url)
-    if wrong is None and "@" in url.partition("//")[2].partition("/")[0].partition("?")[0].partition("#")[0]:
-        wrong = "has a user or password in it, which everybody would see; use a header, or the signature"
     if wrong is None and "\\" in url:
         wrong = "has a backslash; an address has none, write %5C"
     if wrong is not None:

@@ -2,7 +2,8 @@
 
 As they are, and as they stand in JSON (RAFTSCHED_PARAMS is that) and in Python's repr (errors are made of it): what a
 job encodes, cuts or spells otherwise is shown. Very short values are left alone; they would take half of the output
-with them, and be told by the holes.
+with them, and be told by the holes. Of a value of several lines (a key in PEM, a file of settings) each line is hidden
+for itself, too, unless it is short.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import Any
 import msgspec
 
 SHORTEST = 4  # bytes of a value that is hidden
+SHORTEST_LINE = 8  # bytes of a line, of a value of several
+LINES_MAX = 256  # of one value; the others are hidden with all of it only
 SHOWN = b"***"
+_ARMOUR = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]+-----")  # RFC 7468: says what is in between
 
 
 def spellings(values: Sequence[str]) -> list[str]:
@@ -22,8 +26,14 @@ def spellings(values: Sequence[str]) -> list[str]:
     found: set[str] = set()
     for value in values:
         if len(value.encode()) >= SHORTEST:
-            found |= {value, msgspec.json.encode(value)[1:-1].decode(), repr(value)[1:-1]}
+            for one in (value, *_lines(value)):
+                found |= {one, msgspec.json.encode(one)[1:-1].decode(), repr(one)[1:-1]}
     return sorted(found, key=len, reverse=True)
+
+
+def _lines(value: str) -> list[str]:
+    lines = [line.strip() for line in value.split("\n")] if "\n" in value else []
+    return [line for line in lines if len(line.encode()) >= SHORTEST_LINE and not _ARMOUR.fullmatch(line)][:LINES_MAX]
 
 
 class Hider:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.worker.hiding import Hider, hide_in_json, hide_in_text
+from raftsched.worker.hiding import Hider, hide_in_json, hide_in_text, spellings
 from raftsched.worker.spool import STDERR, STDOUT, Capture, render
 
 
@@ -83,3 +83,16 @@ def test_in_errors_and_results() -> None:
     )
     assert hide_in_json(b"{", ["hunter2"]) is None
     assert hide_in_json(None, ["hunter2"]) is None
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\r\n  AgEGCCqGSM49AwEHBG0w\nshort\n-----END PRIVATE KEY-----\n"
+
+
+def test_lines_of_a_value_of_several() -> None:
+    hider = Hider([PEM])
+    said = b"read MIGHAgEAMBMGByqGSM49 and AgEGCCqGSM49AwEHBG0w of -----BEGIN PRIVATE KEY-----, short"
+    shown = hider.feed(1, said) + b"".join(rest for _, rest in hider.rest())
+    assert shown == b"read *** and *** of -----BEGIN PRIVATE KEY-----, short"
+    assert hide_in_text("bad line 2: 'AgEGCCqGSM49AwEHBG0w'", [PEM]) == "bad line 2: '***'"
+    assert hide_in_text(f"bad: {PEM}.", [PEM]) == "bad: ***."
+    assert len(spellings(["\n".join(f"line number {n}" for n in range(5_000))])) < 1_000
