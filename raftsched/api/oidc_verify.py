@@ -215,6 +215,8 @@ def _check(setting: OidcIn, claims: Mapping[str, Any], now_ms: int) -> int:
     """When it ends. Raises Refused."""
     if claims.get("iss") != setting.issuer:
         raise Refused("The token is of another issuer.")
+    if "events" in claims:  # RFC 8417: it tells of something, such as a logout, and lets nobody in
+        raise Refused('The token tells of an event ("events").')
     audience = claims.get("aud")
     named = [audience] if isinstance(audience, str) else audience
     if not isinstance(named, list) or setting.audience not in named:

@@ -87,7 +87,7 @@ class FakeIssuer:
         app = web.Application()
         app.router.add_get("/.well-known/openid-configuration", self._configuration)
         app.router.add_get("/keys", self._keys)
-        app.router.add_get("/elsewhere", self._keys)
+        app.router.add_get("/elsewhere", self._moved)
         app.router.add_post("/device", self._device)
         app.router.add_post("/token", self._token)
         app.router.add_post("/revoke", self._revoke)
@@ -96,8 +96,9 @@ class FakeIssuer:
     async def _configuration(self, request: web.Request) -> web.Response:
         if self.down:
             raise web.HTTPServiceUnavailable
-        if self.configuration is not None:
-            return self.configuration
+        return await self._moved(request) if self.configuration is None else self.configuration
+
+    async def _moved(self, request: web.Request) -> web.Response:
         found = {
             "issuer": self.url, "jwks_uri": f"{self.url}/keys", "token_endpoint": f"{self.url}/token",
             "device_authorization_endpoint": f"{self.url}/device", "revocation_endpoint": f"{self.url}/revoke",

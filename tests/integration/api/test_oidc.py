@@ -148,6 +148,7 @@ def test_claims_within_claims(tmp_path: Path) -> None:
         ({"aud": ["raftsched", "x"]}, "several"),
         ({"aud": ["raftsched", "x"], "azp": "x"}, '"azp"'),
         ({"azp": "another-client"}, '"azp"'),
+        ({"events": {"http://schemas.openid.net/event/backchannel-logout": {}}}, '"events"'),
         ({"exp": 1_893_455_969}, "past its end"),
         ({"exp": None}, "no end"),
         ({"exp": "2099-01-01"}, '"exp" is no time'),
@@ -391,7 +392,7 @@ def test_what_the_issuer_answers_is_bounded(tmp_path: Path, way: str) -> None:
         if way == "redirect":
             issuer.configuration = web.Response(status=302, headers={"Location": f"{issuer.url}/elsewhere"})
         elif way == "large":
-            issuer.jwks = b" " * (issuers.DOCUMENT_MAX + 1)
+            issuer.jwks = text({"keys": [jwk_of("rsa-1", rsa_key(1))]}) + b" " * issuers.DOCUMENT_MAX
         elif way == "other":
             issuer.documents = {"issuer": "https://other.example"}
         elif way == "deep":
