@@ -385,8 +385,14 @@ def test_the_issuer_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     trusting(tmp_path, test)
 
 
-@pytest.mark.parametrize("way", ["redirect", "large", "other", "deep", "no-keys", "plain", "many", "list"])
-def test_what_the_issuer_answers_is_bounded(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("redirect", "302"), ("large", "262,144 bytes"), ("other", "another issuer"), ("deep", "nested"),
+        ("no-keys", '"keys"'), ("plain", '"jwks_uri"'), ("many", "101 keys"), ("list", "another issuer"),
+    ],
+)  # fmt: skip
+def test_what_the_issuer_answers_is_bounded(tmp_path: Path, way: str, why: str) -> None:
     async def test(bed: Bed) -> None:
         issuer = bed.issuer
         if way == "redirect":
@@ -407,6 +413,21 @@ def test_what_the_issuer_answers_is_bounded(tmp_path: Path, way: str) -> None:
             issuer.configuration = web.Response(body=b"[]")
         status, answer = await bed.who("all")("GET", "/v1/jobs")
         assert (status, answer["code"]) == (503, "overloaded"), answer
+        assert why in answer["detail"]
+
+    trusting(tmp_path, test)
+
+
+def test_a_token_ends(tmp_path: Path) -> None:
+    async def test(bed: Bed) -> None:
+        who = bed.who("all")
+        assert (await who("GET", "/v1/jobs"))[0] == 200
+        bed.later(300 + 29)
+        assert (await who("GET", "/v1/jobs"))[0] == 200, "there is a little leeway"
+        bed.later(1)
+        for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
+            status, answer = await who(method, path, body)
+            assert (status, answer["detail"]) == (401, "The token is past its end.")
 
     trusting(tmp_path, test)
 
