@@ -33,12 +33,13 @@ def look_at_machine() -> Iterator[Found]:
 
 
 def _files() -> Found:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    says = "no limit" if soft == resource.RLIM_INFINITY else f"{soft:,}"
-    do = f"raise it for the node: ulimit -n {FILES_WARN}, or LimitNOFILE={FILES_WARN} in its systemd unit"
-    if soft == resource.RLIM_INFINITY or soft >= FILES_WARN:
+    """The hard limit: a node raises the soft one to it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    says = "no limit" if hard == resource.RLIM_INFINITY else f"{hard:,}"
+    do = f"raise it for the node: ulimit -Hn {FILES_WARN}, or LimitNOFILE={FILES_WARN} in its systemd unit"
+    if hard == resource.RLIM_INFINITY or hard >= FILES_WARN:
         return Found("open files", "ok", says)
-    return Found("open files", "warn" if soft >= FILES_FAIL else "fail", says, do)
+    return Found("open files", "warn" if hard >= FILES_FAIL else "fail", says, do)
 
 
 def _zones() -> Found:

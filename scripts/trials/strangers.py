@@ -111,16 +111,18 @@ def flood(cluster: Cluster, person: Person, kind: str, seconds: float) -> Found:
     return said
 
 
-def crowd(cluster: Cluster, person: Person, idle: int, streams: int, note: Note) -> Found:
-    """Idle connections and streams on every node; one node is restarted and joins, requests with a token are served."""
-    seconds = 60.0
+def crowd(
+    cluster: Cluster, person: Person, idle: int, streams: int, note: Note, seconds: float = 60.0, gather_s: float = 15.0
+) -> Found:
+    """Idle connections and streams on every node, for so long; `gather_s` after they began to come one node is
+    restarted and joins, and requests with a token are served. Raises AssertionError."""
     viewer = person.ask(leads(cluster, person), "POST", "/v1/tokens", {"name": "reader", "role": "viewer"})["secret"]
     attacks = [
         load(kind, node, seconds, count, viewer)
         for node in cluster.nodes
         for kind, count in (("idle", idle), ("streams", streams))
     ]
-    time.sleep(15)
+    time.sleep(gather_s)
     said: Found = {"open": {n.id: descriptors(n) for n in cluster.nodes}}
     note(f"descriptors: {said['open']}")
     leader = leads(cluster, person)

@@ -266,3 +266,11 @@ def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
         result = run("--server", stub.url, "doctor", "-o", "json")
     assert result.exit_code == 1
     assert "RAFTSCHED_TOKEN" in (states(result)["access"][2] or "")
+
+
+def test_open_files_are_those_that_a_node_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    from raftsched.cli import doctor_local
+
+    for limits, level in (((256, 1 << 20), "ok"), ((256, 4_096), "warn"), ((256, 512), "fail"), ((9_000, -1), "ok")):
+        monkeypatch.setattr(doctor_local.resource, "getrlimit", lambda _, limits=limits: limits)
+        assert doctor_local._files().state == level, limits
