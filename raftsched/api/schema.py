@@ -218,7 +218,7 @@ class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The delay of each level, as a list or by a rule; jitter lengthens each by up to so much of it."""
+    """The delay of each level, as a list or by a rule, not both; jitter lengthens each by up to so much of it."""
 
     delays: Annotated[list[Duration], Meta(max_length=100)] = []
     exponential: ExponentialIn | None = None

@@ -1,4 +1,5 @@
-"""A bounded share of scripts/fuzz-api: another part of the operations each time, through another node. The seed is
+"""A bounded share of scripts/fuzz-api: another part of the operations each time, through another node, with and without
+tokens. The seed is
 fresh, and printed with what fails; FUZZ_SECONDS=... takes longer."""
 
 from __future__ import annotations
@@ -13,6 +14,13 @@ import pytest
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
 SAMPLE = 20  # operations
+WAYS = (
+    ["--through", "leader"],
+    ["--through", "follower"],
+    ["--kill-leader"],
+    ["--through", "leader", "--role", "admin"],
+    ["--through", "follower", "--role", "viewer"],
+)
 FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_api.py"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS + 300)]
@@ -20,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(SECONDS + 300)]
 
 def test_generated_requests_are_answered_as_described() -> None:
     seed = secrets.randbits(32)
-    way = (["--through", "leader"], ["--through", "follower"], ["--kill-leader"])[seed % 3]
+    way = WAYS[seed % len(WAYS)]
     command = [sys.executable, str(FUZZ), *way, "--seconds", str(SECONDS), "--sample", str(SAMPLE), "--seed", str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
