@@ -34,13 +34,14 @@ LEADER_WAIT_MS = (100, 1_000, 10_000)  # an election takes about half a second; 
 PYTHON_RUNS = (1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = (32 << 20, 512 << 20, 1 << 50)
 OUTPUT_MAX = (4 << 10, 1 << 20, 16 << 20)  # half of it is held in memory for each run that prints more
+OUTPUT_KEEP_BYTES = (256 << 20, 16 << 30, 1 << 50)
 OUTPUT_KEEP_MS = (3_600_000, 7 * 86_400_000, 3_650 * 86_400_000)
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max", "leader_wait", "output_max", "output_keep", "log_format", "grace",
+    "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
     "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
@@ -97,6 +98,7 @@ class NodeConfig:
     # bytes of output kept of an attempt, and how long: on this node's disk, so said for each node
     output_max: int = OUTPUT_MAX[1]
     output_keep_ms: int = OUTPUT_KEEP_MS[1]
+    output_keep_bytes: int = OUTPUT_KEEP_BYTES[1]
     log_format: str = LOG_FORMATS[0]
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
     grace_ms: int = GRACE_MS[1]  # what runs have to come to an end when the node stops
@@ -190,6 +192,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         leader_wait_ms=_duration("leader_wait", LEADER_WAIT_MS, settings),
         output_max=_bytes("output_max", OUTPUT_MAX, settings),
         output_keep_ms=_duration("output_keep", OUTPUT_KEEP_MS, settings),
+        output_keep_bytes=_bytes("output_keep_bytes", OUTPUT_KEEP_BYTES, settings),
         log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
         bounds=bounds.bounds(settings),
         grace_ms=_duration("grace", GRACE_MS, settings),

@@ -130,7 +130,9 @@ class Node:
         self._store = Store.open(config.data / "store")
         keys = cluster_keys(config)  # nobody else has the directory now
         sealer = Sealer(keys) if keys else None
-        output = self._output = OutputStore(config.data / "output", max_attempt_bytes=config.output_max)
+        output = self._output = OutputStore(
+            config.data / "output", max_attempt_bytes=config.output_max, keep_bytes=config.output_keep_bytes
+        )
         cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
         self._runner = Runner(
             config.data,

@@ -38,6 +38,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
 @click.option("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]")
 @click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
+@click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
 @click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")

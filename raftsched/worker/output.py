@@ -28,7 +28,7 @@ _HEADER = struct.Struct("<4sIQqQ32s")
 _CRC = struct.Struct("<I")
 _RECENT_MAX = 1_000
 _CHECKED_AT_ONCE = 256 * 1024  # bytes
-GONE = "The output is not kept any more: it was deleted by age, or with a disk that was replaced."
+GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
 DAMAGED = "The stored output is damaged: its digest does not fit."
 HEADER_SIZE = _HEADER.size + _CRC.size
 
@@ -48,15 +48,21 @@ class OutputStore:
     """Safe for threads; the appending side is meant for one."""
 
     def __init__(
-        self, directory: Path, *, max_attempt_bytes: int = 1024 * 1024, segment_bytes: int = 64 * 1024 * 1024
+        self,
+        directory: Path,
+        *,
+        max_attempt_bytes: int = 1024 * 1024,
+        segment_bytes: int = 64 * 1024 * 1024,
+        keep_bytes: int | None = None,
     ) -> None:
         """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
-        for reading only."""
+        for reading only. `keep_bytes`: of all segments; beyond that the oldest go."""
         self.directory = directory
         self.live_directory = directory / "live"
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
+        self._keep_bytes = keep_bytes
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
         self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
@@ -90,6 +96,7 @@ class OutputStore:
         with self._lock:
             if self._end >= self._segment_bytes:
                 self._roll()
+                self._drop_beyond()
             start = self._end
             refs: list[OutputRef | None] = []
             try:
@@ -261,6 +268,20 @@ class OutputStore:
                 self._segment_path(number).unlink(missing_ok=True)
                 dropped += 1
         return dropped
+
+    def _drop_beyond(self) -> None:
+        """Segments go, the oldest first, until what is kept leaves room for the one that was begun: it may be filled,
+        and hold one batch of records more."""
+        if self._keep_bytes is None:
+            return
+        sizes = {number: self._segment_path(number).stat().st_size for number in self._numbers()}
+        room = self._keep_bytes - self._segment_bytes
+        kept = sum(sizes.values())
+        for number, size in sizes.items():
+            if kept <= room or number == self._number:
+                break
+            self._segment_path(number).unlink(missing_ok=True)
+            kept -= size
 
     def size(self) -> int:
         """Bytes of all segments."""

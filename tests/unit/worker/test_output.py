@@ -175,3 +175,20 @@ def test_leftover_spool_files_are_cleared(tmp_path: Path) -> None:
     store.clear_live()
     assert store.live(1) is None
     store.close()
+
+
+def test_no_more_is_kept_than_may_and_the_oldest_goes_first(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path / "o", segment_bytes=10_000, keep_bytes=40_000)
+    refs = [put(store, token, bytes([65 + token % 26]) * 1_000) for token in range(1, 200)]
+    assert store.size() <= 40_000 + 2_000  # and a record more
+    assert store.read(refs[-1]) == b"R" * 1_000
+    with pytest.raises(RaftschedError, match="for room"):
+        store.read(refs[0])
+    readable = [ref for ref in refs if (store.directory / f"seg-{ref.segment:08d}.dat").exists()]
+    assert readable == refs[-len(readable) :]
+    assert len(readable) >= 25
+    store.close()
+    again = OutputStore(tmp_path / "o", segment_bytes=10_000)  # without a bound all of it stays
+    put(again, 300, b"x" * 20_000)
+    put(again, 301, b"x")
+    assert again.read(readable[0])
