@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from raftsched.core.operations import BulkAction, decode_operation
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.selection import JobFilter
 from raftsched.core.tables import Table, from_u64
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook, WebhookSpec
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, endings, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
@@ -444,6 +445,8 @@ class Author:
             secret = r.choice([b"", b"s" * 32, b"t" * 32])
             admin = r.choice([b"", b"", b"d" * 31, *(bytes((n,)) * 32 for n in range(5))])
             return c.SetAccess(r.random() < 0.7, secret, None, r.choice(["t1", "t2", ""]), admin, r.random() < 0.5)
+        if r.random() < 0.03:
+            return c.ForgetSecrets()
         if r.random() < 0.1:
             return c.SetOidc(r.choice([b"", b"{}", b"{1}", b"x" * 70_000]), r.choice([None, None, 0, 1, 2]))
         if r.random() < 0.4:
@@ -477,13 +480,22 @@ class Author:
         secret = r.choice([*[b"s" * 24] * 6, b"t" * 32, b"", b"u"])
         flags = (r.random() < 0.8, r.random() < 0.2, r.random() < 0.2)
         rotation = r.choice([b"s" * 24, b"v" * 64]), r.choice([0, 1_000, -1])
+        sealed = r.choice([(b"", b""), (b"", b""), (b"n" * 20, b"same"), (b"n" * 99, b"")])
         chosen: list[Command] = [
-            PutWebhook(name, spec, secret, *flags, revision),
-            RotateSecret(name, *rotation, revision),
+            PutWebhook(name, spec, secret, *flags, revision, b"", *sealed),
+            RotateSecret(name, *rotation, revision, b"", *sealed),
             TestWebhook(name),
             DeleteWebhook(name, revision),
+            self._reseal(name),
         ]
-        return r.choices(chosen, [6, 1, 1, 1])[0]
+        return r.choices(chosen, [6, 1, 1, 1, 1])[0]
+
+    def _reseal(self, name: str) -> Command:
+        r = self.random
+        row = (name in HOOKS and self.view.get(Table.WEBHOOK_SECRETS, name.encode())) or b""
+        previous = r.choice([(b"", b""), (b"p" * 40, b"n" * 20), (b"p", b"")])
+        was = r.choice([sha256(row).digest()] * 3 + [b"other"])
+        return ResealWebhook(name, was, r.choice([b"r" * 48, b"r" * 48, b""]), b"n" * 20, b"anew", *previous)
 
     def _other(self) -> Command:
         return self.random.choice(

@@ -192,7 +192,7 @@ def same_secret(secrets: Secrets, c: PutWebhook | RotateSecret) -> bool:
 
 
 def reseal_webhook(tx: Tx, c: ResealWebhook) -> Answer:
-    raw = tx.view.get(Table.WEBHOOK_SECRETS, c.name.encode())
+    raw = tx.view.get(Table.WEBHOOK_SECRETS, c.name.encode()) if c.name in webhooks(tx) else None
     if raw is None:
         return _no_webhook(c.name)
     if sha256(raw).digest() != c.was:
