@@ -25,6 +25,7 @@ Kind = Literal["token", "address", "failures"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
+@lru_cache(maxsize=256)
 def rate_of(per_s: float, burst: int) -> Rate:
     """`burst` 0: as many as come in two seconds."""
     return Rate(per_s, max(1, burst or ceil(2 * per_s)))
@@ -51,14 +52,13 @@ class Buckets:
             bucket = self._kept[key] = [float(rate.burst), now]
         else:
             self._kept.move_to_end(key)
-            left, since = bucket
-            bucket[0] = min(float(rate.burst), left + max(0.0, now - since) * rate.per_s)
+        per_s, burst = rate
+        left, since = bucket
+        if now > since:
+            left = min(left + (now - since) * per_s, burst)
             bucket[1] = now
-        if bucket[0] < 1.0:
-            return (1.0 - bucket[0]) / rate.per_s
-        if take:
-            bucket[0] -= 1.0
-        return 0.0
+        bucket[0] = left - 1.0 if take and left >= 1.0 else left
+        return 0.0 if left >= 1.0 else (1.0 - left) / per_s
 
 
 class Rates:
