@@ -154,3 +154,12 @@ def test_what_was_not_said_to_have_started_has_no_duration() -> None:
     assert shown.ended("exec", Outcome.KILLED) == 1
     with pytest.raises(AssertionError):
         shown.value('raftsched_attempt_seconds_count{handler="exec"}')
+
+
+def test_what_was_refused_at_the_raft_port_is_counted_by_reason() -> None:
+    shown = Shown()
+    shown.metrics = RunMetrics(
+        lambda: (0, 0), lambda: 0, lambda: ([(inf, 0)], 0.0), refused=lambda: {"tls": 3, "wrong-key": 0}
+    )
+    assert shown.value('raftsched_raft_refused_total{why="tls"}') == 3
+    assert shown.value('raftsched_raft_refused_total{why="wrong-key"}') == 0, "there before the first"
