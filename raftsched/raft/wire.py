@@ -7,6 +7,7 @@ own, is refused by both ends. With certificates of an authority (`MutualTls`) bo
 
 from __future__ import annotations
 
+import os
 import ssl
 import stat
 from collections.abc import Callable
@@ -101,8 +102,9 @@ class MutualTls:
             self._seen = seen
             try:
                 self._contexts = self._read()
-            except StartupError as error:
-                self._tell(f"{error.detail} What was read before is used until they are right.")
+            except Exception as error:  # whatever is in the files, the node goes on
+                detail = error.detail if isinstance(error, StartupError) else f"{self._files[0]}: {error}."
+                self._tell(f"{detail} What was read before is used until they are right.")
             else:
                 self._tell(f"the certificate in {self._files[0]} is used for new connections with other nodes")
         return self._contexts
@@ -130,13 +132,8 @@ class MutualTls:
         return found
 
     def _read(self) -> Contexts:
-        certificate, key, authorities = (_content(file) for file in self._files)
-        if self._files[1].stat().st_mode & 0o077:
-            mode = stat.S_IMODE(self._files[1].stat().st_mode)
-            raise StartupError(
-                f"The key file {self._files[1]} can be read or changed by others (mode {mode:04o}). Say: chmod 600"
-                f" {self._files[1]}"
-            )
+        certificate, authorities = _content(self._files[0]), _content(self._files[2])
+        key = _content(self._files[1], private=True)
         try:
             names = certificates.identities_of(certificate)
             shown, ends_ms = certificates.der(certificate), certificates.ends_ms(certificate)
@@ -173,12 +170,16 @@ def configured(config: NodeConfig, clock: Clock, tell: Callable[[str], None]) ->
     return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, clock, tell)
 
 
-def _content(file: Path) -> bytes:
+def _content(file: Path, *, private: bool = False) -> bytes:
     try:
         with file.open("rb") as opened:
-            return opened.read(_FILE_MAX)
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            content = opened.read(_FILE_MAX)
     except OSError as error:
         raise StartupError(f"{file} cannot be read: {error.strerror}.") from None
+    if private and mode & 0o077:
+        raise StartupError(f"The key {file} can be read or changed by others (mode {mode:04o}). Say: chmod 600 {file}")
+    return content
 
 
 def _context(*, server: bool) -> ssl.SSLContext:
