@@ -56,7 +56,7 @@ class Connections(Collector):
         self.most = bounds.connections
         self.each = bounds.address_connections
         self.refused: Counter[Why] = Counter()
-        self._addresses = Addresses(bounds.proxies)
+        self.sharing = Addresses(bounds.proxies).sharing
         self._monotonic = monotonic
         self._all: OrderedDict[Place, None] = OrderedDict()  # the one that was answered longest ago first
         self._of: dict[str, OrderedDict[Place, None]] = {}  # the same, of one address
@@ -68,7 +68,7 @@ class Connections(Collector):
 
     def enter(self, host: str) -> Place | None:
         """For a connection from this IP address; None: it must be refused."""
-        address = self._addresses.sharing(host)
+        address = self.sharing(host)
         of = None if address is None else self._of.get(address)
         if of is not None and len(of) >= self.each and not self._make_room(of):
             self.count("address")

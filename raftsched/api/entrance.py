@@ -2,7 +2,8 @@
 
 Until a client has sent its first byte it is a socket and a place in a list, nothing more. That byte tells TLS from
 plain HTTP, which gets a plain answer. The list is short, and each place in it is for a short time: when it is full the
-one that is there longest goes, which under a flood of half-open handshakes is one of the flood.
+one that is there longest goes, and before that the one of an address that has more than its part. Handshakes cost the
+node more than the client; so they begin at a rate that leaves most of the event loop to those who are in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -28,11 +29,18 @@ log = logging.getLogger(__name__)
 HANDSHAKE_S = 10.0  # from the connection to the end of the handshake
 SHUTDOWN_S = 5.0  # for the client's goodbye
 PENDING_MAX = 256  # connections without a finished handshake
+SHARES = 4  # one address has no more of them than this part
+HANDSHAKES_PER_S = (
+    500  # each takes half a millisecond of the loop (P-256; twice that with RSA): a quarter of it at most
+)
+BURST = 25
 ACCEPTS = 16  # connections taken before others have their turn
+GOODBYES_MAX = 64  # clients at a time that are told that this is not plain HTTP; others are hung up on
 LOOK_S = 5.0  # between two looks at the certificates' files
 SAY_EVERY_S = 60.0
 LINGER_S = 1.0  # for a client to read that this is not plain HTTP
 REST_S = 1.0  # without descriptors: until the next try
+_SILENT, _READY, _SHAKING = range(3)
 _HANDSHAKE = b"\x16"  # the first byte of TLS (RFC 8446, section 5.1)
 _REASONS = (
     ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "no-certificate"),
@@ -69,6 +77,20 @@ class Refusals:
         self._unsaid.clear()
 
 
+class _Guest:
+    """A connection whose handshake is not done."""
+
+    __slots__ = ("address", "group", "sock", "stage", "task", "timer")
+
+    def __init__(self, sock: socket.socket, address: str, group: str | None, timer: asyncio.TimerHandle) -> None:
+        self.sock = sock
+        self.address = address
+        self.group = group  # None: it comes from where many come from
+        self.timer = timer
+        self.stage = _SILENT
+        self.task: asyncio.Task[None] | None = None
+
+
 class Entrance(Collector):
     """Use as asyncio.Server: `close`, `wait_closed`, `port`."""
 
@@ -78,17 +100,24 @@ class Entrance(Collector):
         certificates: Certificates,
         sockets: Sequence[socket.socket],
         clock: Clock,
+        sharing: Callable[[str], str | None] = lambda address: address,
     ) -> None:
-        """`sockets` listen already, and are closed by `close`."""
+        """`sockets` listen already, and are closed by `close`. `sharing`: what an address is counted as; None: it
+        stands for many."""
+        self._sharing = sharing
         self.certificates = certificates
         self.refusals = Refusals(clock)
         self._door = door
         self._sockets = list(sockets)
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}  # for their first byte
-        self._shaking: dict[asyncio.Task[None], None] = {}  # in order
+        self._guests: dict[_Guest, None] = {}  # in the order of their coming
+        self._of_group: Counter[str] = Counter()
+        self._ready: deque[_Guest] = deque()  # have begun to speak TLS, and wait for their turn
+        self._turn_at = 0.0  # when as many handshakes as were begun would be, one after the other
+        self._turning: asyncio.TimerHandle | None = None
         self._rests: list[asyncio.TimerHandle] = []
         self._goodbyes: set[asyncio.Task[None]] = set()
+        self._shaking: list[asyncio.Task[None]] = []  # when it is closed
         for listening in self._sockets:
             listening.setblocking(False)
             self._loop.add_reader(listening.fileno(), self._accept, listening)
@@ -101,19 +130,22 @@ class Entrance(Collector):
 
     @property
     def pending(self) -> int:
-        return len(self._waiting) + len(self._shaking)
+        return len(self._guests)
 
     def close(self) -> None:
         """No more connections; what has not shaken hands yet is closed."""
         self._looking.cancel()
         for rest in self._rests:
             rest.cancel()
+        if self._turning is not None:
+            self._turning.cancel()
         for listening in self._sockets:
             self._loop.remove_reader(listening.fileno())
             listening.close()
-        for sock in list(self._waiting):
-            self._drop(sock)
-        for task in (*self._shaking, *self._goodbyes):
+        self._shaking = [guest.task for guest in self._guests if guest.task is not None]
+        for guest in list(self._guests):
+            self._drop(guest)
+        for task in self._goodbyes:
             task.cancel()
 
     async def wait_closed(self) -> None:
@@ -124,7 +156,7 @@ class Entrance(Collector):
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS):
             try:
-                sock, _ = listening.accept()
+                sock, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no descriptors, no memory: it would be asked for again and again
@@ -136,67 +168,94 @@ class Entrance(Collector):
                 )
                 return
             sock.setblocking(False)
-            if self.pending >= PENDING_MAX:
-                self._make_room()
-            self._waiting[sock] = self._loop.call_later(HANDSHAKE_S, self._too_late, sock)
-            self._loop.add_reader(sock.fileno(), self._first, sock)
+            self._enter(sock, str(address[0]))
 
-    def _make_room(self) -> None:
-        if self._waiting:
-            sock = next(iter(self._waiting))
-            self.refusals.add("too-many", _host(sock))
-            self._drop(sock)
+    def _enter(self, sock: socket.socket, address: str) -> None:
+        timer = self._loop.call_later(HANDSHAKE_S, lambda: self._too_late(guest))
+        guest = _Guest(sock, address, self._sharing(address), timer)
+        if guest.group is not None and self._of_group[guest.group] >= PENDING_MAX // SHARES:
+            self._refuse(next(g for g in self._guests if g.group == guest.group), "too-many")
+        elif len(self._guests) >= PENDING_MAX:
+            self._refuse(next(iter(self._guests)), "too-many")
+        self._guests[guest] = None
+        if guest.group is not None:
+            self._of_group[guest.group] += 1
+        self._loop.add_reader(sock.fileno(), self._first, guest)
+
+    def _too_late(self, guest: _Guest) -> None:
+        if guest.stage != _SHAKING:  # else the handshake has its own timer, and says so
+            self._refuse(guest, "timeout")
+
+    def _refuse(self, guest: _Guest, why: str) -> None:
+        self.refusals.add(why, guest.address)
+        self._drop(guest)
+
+    def _drop(self, guest: _Guest) -> None:
+        self._leave(guest)
+        if guest.task is not None:
+            guest.task.cancel()
         else:
-            task = next(iter(self._shaking))
-            del self._shaking[task]
-            self.refusals.add("too-many", task.get_name())
-            task.cancel()
+            guest.sock.close()
 
-    def _too_late(self, sock: socket.socket) -> None:
-        self.refusals.add("timeout", _host(sock))
-        self._drop(sock)
+    def _leave(self, guest: _Guest) -> None:
+        """It counts no more; its socket stays open."""
+        del self._guests[guest]
+        if guest.group is not None:
+            self._of_group[guest.group] -= 1
+            if not self._of_group[guest.group]:
+                del self._of_group[guest.group]
+        guest.timer.cancel()
+        if guest.stage == _SILENT:
+            self._loop.remove_reader(guest.sock.fileno())
+        elif guest.stage == _READY:
+            self._ready.remove(guest)
 
-    def _drop(self, sock: socket.socket) -> None:
-        self._leave(sock)
-        sock.close()
-
-    def _leave(self, sock: socket.socket) -> float:
-        """Seconds that are left of its time."""
-        timer = self._waiting.pop(sock)
-        timer.cancel()
-        self._loop.remove_reader(sock.fileno())
-        return max(0.1, timer.when() - self._loop.time())
-
-    def _first(self, sock: socket.socket) -> None:
+    def _first(self, guest: _Guest) -> None:
         try:
-            first = sock.recv(1, socket.MSG_PEEK)
+            first = guest.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             first = b""
         if not first:  # it only looked whether somebody listens
-            self._drop(sock)
-            return
-        left = self._leave(sock)
-        if first == _HANDSHAKE:
-            task = asyncio.ensure_future(self._shake(sock, left))
-            task.set_name(_host(sock))
-            self._shaking[task] = None
-            task.add_done_callback(lambda done: self._shaken(done, sock))
-            return
-        self.refusals.add("plain-http", _host(sock))
-        goodbye = asyncio.ensure_future(_say_goodbye(self._loop, sock))
-        self._goodbyes.add(goodbye)
-        goodbye.add_done_callback(self._goodbyes.discard)
+            self._drop(guest)
+        elif first == _HANDSHAKE:
+            self._loop.remove_reader(guest.sock.fileno())
+            guest.stage = _READY
+            self._ready.append(guest)
+            if self._turning is None:
+                self._turn()
+        elif len(self._goodbyes) >= GOODBYES_MAX:
+            self._refuse(guest, "plain-http")
+        else:
+            self.refusals.add("plain-http", guest.address)
+            self._leave(guest)
+            goodbye = asyncio.ensure_future(_say_goodbye(self._loop, guest.sock))
+            self._goodbyes.add(goodbye)
+            goodbye.add_done_callback(self._goodbyes.discard)
 
     # ------------------------------------------------------------ the handshake
 
-    async def _shake(self, sock: socket.socket, left: float) -> None:
-        host = _host(sock)
+    def _turn(self) -> None:
+        """Begins handshakes, as many as may be now (a token bucket, as GCRA of ITU-T I.371 keeps it)."""
+        self._turning = None
+        while self._ready:
+            now = self._loop.time()
+            ahead = max(self._turn_at, now) - now
+            if ahead > BURST / HANDSHAKES_PER_S:
+                self._turning = self._loop.call_later(1 / HANDSHAKES_PER_S, self._turn)
+                return
+            self._turn_at = now + ahead + 1 / HANDSHAKES_PER_S
+            guest = self._ready.popleft()
+            guest.stage = _SHAKING
+            guest.task = asyncio.ensure_future(self._shake(guest, max(0.1, guest.timer.when() - now)))
+            guest.task.add_done_callback(lambda task, guest=guest: self._shaken(task, guest))  # type: ignore[misc]
+
+    async def _shake(self, guest: _Guest, left: float) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._door,
-                sock,
+                guest.sock,
                 ssl=self.certificates.context,
                 ssl_handshake_timeout=left,
                 ssl_shutdown_timeout=SHUTDOWN_S,
@@ -204,12 +263,13 @@ class Entrance(Collector):
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             why = _why(error)
             if why is not None:
-                self.refusals.add(why, host)
+                self.refusals.add(why, guest.address)
 
-    def _shaken(self, task: asyncio.Task[None], sock: socket.socket) -> None:
-        self._shaking.pop(task, None)
+    def _shaken(self, task: asyncio.Task[None], guest: _Guest) -> None:
+        if guest in self._guests:
+            self._leave(guest)
         if task.cancelled():  # perhaps before it had begun
-            sock.close()
+            guest.sock.close()
 
     async def _look(self) -> None:
         while True:
@@ -284,10 +344,3 @@ def _why(error: BaseException) -> str | None:
         return None
     said = f"{error.reason or ''} {error}".upper().replace(" ", "_")
     return next((why for part, why in _REASONS if part in said), "handshake")
-
-
-def _host(sock: socket.socket) -> str:
-    try:
-        return str(sock.getpeername()[0])
-    except OSError:
-        return "somebody who has gone"

@@ -115,6 +115,6 @@ async def _listen(
     sockets = await bind(host, port, _BACKLOG) if sock is None else [sock]
     if tls is None:
         return Acceptor(sockets, door.places, door)
-    entrance = Entrance(door.counted, tls, sockets, door.ctx.clock)
+    entrance = Entrance(door.counted, tls, sockets, door.ctx.clock, door.places.sharing)
     door.ctx.registry.register(entrance)
     return entrance

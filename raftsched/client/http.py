@@ -314,8 +314,9 @@ def _error(connection: Connection) -> ClientError:
 
 def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:
     tried = "; ".join(f"{server} {why}" for server, why in failures)
-    hint = "start one with 'raftsched dev', or say --server URL[,URL] (or RAFTSCHED_SERVER)"
-    return ClientError("unreachable", f"no node answers: {tried}; {hint}")
+    hint = "; start one with 'raftsched dev', or say --server URL[,URL] (or RAFTSCHED_SERVER)"
+    met = any("certificate" in why or "TLS" in why for _, why in failures)  # somebody is there
+    return ClientError("unreachable", f"no node answers: {tried}{'' if met else hint}")
 
 
 def _unknown(method: str, path: str, why: str) -> ClientError:

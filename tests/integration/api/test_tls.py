@@ -169,7 +169,7 @@ def test_plain_http_is_told_what_would_be_right(tmp_path: Path, caplog: pytest.L
 
 def test_half_open_handshakes_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, and such that begin a handshake and go no further."""
-    monkeypatch.setattr(entrance, "PENDING_MAX", 8)
+    monkeypatch.setattr(entrance, "PENDING_MAX", 8)  # this machine's address stands for many
 
     async def test(served: Served) -> None:
         silent = [await served.plain() for _ in range(20)]
@@ -182,6 +182,38 @@ def test_half_open_handshakes_make_room(tmp_path: Path, monkeypatch: pytest.Monk
         assert (await ask(reader, writer))[0] == 200
         close(writer, *(w for _, w in (*silent, *begun)))
         await served.until(lambda: served.entrance.pending == 0)
+
+    serve(tmp_path, test)
+
+
+def test_one_address_makes_room_for_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "PENDING_MAX", 8)
+
+    async def test(served: Served) -> None:
+        addresses = iter(["a"] * 3 + ["b"] + ["a"] * 10)
+        served.entrance._sharing = lambda address: next(addresses)
+        waiting = [await served.plain() for _ in range(14)]
+        await served.until(lambda: served.entrance.refusals.counts["too-many"] == 11)
+        assert served.entrance._of_group == {"a": 2, "b": 1}
+        close(*(w for _, w in waiting))
+        await served.until(lambda: served.entrance.pending == 0)
+        assert not served.entrance._of_group
+
+    serve(tmp_path, test)
+
+
+def test_handshakes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many begin at once: the node does others' work in between."""
+    monkeypatch.setattr(entrance, "BURST", 2)
+    monkeypatch.setattr(entrance, "HANDSHAKES_PER_S", 50)
+
+    async def test(served: Served) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        done = await asyncio.gather(*(served.connect(trusting()) for _ in range(12)))
+        assert loop.time() - began >= (12 - 3) / 50
+        assert [(await ask(*one))[0] for one in done] == [200] * 12
+        close(*(writer for _, writer in done))
 
     serve(tmp_path, test)
 
