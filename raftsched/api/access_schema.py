@@ -182,7 +182,7 @@ class ChainsOut(msgspec.Struct):
     work: ChainOut
 
 
-class RefusalOut(msgspec.Struct):
+class RefusedOut(msgspec.Struct):
     """What one caller was refused within one minute. `actor`: the name of his token; null: none was taken. `resource`:
     the first address that he asked for."""
 
@@ -196,8 +196,8 @@ class RefusalOut(msgspec.Struct):
     count: int
 
 
-class RefusalsOut(msgspec.Struct):
+class RefusedPage(msgspec.Struct):
     """`node`: whose they are; each node keeps its own, the newest 1,000, until it is stopped. The newest first."""
 
     node: str
-    items: list[RefusalOut]
+    items: list[RefusedOut]

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.access import access_of
-from raftsched.api.access_schema import ChainOut, ChainsOut, RecordOut, RefusalOut, RefusalsOut
+from raftsched.api.access_schema import ChainOut, ChainsOut, RecordOut, RefusedOut, RefusedPage
 from raftsched.api.context import ApiContext
 from raftsched.api.durations import format_time
 from raftsched.api.operation import PageOf, Reply, operation
@@ -80,14 +80,15 @@ async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
 
 @operation(
     "List whom this node refused",
-    {200: RefusalsOut},
+    {200: RefusedPage},
+    query=READ,
     role="operator",
 )
 async def refusals(ctx: ApiContext, request: web.Request) -> web.Response:
     """Requests that were answered with 401, 403 or 429 by the node that is asked."""
-    Query(request)
+    await fresh_enough(ctx, Query(request, *READ))
     items = [
-        RefusalOut(
+        RefusedOut(
             format_time(one.first_ms),
             format_time(one.last_ms),
             one.status,
@@ -99,7 +100,7 @@ async def refusals(ctx: ApiContext, request: web.Request) -> web.Response:
         )
         for one in ctx.refusals.newest_first()
     ]
-    return reply_value(RefusalsOut(ctx.node_id, items))
+    return reply_value(RefusedPage(ctx.node_id, items))
 
 
 def _ring(view: ReadView, ring: int, start: bytes | None, newest: bool) -> Iterator[tuple[bytes, bytes]]:

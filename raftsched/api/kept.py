@@ -15,7 +15,7 @@ from raftsched.api.access import access_of
 from raftsched.api.actions import read_nothing
 from raftsched.api.context import ApiContext
 from raftsched.api.keys import done_before, named, noted
-from raftsched.api.operation import WRITES, operation
+from raftsched.api.operation import BODIES, WRITES, operation
 from raftsched.api.problems import Problem
 from raftsched.api.replies import propose_one, reply
 from raftsched.api.requests import Query, catch_up
@@ -62,7 +62,7 @@ def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
     headers=("Idempotency-Key",),
     body=Nothing,
     body_required=False,
-    codes=(*WRITES, "not-possible", "idempotency-mismatch"),
+    codes=(*BODIES, *WRITES, "not-possible", "idempotency-mismatch"),
     role="admin",
 )
 async def reseal(ctx: ApiContext, request: web.Request) -> web.Response:
