@@ -82,11 +82,12 @@ class _Guest:
 
     __slots__ = ("address", "group", "sock", "stage", "task", "timer")
 
-    def __init__(self, sock: socket.socket, address: str, group: str | None, timer: asyncio.TimerHandle) -> None:
+    timer: asyncio.TimerHandle
+
+    def __init__(self, sock: socket.socket, address: str, group: str | None) -> None:
         self.sock = sock
         self.address = address
         self.group = group  # None: it comes from where many come from
-        self.timer = timer
         self.stage = _SILENT
         self.task: asyncio.Task[None] | None = None
 
@@ -171,8 +172,8 @@ class Entrance(Collector):
             self._enter(sock, str(address[0]))
 
     def _enter(self, sock: socket.socket, address: str) -> None:
-        timer = self._loop.call_later(HANDSHAKE_S, lambda: self._too_late(guest))
-        guest = _Guest(sock, address, self._sharing(address), timer)
+        guest = _Guest(sock, address, self._sharing(address))
+        guest.timer = self._loop.call_later(HANDSHAKE_S, self._too_late, guest)
         if guest.group is not None and self._of_group[guest.group] >= PENDING_MAX // SHARES:
             self._refuse(next(g for g in self._guests if g.group == guest.group), "too-many")
         elif len(self._guests) >= PENDING_MAX:
