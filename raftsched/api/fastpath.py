@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from raftsched.api.acceptor import BUSY
 from raftsched.api.access import UnknownToken, bearer_of, check_role, count, digest_of, identify, refused_create
@@ -21,6 +21,7 @@ from raftsched.api.callers import ANYBODY, NOBODY, Call, Caller, Sent, answer_to
 from raftsched.api.connections import Connections, Place, Why
 from raftsched.api.context import ApiContext
 from raftsched.api.fast_answers import create, head, made, problem
+from raftsched.api.inner import Inner
 from raftsched.api.jobs_in import create_command, read_job
 from raftsched.api.metrics import RequestCounts
 from raftsched.api.problems import Problem, from_rejected
@@ -65,7 +66,7 @@ class Door:
         ctx: ApiContext,
         counts: RequestCounts,
         strangers: Strangers,
-        ordinary: Callable[[Connection], Ordinary],
+        ordinary: Callable[[Connection], Inner],
         places: Connections,
     ) -> None:
         """`ordinary` makes aiohttp's protocol for a connection."""
@@ -150,23 +151,6 @@ class Door:
             connection.look(now)
 
 
-class Ordinary(Protocol):
-    """aiohttp's protocol, as a connection sees it."""
-
-    @property
-    def has_answer_due(self) -> bool: ...
-
-    @property
-    def answers_whole_request(self) -> bool:
-        """What it answers has come in full, and none of the answer is sent."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-    def connection_lost(self, exc: Exception | None) -> None: ...
-    def data_received(self, data: bytes) -> None: ...
-    def pause_writing(self) -> None: ...
-    def resume_writing(self) -> None: ...
-
-
 class Connection(asyncio.Protocol):
     """One client. Requests are answered one after the other, in order."""
 
@@ -174,7 +158,7 @@ class Connection(asyncio.Protocol):
         self._door = door
         self._place = place
         self._counted = counted
-        self._inner: Ordinary | None = None  # all that comes is aiohttp's
+        self._inner: Inner | None = None  # all that comes is aiohttp's
         self._held = b""
         self._transport: Any = None
         self._paused = False  # the client does not read its answers
@@ -190,6 +174,7 @@ class Connection(asyncio.Protocol):
         self._asked_at = 0.0  # when the request began to come of which the rest is missing; 0: none did
         self._drained: int | None = None  # bytes that were thrown away: the last answer is given
         self._ended = False  # the client sends nothing more
+        self._sure = True  # that what comes is a request, not the rest of one that was answered early
         self._unread = (0, 0.0)  # bytes of answers that the client has not taken, since when
 
     # ------------------------------------------------------------ asyncio.Protocol
@@ -277,7 +262,7 @@ class Connection(asyncio.Protocol):
             return
         if self._asked_at and now - self._asked_at >= REQUEST_S:
             self._door.places.count("slow")
-            if size == 0:
+            if size == 0 and self._sure:
                 late = RaftschedError("request-timeout", f"The request did not come in full within {REQUEST_S:.0f} s.")
                 status, headers, body = problem(late)
                 headers += "Connection: close\r\n"
@@ -291,9 +276,10 @@ class Connection(asyncio.Protocol):
         self._door.places.count(why)
         self._transport.abort()
 
-    def answered(self) -> None:
-        """One more request."""
+    def answered(self, *, whole: bool = True) -> None:
+        """One more request. `whole`: all of it had come; else what comes next may be the rest of it."""
         self._asked_at = 0.0
+        self._sure = self._sure and whole
         if self._place is not None:
             self._door.places.answered(self._place)
 

@@ -46,7 +46,7 @@ class Ordinary(web.RequestHandler):
         self._odd = odd
         self._behind = False  # the request at hand came with others before it
 
-    # ------------------------------------------------------------ fastpath.Ordinary
+    # ------------------------------------------------------------ inner.Inner
 
     @property
     def has_answer_due(self) -> bool:
@@ -81,7 +81,7 @@ class Ordinary(web.RequestHandler):
         if large or late or (self._connection.ended and not self._messages) or is_odd(request):
             resp.force_close()
         resp, lost = await super().finish_response(request, resp, start_time)
-        self._connection.answered()
+        self._connection.answered(whole=whole)
         if (large or late) and not lost and self.transport is not None:
             self._force_close = True  # it does not close the transport then, nor read what is left
             self._connection.drain()

@@ -227,6 +227,25 @@ def test_a_request_that_does_not_come_is_not_waited_for(
     visit(tmp_path, test)
 
 
+def test_the_rest_of_a_refused_body_is_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.api.server.LOOK_S", 0.01)
+
+    async def test(visitor: Visitor) -> None:
+        await guarded(visitor.call)
+        reader, writer = await visitor.connect()
+        raw = request(b"x" * 30_000, ORDINARY)
+        writer.write(raw[:1_000])
+        assert (await read_answer(reader))[0] == 401
+        writer.write(raw[1_000:])
+        reading = asyncio.ensure_future(reader.read())
+        while not reading.done():
+            visitor.call.cluster.clock.now_ms += 1_000
+            await asyncio.sleep(0.01)
+        assert await reading == b"", "a connection that idles gets no answer"
+
+    visit(tmp_path, test)
+
+
 @pytest.mark.parametrize("name", [b"User-Agent", b"Accept", b"Accept-Language"])
 def test_a_repeated_header_is_judged_alike(tmp_path: Path, name: bytes) -> None:
     twice = name + b": a\r\n" + name + b": b\r\n"
