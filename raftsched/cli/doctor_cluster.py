@@ -39,6 +39,9 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
         return
     answers, silent = _ask_each(client, cluster)
     yield _reachable(cluster, answers, silent)
+    if answers and not any(answers.values()):
+        do = "ask with the token of a viewer for all namespaces; disks and certificates were not looked at"
+        yield Found("metrics", "warn", "no node tells its metrics to this token", do)
     yield _leader(cluster)
     yield from _quorum(cluster)
     yield _versions(cluster)
@@ -59,7 +62,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
 
 
 def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """What /metrics of each node says, and the nodes that do not answer here."""
+    """What /metrics of each node says (nothing where that is refused), and the nodes that do not answer here."""
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client as Http
     from raftsched.client.servers import parse_servers
@@ -72,7 +75,10 @@ def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dic
                 raise ClientError("unreachable", "unknown")
             asked = Http(parse_servers(node["http"]), timeout=NODE_WAIT_S, token=client.token, trust=client.trust)
             answers[node["id"]] = _samples(asked.request("GET", "/metrics").body.decode("utf-8", "replace"))
-        except (ClientError, ValueError):
+        except (ClientError, ValueError) as error:
+            if isinstance(error, ClientError) and error.status in (401, 403, 429):
+                answers[node["id"]] = {}  # it answers; this token is not for what it says there
+                continue
             silent.append(f"{node['id']} ({node.get('http') or 'address unknown'})")
     return answers, silent
 

@@ -274,3 +274,18 @@ def test_open_files_are_those_that_a_node_may_take(monkeypatch: pytest.MonkeyPat
     for limits, level in (((256, 1 << 20), "ok"), ((256, 4_096), "warn"), ((256, 512), "fail"), ((9_000, -1), "ok")):
         monkeypatch.setattr(doctor_local.resource, "getrlimit", lambda _, limits=limits: limits)
         assert doctor_local._files().state == level, limits
+
+
+def test_metrics_that_are_refused_are_no_silence() -> None:
+    class Guarded(Cluster):
+        def __call__(self, request: Request) -> tuple[int, Any]:
+            if request.path == "/metrics":
+                return problem(403, "forbidden", "for all namespaces")
+            return super().__call__(request)
+
+    cluster = Guarded()
+    with serve(cluster) as stub:
+        cluster.url = stub.url
+        found = states(run("--server", stub.url, "doctor", "-o", "json"))
+    assert found["reachable"][0] == "ok"
+    assert found["metrics"][0] == "warn"
