@@ -57,6 +57,7 @@ LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
 CHALLENGE = 'Bearer realm="raftsched"'
 LOCKED = "This node is locked until there is an admin; make one on its machine: raftsched tokens bootstrap --data DIR"
 _REFUSED = "The token is not known, was revoked, or is past its end."
+_NODE: web.RequestKey[Caller] = web.RequestKey("node", Caller)  # which asks, once that is known
 _INVALID = 'error="invalid_token"'
 _MADE = re.compile(r"r[sl]_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]", re.ASCII)  # 256 bits leave two of the last character
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,8192})", re.ASCII | re.IGNORECASE)
@@ -133,8 +134,9 @@ def asker(ctx: ApiContext, request: web.Request) -> Caller:
     """Who asks: another node, or whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
     headers = request.headers
     if PEER in headers and request.method in ("GET", "HEAD"):
-        who = _peer(ctx, request)
+        who = request.get(_NODE) or _peer(ctx, request)  # what proves it is good for once
         if who is not None:
+            request[_NODE] = who
             return who
     return identify(ctx, digest_of(headers.get("Authorization")))
 
