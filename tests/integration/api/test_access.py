@@ -13,7 +13,7 @@ import pytest
 from raftsched.api.access import role_of
 from raftsched.api.openapi import operation_id
 from raftsched.api.operation import HEALTH, OPERATIONS
-from raftsched.api.peer_proof import PEER
+from raftsched.api.peer_proof import PEER, peer_said
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role, SetAccess
 from tests.support import tokens
@@ -362,6 +362,21 @@ def test_a_node_trusts_the_other_nodes(tmp_path: Path) -> None:
             cluster.close()
 
     asyncio.run(main())
+
+
+def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
+    """Each call once, also behind the lock; and no call makes another one pass."""
+
+    async def test(call: Client) -> None:
+        now = call.cluster.clock.now_ms
+        (key, *_) = call.context.peer_keys
+        said = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
+        assert (await call("GET", "/v1/cluster", headers=said))[0] == 200
+        assert (await call("GET", "/v1/cluster", headers=said))[0] == 401, "it was said before"
+        other = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
+        assert (await call("GET", "/v1/jobs", headers=other))[0] == 401
+
+    run(tmp_path, test, guarded=True)
 
 
 def test_the_secret_of_the_data_directory_opens_its_node(tmp_path: Path) -> None:
