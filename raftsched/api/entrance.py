@@ -30,9 +30,7 @@ HANDSHAKE_S = 10.0  # from the connection to the end of the handshake
 SHUTDOWN_S = 5.0  # for the client's goodbye
 PENDING_MAX = 256  # connections without a finished handshake
 SHARES = 4  # one address has no more of them than this part
-HANDSHAKES_PER_S = (
-    500  # each takes half a millisecond of the loop (P-256; twice that with RSA): a quarter of it at most
-)
+HANDSHAKES_PER_S = 500  # each takes half a millisecond of the loop (P-256; more with RSA): a quarter of it
 BURST = 25
 ACCEPTS = 16  # connections taken before others have their turn
 GOODBYES_MAX = 64  # clients at a time that are told that this is not plain HTTP; others are hung up on

@@ -117,7 +117,10 @@ def test_nodes_ask_each_other_by_it(sealed: Cluster) -> None:
     for node in sealed.nodes:
         reply = node.request("GET", f"/v1/instances/{run}/output")
         assert (reply.status, reply.body) == (200, b"sealed\n"), (node.id, at, reply.body)
-        assert all(n["lag"] is not None for n in node.get("/v1/cluster")["nodes"])  # a follower asks the leader
+        sealed.wait(  # a follower asks the leader, who alone knows
+            "how far everybody is",
+            lambda node=node: all(n["lag"] is not None for n in node.get("/v1/cluster")["nodes"]),
+        )
 
 
 def test_a_certificate_is_replaced_while_streams_are_open(sealed: Cluster) -> None:
