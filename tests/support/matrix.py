@@ -26,6 +26,7 @@ class Who:
     name: str
     ask: As
     roles: Mapping[str | None, str] = field(default_factory=dict)  # empty: nobody who is known
+    shared: str = ""  # his role for what is in no namespace; empty: the highest of his roles
 
     def role_in(self, namespace: str | None) -> Role | None:
         said = self.roles.get(namespace, self.roles.get(None))
@@ -117,6 +118,6 @@ def _wanted(request: Request, who: Who, *, locked: bool) -> str:
     if (request.route.method, request.route.path) in BY_BODY:
         return "by body"
     if said.scope == "shared":
-        return "passes"
+        return "passes" if not who.shared or ROLES[who.shared] >= needed else "forbidden"  # type: ignore[index]
     role = who.role_in(request.namespace)
     return "passes" if role is not None and role >= needed else "elsewhere"

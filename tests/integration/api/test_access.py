@@ -72,6 +72,9 @@ def test_everybody_at_every_route(tmp_path: Path) -> None:
             if role != "admin":
                 mine = await limited(admin, f"mine-{role}", role, "mine")
                 people.append(Who(f"{role} of mine", mine, {"mine": role}))
+        both = {"namespaces": ["mine"], "grants": [{"namespace": "theirs", "role": "editor"}]}
+        mixed = As(place.call, await make(admin, "mixed", "viewer", **both))
+        people.append(Who("viewer of mine, editor of theirs", mixed, {"mine": "viewer", "theirs": "editor"}, "viewer"))
         assert await walk(place, people) > 1_500
         assert (await admin("GET", "/v1/cluster/access"))[1] == {"required": True}
 
