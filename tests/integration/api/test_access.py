@@ -16,12 +16,13 @@ from raftsched.api.operation import HEALTH, OPERATIONS
 from raftsched.api.peer_proof import PEER, peer_said
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role, SetAccess
+from tests.integration.api.test_fastpath import short_way_taken
 from tests.support import tokens
 from tests.support.documented import document
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.matrix import Who, requests, wrong
 from tests.support.places import Place, placed
-from tests.support.tokens import As, guarded, limited, make
+from tests.support.tokens import As, guarded, limited, make, post_job
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -302,8 +303,9 @@ def test_what_is_no_token_opens_nothing(tmp_path: Path, header: str) -> None:
     run(tmp_path, test)
 
 
-def test_the_short_way_asks_for_tokens_too(tmp_path: Path) -> None:
+def test_the_short_way_asks_for_tokens_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """POST /v1/jobs as most send it is not answered by aiohttp; with an unknown header it is."""
+    verdicts = short_way_taken(monkeypatch)
 
     async def test(call: Client) -> None:
         people = await guarded(call)
@@ -317,6 +319,13 @@ def test_the_short_way_asks_for_tokens_too(tmp_path: Path) -> None:
             assert (await mine("POST", "/v1/jobs", JOB, more))[0] == 403
             assert (await mine("POST", "/v1/jobs", {**JOB, "namespace": "mine"}, more))[0] == 201
         assert (await people["nobody"]("POST", "/v1/jobs", JOB))[0] == 401, "also after somebody who may"
+        verdicts.clear()
+        for who, wanted in (("nobody", 401), ("viewer", 403), ("editor", 201), ("admin", 201)):
+            assert (await post_job(people[who], JOB))[0] == wanted
+        assert (await post_job(mine, JOB))[0] == 403
+        assert (await post_job(mine, {**JOB, "namespace": "mine"}))[0] == 201
+        assert len(verdicts) == 6
+        assert all(verdict >= 0 for verdict in verdicts)
 
     run(tmp_path, test)
 

@@ -13,10 +13,11 @@ from raftsched.api.callers import ROLES, Caller
 from raftsched.api.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role
+from tests.integration.api.test_fastpath import short_way_taken
 from tests.integration.api.test_namespaces_kept import BY_BODY, JOB, Place, body_of
 from tests.support import sse
 from tests.support.local_api import Client, run
-from tests.support.tokens import As, guarded, make
+from tests.support.tokens import As, guarded, make, post_job
 
 WHY = 'This needs the role editor in the namespace "theirs"; the token "mixed" has the role viewer there.'
 
@@ -101,6 +102,22 @@ def test_jobs_are_made_where_it_edits(tmp_path: Path) -> None:
         path = "/v1/namespaces/theirs/jobs/j"
         assert (await mixed("PUT", path, JOB))[1]["detail"] == WHY
         assert (await mixed("POST", f"{path}/compare", JOB))[0] == 200, "what would change may be asked"
+
+    placed(tmp_path, test)
+
+
+def test_the_short_way_asks_for_the_role_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = short_way_taken(monkeypatch)
+
+    async def test(place: Place) -> None:
+        verdicts.clear()
+        for namespace, wanted in (("default", 403), ("theirs", 403), ("mine", 201)):
+            status, answer = await post_job(place.mine, {**JOB, "namespace": namespace})
+            assert status == wanted, answer
+            if namespace == "theirs":
+                assert answer["detail"] == WHY
+        assert len(verdicts) == 3
+        assert all(verdict >= 0 for verdict in verdicts)
 
     placed(tmp_path, test)
 

@@ -18,10 +18,11 @@ from aiohttp import web
 
 from raftsched.api import issuer as issuers
 from raftsched.api import strangers, streams
+from tests.integration.api.test_fastpath import short_way_taken
 from tests.support import sse
 from tests.support.issuer import CLIENT, FakeIssuer, as_setting, ec_key, ed_key, issuing, jwk_of, rsa_key, text
 from tests.support.local_api import Client, run
-from tests.support.tokens import As, guarded
+from tests.support.tokens import As, guarded, post_job
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -81,6 +82,24 @@ def test_groups_are_roles(tmp_path: Path) -> None:
         assert (await bed.who("admins")("GET", "/v1/tokens"))[0] == 200
         assert (await bed.who("ops")("GET", "/v1/tokens"))[0] == 403
         assert bed.issuer.fetched == 1, "keys are asked for once"
+
+    trusting(tmp_path, test)
+
+
+def test_the_short_way_takes_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = short_way_taken(monkeypatch)
+
+    async def test(bed: Bed) -> None:
+        verdicts.clear()
+        good, bad = bed.who("web"), bed.who("web", aud="others")
+        for _ in range(2):
+            for who, namespace, wanted in ((good, "web", 201), (good, "billing", 403), (bad, "web", 401)):
+                status, answer = await post_job(who, {**JOB, "namespace": namespace})
+                assert status == wanted, answer
+        assert '"aud"' in (await post_job(bad, JOB))[1]["detail"]
+        assert (await post_job(bed.who(), JOB))[0] == 403
+        assert len(verdicts) == 8
+        assert all(verdict >= 0 for verdict in verdicts)
 
     trusting(tmp_path, test)
 
