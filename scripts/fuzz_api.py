@@ -198,6 +198,7 @@ class Tokens(NamedTuple):
 
     sent: str
     admin: str
+    ids: str  # of both
 
 
 def _guard(node: NodeProcess, role: str) -> Tokens:
@@ -210,10 +211,11 @@ def _guard(node: NodeProcess, role: str) -> Tokens:
         assert done.status < 300, (path, done.status, done.body)
         return done.json
 
-    admin = ask("POST", "/v1/tokens", {"name": "fuzz-root", "role": "admin"})["secret"]
+    admin = ask("POST", "/v1/tokens", {"name": "fuzz-root", "role": "admin"})
     ask("PATCH", "/v1/cluster/settings", {"failures_per_address": 1_000_000, "rate_per_address": 0})
-    ask("PUT", "/v1/cluster/access", {"required": True}, admin)
-    return Tokens(ask("POST", "/v1/tokens", {"name": "fuzz", "role": role}, admin)["secret"], admin)
+    ask("PUT", "/v1/cluster/access", {"required": True}, admin["secret"])
+    sent = ask("POST", "/v1/tokens", {"name": "fuzz", "role": role}, admin["secret"])
+    return Tokens(sent["secret"], admin["secret"], f"{admin['id']},{sent['id']}")
 
 
 def _schemathesis(
@@ -246,6 +248,7 @@ def _schemathesis(
         "PYTHONPATH": str(ROOT),
         "FUZZ_KILLS": "1" if kills else "",
         "FUZZ_MAKER": "" if tokens is None else tokens.admin,
+        "FUZZ_KEPT": "" if tokens is None else tokens.ids,
     }
     began = time.monotonic()
     code = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode

@@ -68,6 +68,7 @@ NO_FAILURES = {
 }
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
+KEPT = frozenset(os.environ.get("FUZZ_KEPT", "").split(","))  # ids of the tokens that requests are sent with
 POOL = Pool()
 
 
@@ -140,6 +141,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if case.headers and _is_index(case.headers.get("Last-Event-ID")):
         case.headers["Last-Event-ID"] = "1"
     POOL.put_in(case)
+    if case.operation.label == "DELETE /v1/tokens/{id}" and (case.path_parameters or {}).get("id") in KEPT:
+        case.path_parameters = {"id": "0000000000000"}  # nothing would be known of the rest of the requests
     POOL.take_conditions(case)
     key = case.headers.get("Idempotency-Key") if case.headers else None
     if isinstance(key, str) and _KEY.fullmatch(key):
