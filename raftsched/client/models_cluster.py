@@ -26,7 +26,6 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     drained: bool = False
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
-    allowed: Allowed | None = None
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +109,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0  # of what is said about it here; 0: nothing is
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
+    allowed: Allowed | None = None
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
