@@ -151,7 +151,7 @@ def crowd(
 
 
 def _has_session(person: Person, asked: NodeProcess, name: str) -> bool:
-    return any(n["node"] == name and n["session_open"] for n in person.ask(asked, "GET", "/v1/cluster")["nodes"])
+    return any(n["id"] == name and n["session_open"] for n in person.ask(asked, "GET", "/v1/cluster")["nodes"])
 
 
 def descriptors(node: NodeProcess) -> int:
