@@ -11,10 +11,8 @@ from raftsched.config import NodeConfig
 log = logging.getLogger("raftsched.node")
 
 EVERY_S = 3_600.0
-ROOT = (
-    "this node runs as root, and so do jobs without a user of their own: who may create one owns the machine; give it a"
-    " user of its own"
-)
+ROOT = "this node runs as root; give it a user of its own"
+JOBS_AS_ROOT = "jobs run as root (--run-as): who may create one owns this machine, and the cluster"
 
 
 class Cautions:
@@ -31,6 +29,8 @@ class Cautions:
         config = self._config
         if self._uid == 0:
             log.warning(ROOT)
+            if "root" in config.runs.run_as.values():
+                log.warning(JOBS_AS_ROOT)
         if config.http_beyond and config.tls_cert is None:
             log.warning(
                 "http %s is plain: tokens can be read on the way, unless only a proxy with TLS gets there", config.http

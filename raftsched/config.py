@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raftsched import bounds, doors, quantities
+from raftsched import bounds, config_runs, doors, quantities
 from raftsched.addresses import Address
 from raftsched.bounds import Bounds
+from raftsched.config_runs import AS_IT_IS, RunsConfig, build_runs
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
 from raftsched.keyring import configured
@@ -44,7 +45,7 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
-    "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
+    "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca", *config_runs.NAMES,
 )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ class NodeConfig:
     open: bool = False  # no tokens beyond loopback is meant
     executors: tuple[str, ...] = EXECUTORS  # the handlers that it offers
     allowed: Allowed = UNRESTRICTED  # what jobs may name
+    runs: RunsConfig = AS_IT_IS  # as whom, and with how much
 
     @property
     def announced_http(self) -> str:
@@ -200,6 +202,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         **doors.raft_files(settings, insecure_raft),
         executors=executors,
         allowed=_allowed(executors, settings),
+        runs=_runs(settings),
     )
 
 
@@ -463,6 +466,13 @@ def _allowed(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed
             )
     try:
         return allowed_of(executors, lists)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _runs(settings: Mapping[str, Any]) -> RunsConfig:
+    try:
+        return build_runs(settings)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 

@@ -115,5 +115,6 @@ class Overloaded(RaftschedError):
 class StartupError(RaftschedError):
     """The node cannot start; the detail is one line for the operator."""
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str, exit: Exit = Exit.ERROR) -> None:
         super().__init__("internal", detail)
+        self.exit = exit  # of a process that is there for the node

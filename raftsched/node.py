@@ -48,6 +48,7 @@ from raftsched.worker.checks import Checks
 from raftsched.worker.discovery import discover
 from raftsched.worker.inside import Handler, Inside, with_inside
 from raftsched.worker.output import OutputStore
+from raftsched.worker.run_as import confines_of, users_of
 from raftsched.worker.runner import Runner, base_environment
 from raftsched.worker.worker import Worker
 
@@ -85,9 +86,8 @@ class Node:
         calls: Mapping[str, str] | None = None,
         inside: Mapping[str, Handler] | None = None,
     ) -> None:
-        """`elections_ms`: how long nothing is heard of a leader before there is an election, least and most; alike on
-        all nodes. `calls`: handlers by name beside those of the configuration, as "package.module:function". `inside`:
-        those that run in this process (worker.inside)."""
+        """`elections_ms`: how long nothing is heard of a leader before an election, least and most; alike on all nodes.
+        `calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process."""
         self.config = config
         self._own_process = own_process
         self._sockets = sockets
@@ -120,6 +120,7 @@ class Node:
 
     async def start(self) -> None:
         config = self.config
+        run_as = users_of(config.runs, own_process=self._own_process)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
@@ -145,6 +146,7 @@ class Node:
             python_memory_max=config.python_memory_max,
             umask=umask,
             allowed=config.allowed,
+            confines=confines_of(config.runs, run_as, config.slots),
         )
         self._raft = Raft(
             self._store,
@@ -190,6 +192,7 @@ class Node:
             sealer=sealer,
             waits_for=lambda: self._runner.waits_for if self._runner is not None else "",
             grace_ms=config.grace_ms,
+            run_as=run_as,
         )
         self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read, allowed=config.allowed)
         registry = CollectorRegistry()
@@ -215,7 +218,7 @@ class Node:
         self._checks.start()
         self._keeper = asyncio.create_task(self._keep_output(output), name="output")
         await self._worker.start()
-        log.info("%s", limits)  # only now: a node that cannot start says one line
+        log.info("%s; %s", limits, run_as.words)  # only now: a node that cannot start says one line
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:

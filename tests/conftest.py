@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure; and a failure says how to see it again.
 settings.register_profile("raftsched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("raftsched")
+
+# Jobs of tests write where the tests do. A node that is root runs jobs as nobody, unless it is told otherwise.
+if os.geteuid() == 0:
+    os.environ.setdefault("RAFTSCHED_RUN_AS", "root")

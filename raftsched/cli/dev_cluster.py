@@ -34,6 +34,9 @@ _STEP_S = 0.2
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
+# What is tried out runs as who tries it out: root, too, is asked for here.
+AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()
+
 
 class Interrupted(Exception):
     """The user asked for the end."""
@@ -166,6 +169,7 @@ class DevCluster:
             f"--grace={GRACE}",
             *(flags_of(self.directory, member.id) if member.tls else ()),
             "--http-allow=any",  # what is tried out here runs on this machine and its network
+            *AS_MYSELF,
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         with self.log(member).open("ab") as log:

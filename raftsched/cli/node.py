@@ -58,6 +58,13 @@ from raftsched.errors import Exit, StartupError
 @click.option("--python-allow", metavar="MODULE", multiple=True, help="What python may call: shop.*, shop.mail:send.")
 @click.option("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat.")
 @click.option("--http-deny", metavar="RULE", multiple=True, help="Hosts and networks that jobs must not ask; repeat.")
+@click.option(
+    "--run-as", metavar="NAMESPACE=USER", multiple=True, help="As whom its jobs run; default=USER: all others."
+)
+@click.option("--users-allowed", metavar="NAMESPACE=USER", multiple=True, help="Whom jobs may ask for as well; repeat.")
+@click.option("--pids-max", metavar="N", help="Processes of a run.  [default: 4096]")
+@click.option("--memory-max", metavar="SIZE", help="Memory that a run may have, whatever its job says.")
+@click.option("--allow-new-privileges", is_flag=True, help="Jobs may use sudo and other set-user-ID programs.")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

@@ -61,7 +61,7 @@ async def serve(config: NodeConfig) -> int:
         await waiting
     except (StartupError, NodeFailed) as error:
         print(f"raftsched: {error.detail}", file=sys.stderr)
-        return 1
+        return int(error.exit) if isinstance(error, StartupError) else 1
     finally:
         stopping.cancel()
     return 0

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-PROCESSES_MAX = 4_096  # of a run in a group: what makes more makes them without end
 _WANTED = ("memory", "pids")
 SHARED_PROCESS = "limits.memory holds for each process of a run: the node's process is not its own to move"
+_RUNS_WEIGHT = 50  # of all runs together for the processors, where the node has 100 (cgroup-v2.rst, cpu.weight)
 
 
 class Unavailable(Exception):
@@ -29,6 +29,7 @@ def take(proc: str = "/proc/self") -> str:
     missing = [name for name in _WANTED if name not in controllers]
     if missing:
         raise Unavailable(f"{own} has no controller for {' and '.join(missing)}")
+    wanted = [name for name in controllers if name in (*_WANTED, "cpu")]
     others = set(_tell(own, "cgroup.procs").split()) - {str(os.getpid())}
     if others:
         raise Unavailable(f"{own} is shared with {len(others)} other processes; a subtree of its own is needed")
@@ -38,7 +39,9 @@ def take(proc: str = "/proc/self") -> str:
             os.makedirs(directory, exist_ok=True)
         _write(node, "cgroup.procs", str(os.getpid()))
         for directory in (own, runs):
-            _write(directory, "cgroup.subtree_control", " ".join(f"+{name}" for name in _WANTED))
+            _write(directory, "cgroup.subtree_control", " ".join(f"+{name}" for name in wanted))
+        if "cpu" in wanted:
+            _write(runs, "cpu.weight", str(_RUNS_WEIGHT))
     except OSError as exc:
         raise Unavailable(f"{own} was not delegated to this node: {exc.strerror}") from None
     return runs
@@ -72,14 +75,21 @@ def of_run(runs: str | None, token: int) -> str | None:
     return None if runs is None else os.path.join(runs, f"{token:020d}")
 
 
-def enter(directory: str, memory: int) -> None:
-    """Makes the group of a run and puts this process there. Raises OSError."""
+def of_service(runs: str | None, keeper: int) -> str | None:
+    """Of a process that serves runs one after the other, by the pid of its keeper."""
+    return None if runs is None else os.path.join(runs, f"python-{keeper}")
+
+
+def enter(directory: str, memory: int | None, pids: int) -> None:
+    """Makes the group of a run and puts this process there. `memory` in bytes; None: as much as there is. Raises
+    OSError."""
     os.mkdir(directory)
-    _write(directory, "memory.max", str(memory))
-    _write(directory, "memory.oom.group", "1")  # the whole run, not one process in its middle
-    with suppress(OSError):  # a kernel without swap accounting
-        _write(directory, "memory.swap.max", "0")
-    _write(directory, "pids.max", str(PROCESSES_MAX))
+    _write(directory, "pids.max", str(pids))
+    if memory is not None:
+        _write(directory, "memory.max", str(memory))
+        _write(directory, "memory.oom.group", "1")  # the whole run, not one process in its middle
+        with suppress(OSError):  # a kernel without swap accounting
+            _write(directory, "memory.swap.max", "0")
     _write(directory, "cgroup.procs", "0")
 
 

@@ -14,8 +14,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FrameType
 
 from raftsched.clock import SystemClock
@@ -33,6 +33,7 @@ from raftsched.worker.processes import (
 )
 from raftsched.worker.shortage import cannot_start, is_shortage
 from raftsched.worker.spool import STDERR, STDOUT, Capture
+from raftsched.worker.users import PIDS_MAX, User
 from raftsched.worker.wire import receive
 
 BEGAN_AFTER_MS = 200  # an attempt that is over sooner is reported once, as ended
@@ -63,7 +64,10 @@ class Surroundings:
     lock_fd: int  # held open only: the lock of the data directory
     live_directory: str  # spool files
     output_max: int  # bytes kept of an attempt's output
-    cgroups: str | None = None  # where runs with a memory limit get groups of their own
+    cgroups: str | None = None  # where runs get groups of their own
+    users: Mapping[str, User] = field(default_factory=dict)  # as whom runs may be, by name
+    pids_max: int = PIDS_MAX  # processes of a run in a group, or of a user
+    memory_max: int | None = None  # bytes that a run gets at most
     http_rules: tuple[tuple[str, ...], tuple[str, ...]] = (), ()  # what requests may ask, and must not: core.allowed
 
 
@@ -113,6 +117,8 @@ class Tree:
         self._poll.register(self._life_fd, 0)  # hang-up only
         out, out_end = os.pipe()
         err, err_end = os.pipe()
+        for fd in (out_end, err_end):
+            os.fchmod(fd, 0o622)  # a run of another user may open its /dev/stdout, which only its own processes reach
         self._streams = {out: STDOUT, err: STDERR}
         for fd in (out, err):
             os.set_blocking(fd, False)
@@ -390,5 +396,6 @@ def keep_attempt(
         done(wire.KILLED, code, wire.NODE_STOPPED)  # nobody asked for that: it is handed back
     else:
         tail = tree.capture.tail()
-        what = describe_exit(code, blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory))
+        why = blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory, around.memory_max)
+        what = describe_exit(code, why)
         done(wire.FAILED, code, wire.failure(what, tail))

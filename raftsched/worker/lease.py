@@ -54,6 +54,10 @@ class LeaseSlot:
         """When processes of this session have to be killed, milliseconds of CLOCK_BOOTTIME."""
         return self.deadline(session) - KILL_BEFORE_MS
 
+    def keep_from_children(self) -> None:
+        """Who is forked from now on does not have the memory: it could write there, for all runs of the node."""
+        self._map.madvise(mmap.MADV_DONTFORK)
+
     def close(self) -> None:
         self._words.release()
         self._map.close()

@@ -5,11 +5,17 @@ finds it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from raftsched.worker.users import User
+
 VARIABLE = "RAFTSCHED_RUNS_OF"
+_libc = ctypes.CDLL(None)
 
 
 def mark_of(lock: int) -> str:
@@ -18,16 +24,36 @@ def mark_of(lock: int) -> str:
     return f"{file.st_dev:x}-{file.st_ino:x}"
 
 
-def end_leftovers(mark: str) -> list[int]:
-    """SIGKILL for whoever has this mark, as far as this process may look; returns their pids, none when there are none.
+def end_leftovers(mark: str, users: Sequence[User] = ()) -> list[int]:
+    """SIGKILL for whoever has this mark, as far as this process may look, also as one of the `users`; returns their
+    pids, none when there are none.
 
-    For the one who holds the lock: nobody who has the mark is guarded then."""
+    For the one who holds the lock: nobody who has the mark is guarded then. To be called in a thread of its own."""
     entry = f"{VARIABLE}={mark}".encode()
-    found = []
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if pid != os.getpid() and _has(pid, entry) and _kill(pid, entry):
-            found.append(pid)
-    return found
+    found = set(_end(entry))
+    for user in users:
+        with _looking_as(user):
+            found |= set(_end(entry))
+    return sorted(found)
+
+
+def _end(entry: bytes) -> list[int]:
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [pid for pid in pids if pid != os.getpid() and _has(pid, entry) and _kill(pid, entry)]
+
+
+@contextmanager
+def _looking_as(user: User) -> Iterator[None]:
+    """This thread reads files as the user does (setfsuid(2)). What another user's process has in its environment cannot
+    be read without CAP_SYS_PTRACE otherwise, which a node need not have; signals are as before."""
+    uid, gid = os.geteuid(), os.getegid()
+    _libc.setfsgid(user.gid)
+    _libc.setfsuid(user.uid)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(uid)
+        _libc.setfsgid(gid)
 
 
 def _has(pid: int, entry: bytes) -> bool:

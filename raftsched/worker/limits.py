@@ -13,6 +13,8 @@ import os
 import resource
 import signal
 
+import msgspec
+
 from raftsched.worker import cgroup
 from raftsched.worker.wire import Limits
 
@@ -22,15 +24,34 @@ _NO_MEMORY = ("memoryerror", "cannot allocate memory", "bad_alloc", "out of memo
 _NO_FILES = (os.strerror(errno.EMFILE).lower(), "emfile")
 
 
-def confine(limits: Limits, group: str | None, used_cpu_s: int = 0) -> None:
-    """Sets them for this process, which cannot raise them again, and puts it into a control group of this name when it
-    has a memory limit. `used_cpu_s`: CPU time it has used for others."""
-    if group is not None and limits.memory is not None:
+def capped(limits: Limits | None, memory_max: int | None) -> Limits | None:
+    """With no more memory than the node gives a run."""
+    if memory_max is None:
+        return limits
+    limits = limits or Limits()
+    if limits.memory is not None and limits.memory <= memory_max:
+        return limits
+    return msgspec.structs.replace(limits, memory=memory_max)
+
+
+def enter_group(group: str | None, memory: int | None, pids: int, *, own_user: bool) -> None:
+    """Puts this process into a control group of this name, with so much memory (bytes) and so many processes. Where it
+    cannot have one, the processes of its user are counted together, unless that is the node's own."""
+    if group is not None:
         try:
-            cgroup.enter(group, limits.memory)
+            cgroup.enter(group, memory, pids)
         except OSError as exc:
-            note = f"raftsched: limits.memory holds for each process only: no cgroup for the run ({exc.strerror})\n"
-            os.write(2, note.encode())
+            if memory is not None:
+                note = f"raftsched: limits.memory holds for each process only: no cgroup for the run ({exc.strerror})\n"
+                os.write(2, note.encode())
+        else:
+            return
+    if not own_user:
+        _set(resource.RLIMIT_NPROC, pids, pids)
+
+
+def confine(limits: Limits, used_cpu_s: int = 0) -> None:
+    """Sets them for this process, which cannot raise them again. `used_cpu_s`: CPU time it has used for others."""
     if limits.memory is not None:
         _set(resource.RLIMIT_DATA, limits.memory, limits.memory)
     if limits.cpu_s is not None:
@@ -48,12 +69,21 @@ def _set(number: int, soft: int, hard: int) -> None:
 
 
 def blamed(
-    limits: Limits | None, exit_code: int | None, said: str, used_cpu_s: float = 0.0, killed_for_memory: bool = False
+    limits: Limits | None,
+    exit_code: int | None,
+    said: str,
+    used_cpu_s: float = 0.0,
+    killed_for_memory: bool = False,
+    memory_max: int | None = None,
 ) -> str | None:
     """Which limit a failed run met, in words; None: none that can be seen. `said` is the end of what it printed.
 
     CPU time is certain, and so is what the kernel killed for its memory. A refused allocation or descriptor is known to
-    the program alone, so there its own words count, and the answer says "probably"."""
+    the program alone, so there its own words count, and the answer says "probably". `memory_max`: what the node gives a
+    run."""
+    own = limits.memory if limits is not None else None
+    if killed_for_memory and memory_max is not None and (own is None or memory_max < own):
+        return f"it used more memory than this node gives a run, {_size(memory_max)}"
     if limits is None:
         return None
     if killed_for_memory and limits.memory is not None:

@@ -6,7 +6,7 @@ the rules, and only here links and names are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -41,12 +41,13 @@ def prepared(
     calls: Mapping[str, str],
     sealer: Sealer | None,
     allowed: Allowed | None,
+    run_as: Callable[[str, str], str],
 ) -> RunSpec:
-    """What the runner gets for an attempt, held against `allowed`. `calls`: this node's handlers by name. Raises
-    BadJob."""
+    """What the runner gets for an attempt, held against `allowed`. `calls`: this node's handlers by name. `run_as`: see
+    spec_of. Raises BadJob."""
     if instance.notice is not None:
         return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
-    return permitted(spec_of(job, instance, attempt, calls, partial(find_secret, view), sealer), allowed)
+    return permitted(spec_of(job, instance, attempt, calls, partial(find_secret, view), sealer, run_as), allowed)
 
 
 def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:

@@ -3,25 +3,27 @@
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
 as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
-that wants a process of its own gets one at once. The http service takes all requests.
+that wants a process of its own gets one at once. Each serves one namespace and one user: what a function leaves in its
+process is met by none of another namespace. There are no more of them, idle ones included, than a node has slots: the
+one idle longest ends for one that is needed. The http service takes all requests, for no code of a job runs in there.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.worker import wire
+from raftsched.worker.answers import FORGED, is_stale, said_by
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import BEGAN_AFTER_MS, LEASE_ENDED, asked_error, describe_exit
+from raftsched.worker.keeper import LEASE_ENDED, asked_error, describe_exit
 from raftsched.worker.limits import blamed
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.shortage import cannot_start
+from raftsched.worker.warm import NEVER, Place, Run, Service
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
 GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
@@ -29,73 +31,17 @@ KEEP_UP_MS = 30  # not where those there are get through all that waits within t
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 HTTP_ENDS_MS = 4_000  # for the http service to give up a request; it ends with all others when it does not
-NEVER = 1 << 62
 
 Serve = Callable[[socket.socket, Shared], None]
-
-
-class Run:
-    """An attempt in a service."""
-
-    __slots__ = ("asked", "began_at", "deadline", "end_by", "launch", "reason", "started_at_ms")
-
-    def __init__(self, launch: wire.Launch, now: int, wall_ms: int) -> None:
-        self.launch = launch
-        self.deadline = now + launch.timeout_ms
-        self.began_at = now + BEGAN_AFTER_MS
-        self.started_at_ms = wall_ms
-        self.asked: int | None = None
-        self.end_by = NEVER  # it was to end long before: its keeper hangs, or was stopped by somebody
-        self.reason = ""
-
-
-class Service:
-    """The supervisor's side of a service and its keeper."""
-
-    def __init__(self, kind: str, session: int, work: socket.socket, control: socket.socket, pid: int) -> None:
-        self.kind = kind
-        self.session = session
-        self.work = work
-        self.control = control
-        self.pid = pid
-        self.runs: dict[int, Run] = {}
-        self.answer: wire.Done | None = None  # of a python run, until its output is here
-        self.ending = False  # gets nothing new
-        self.over = False  # its keeper has reported the end
-        self.idle_since = 0
-        self._unsent: deque[bytes] = deque()
-
-    def send(self, packet: bytes) -> None:
-        self._unsent.append(packet)
-        self.send_rest()
-
-    def send_rest(self) -> None:
-        """What its socket has no room for waits for the next call."""
-        try:
-            while self._unsent:
-                self.work.send(self._unsent[0], socket.MSG_DONTWAIT)
-                self._unsent.popleft()
-        except BlockingIOError:
-            pass
-        except OSError:  # it is dying; its keeper says so
-            self._unsent.clear()
-
-    @property
-    def behind(self) -> bool:
-        return bool(self._unsent)
-
-    def command(self, packet: bytes) -> None:
-        try:
-            self.control.send(packet, socket.MSG_DONTWAIT)
-        except OSError as exc:
-            if exc.errno not in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
-                raise
 
 
 class Host(Protocol):
     """What the pool needs of the supervisor."""
 
-    def start_service(self, kind: str, session: int, serve: Serve) -> Service: ...
+    def start_service(
+        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
+    ) -> Service:
+        """`user`: as whom, "" for the node's own. `memory`: what it may have, in bytes. Raises OSError."""
 
     def emit(self, message: bytes) -> None:
         """Passes an encoded message on to the node."""
@@ -110,18 +56,25 @@ def within(grace_ms: int, launch: wire.Launch) -> int:
 
 
 class Pool:
-    def __init__(self, host: Host, clock: Clock, python: PythonService, http: Callable[[], Serve], most: int) -> None:
-        """`most` python services at a time."""
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        python: PythonService,
+        http: Callable[[], Serve],
+        most: int,
+        warm_max: int | None = None,
+    ) -> None:
+        """`most` python services at a time; idle ones end rather than there being more than `warm_max`."""
         self._host = host
         self._clock = clock
         self._python = python
         self._http = http
         self._most = most
-        self._queue: deque[tuple[int, int, wire.Launch]] = deque()  # since when, and how many had been freed by then
-        self._freed = 0  # how often a python service became free
-        self._grown_at = 0
+        self._warm_max = NEVER if warm_max is None else warm_max
+        self._count = 0  # python services
+        self._places: dict[tuple[str, str], Place] = {}
         self._services: list[Service] = []
-        self._idle: list[Service] = []
         self._due_at = NEVER
         self._end_at: int | None = None  # the node stops: when what is left is killed
 
@@ -134,21 +87,31 @@ class Pool:
             self._emit(wire.Done(launch.token, wire.FAILED, None, now_ms, None, error))
         elif launch.kind == "http":
             self._give(self._http_service(launch.session), launch)
-        elif launch.fresh:
-            self._start(launch)
-        elif self._idle and not self._queue:
-            self._give(self._idle.pop(), launch)
         else:
-            self._queue.append((self._clock.boot_ms(), self._freed, launch))
-            self._due_at = 0
+            place = self._place(launch)
+            if launch.fresh:
+                self._start(place, launch)
+            elif place.idle and not place.queue:
+                self._give(place.idle.pop(), launch)
+            else:
+                place.queue.append((self._clock.boot_ms(), place.freed, launch))
+                self._due_at = 0
+
+    def _place(self, launch: wire.Launch) -> Place:
+        key = (launch.namespace, launch.user)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Place(key)
+        return place
 
     def kill(self, token: int, reason: str) -> bool:
         """False when it is not here."""
-        for i, (_, _, launch) in enumerate(self._queue):
-            if launch.token == token:
-                del self._queue[i]
-                self._emit(wire.Done(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
-                return True
+        for place in self._places.values():
+            for i, (_, _, launch) in enumerate(place.queue):
+                if launch.token == token:
+                    del place.queue[i]
+                    self._emit(wire.Done(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
+                    return True
         for service in self._services:
             run = service.runs.get(token)
             if run is not None:
@@ -158,9 +121,15 @@ class Pool:
 
     def drop_queue(self) -> None:
         """What waits is never started."""
-        while self._queue:
-            _, _, launch = self._queue.popleft()
-            self._emit(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms()))
+        for place in self._places.values():
+            while place.queue:
+                _, _, launch = place.queue.popleft()
+                self._emit(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms()))
+
+    def drop_all(self) -> None:
+        """In a process forked from this one, which is not to know of them."""
+        self._places.clear()
+        self._services.clear()
 
     def end_all(self) -> None:
         for service in self._services:
@@ -210,45 +179,59 @@ class Pool:
                     service.ending = True
                     self._host.kill_keeper(service.pid)
                 self._due_at = min(self._due_at, run.began_at, run.end_by)
-        self._grow(now)
-        for service in [s for s in self._idle if s.idle_since + IDLE_MAX_MS <= now]:
-            self._end(service)
-        if self._idle:
-            self._due_at = min(self._due_at, min(s.idle_since for s in self._idle) + IDLE_MAX_MS)
+        for place in list(self._places.values()):
+            self._grow(place, now)
+            for service in [s for s in place.idle if s.idle_since + IDLE_MAX_MS <= now]:
+                self._end(service)
+            if place.idle:
+                self._due_at = min(self._due_at, place.idle[0].idle_since + IDLE_MAX_MS)
+            if not place.count and not place.queue:
+                del self._places[place.key]
 
-    def _grow(self, now: int) -> None:
-        while self._queue and self._idle:
-            self._give(self._idle.pop(), self._queue.popleft()[2])
-        if not self._queue:
+    def _grow(self, place: Place, now: int) -> None:
+        queue = place.queue
+        while queue and place.idle:
+            self._give(place.idle.pop(), queue.popleft()[2])
+        if not queue:
             return
-        count = sum(s.kind == "python" for s in self._services)
-        since, freed, launch = self._queue[0]
-        served = self._freed - freed  # since it waits
-        if since + GROW_AFTER_MS <= now and served >= count and served * KEEP_UP_MS >= len(self._queue) * (now - since):
+        since, freed, launch = queue[0]
+        served = place.freed - freed  # since it waits
+        if since + GROW_AFTER_MS <= now and served >= place.count and served * KEEP_UP_MS >= len(queue) * (now - since):
             self._due_at = min(self._due_at, now + GROW_AFTER_MS)
-        elif count < self._most and (count == 0 or self._grow_at(since) <= now):
-            self._queue.popleft()
-            if self._start(launch):
-                self._grown_at = now
-            self._due_at = 0 if self._queue else self._due_at
-        elif count < self._most:
-            self._due_at = min(self._due_at, self._grow_at(since))
+        elif self._count < self._most and (place.count == 0 or self._grow_at(place, since) <= now):
+            queue.popleft()
+            if self._start(place, launch):
+                place.grown_at = now
+            self._due_at = 0 if queue else self._due_at
+        elif self._count < self._most:
+            self._due_at = min(self._due_at, self._grow_at(place, since))
 
-    def _start(self, launch: wire.Launch) -> bool:
+    def _start(self, place: Place, launch: wire.Launch) -> bool:
         """In a new python service."""
+        if self._count >= self._warm_max:
+            self._end_idlest()
         try:
-            service = self._host.start_service("python", launch.session, self._python)
+            service = self._host.start_service("python", launch.session, self._python, launch.user, launch.memory)
         except OSError as exc:
             self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
             return False
+        service.place = place
+        place.count += 1
+        self._count += 1
         self._services.append(service)
         self._give(service, launch)
         if self._end_at is not None:
             self._wind_down(service, self._clock.boot_ms())
         return True
 
-    def _grow_at(self, since: int) -> int:
-        return max(since + GROW_AFTER_MS, self._grown_at + GROW_EVERY_MS)
+    def _grow_at(self, place: Place, since: int) -> int:
+        return max(since + GROW_AFTER_MS, place.grown_at + GROW_EVERY_MS)
+
+    def _end_idlest(self) -> None:
+        """It makes room for another one."""
+        first = [place.idle[0] for place in self._places.values() if place.idle]
+        if first:
+            self._end(min(first, key=lambda service: service.idle_since))
 
     # ------------------------------------------------------------ from services and their keepers
 
@@ -262,17 +245,25 @@ class Pool:
         token, run = next(iter(service.runs.items()), (0, None))
         if run is None or run.asked is not None:
             return  # it is being killed; what its keeper says counts
-        if flags == 0:
+        if service.answer is not None:
+            return  # it has said it; more is not for it to say
+        if flags & wire.STALE and is_stale(token, message):
+            del service.runs[token]
+            place = service.place
+            place.queue.appendleft((0, place.freed, run.launch))
+            self._due_at = 0
+            self._end(service)
+            return
+        done = said_by(token, message)
+        if done is None:
+            now_ms = max(self._clock.wall_ms(), run.started_at_ms)
+            service.answer = wire.Done(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
+            self._end(service)
+        elif flags == 0:
             del service.runs[token]
             self._host.emit(message)
             self._free(service)
-        elif flags & wire.STALE:
-            del service.runs[token]
-            self._queue.appendleft((0, self._freed, run.launch))
-            self._due_at = 0
-            self._end(service)
         else:
-            done: wire.Done = wire.decode_up(message)
             service.answer = done
             if flags & wire.DIRTY:
                 self._end(service)
@@ -355,15 +346,18 @@ class Pool:
         run = Run(launch, now, self._clock.wall_ms())
         service.runs[launch.token] = run
         self._due_at = min(self._due_at, run.began_at, run.deadline)
+        if service.page is not None:
+            service.page.token = launch.token
         service.send(PACKET_HEAD.pack(launch.token, OP_RUN) + launch.task)
 
     def _free(self, service: Service) -> None:
-        self._freed += 1
-        if self._queue:
-            self._give(service, self._queue.popleft()[2])
+        place = service.place
+        place.freed += 1
+        if place.queue:
+            self._give(service, place.queue.popleft()[2])
         else:
             service.idle_since = self._clock.boot_ms()
-            self._idle.append(service)
+            place.idle.append(service)
             self._due_at = min(self._due_at, service.idle_since + IDLE_MAX_MS)
 
     def _ask(self, service: Service, run: Run, outcome: int, reason: str) -> None:
@@ -387,15 +381,18 @@ class Pool:
 
     def _end(self, service: Service) -> None:
         service.ending = True
-        if service in self._idle:
-            self._idle.remove(service)
+        if service in service.place.idle:
+            service.place.idle.remove(service)
         service.command(wire.CMD_FENCE)
 
     def _forget(self, service: Service) -> None:
         if service in self._services:
             self._services.remove(service)
-        if service in self._idle:
-            self._idle.remove(service)
+            if service.kind == "python":
+                service.place.count -= 1
+                self._count -= 1
+        if service in service.place.idle:
+            service.place.idle.remove(service)
 
     def _emit_with(
         self, done: wire.Done, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None

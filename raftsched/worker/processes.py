@@ -29,7 +29,8 @@ _found = ctypes.c_int()
 _found_at = ctypes.byref(_found)
 
 
-def _prctl(option: int, value: int) -> None:
+def change_process(option: int, value: int) -> None:
+    """prctl(2). Raises OSError."""
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), f"prctl({option}, {value})")
@@ -37,7 +38,7 @@ def _prctl(option: int, value: int) -> None:
 
 def become_subreaper() -> None:
     """Orphans below this process become its children instead of init's (prctl(2))."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    change_process(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def is_subreaper() -> bool:
@@ -46,7 +47,7 @@ def is_subreaper() -> bool:
 
 def die_with_parent() -> None:
     """SIGKILL for this process when its parent ends (prctl(2))."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    change_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class BootTimer:

@@ -11,12 +11,14 @@ import fcntl
 import logging
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.worker import processes
 from raftsched.worker.leftovers import end_leftovers, mark_of
+from raftsched.worker.users import User
 
 NOTE_BYTES = 64
 LOOK_S = 0.01
@@ -30,7 +32,9 @@ log = logging.getLogger(__name__)
 class RunLock:
     """`waits_for`: while `take` waits for long, whom for; else empty."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, users: Sequence[User] = ()) -> None:
+        """`users`: as whom runs may be, other than this process's own."""
+        self._users = users
         self.path = path
         self.waits_for = ""
         self._clock = clock
@@ -54,7 +58,7 @@ class RunLock:
                     locked = False
                 else:
                     locked = True
-                    left = await asyncio.to_thread(end_leftovers, mark_of(fd))
+                    left = await asyncio.to_thread(end_leftovers, mark_of(fd), self._users)
                 if locked and not left:
                     os.pwrite(fd, padded(""), 0)  # now, so that noting the pid later takes no more space
                     if self.waits_for:

@@ -29,6 +29,7 @@ from raftsched.worker import cgroup, leftovers, processes, wire
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
+from raftsched.worker.users import CONFINES, Confines
 
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.sentinel"
@@ -53,6 +54,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int
     grace_ms: int = GRACE_MS
     stop_ms: int | None = None  # what it gets at most when the node stops; None: as much as the node gives
+    namespace: str = ""
+    user: str = ""  # one of the runner's; "": the node's own
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,13 +95,16 @@ class Runner:
         python_memory_max: int = wire.MEMORY_MAX,
         allowed: Allowed | None = None,
         umask: int = -1,
+        confines: Confines = CONFINES,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
         `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
         cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced.
-        `allowed`: where requests may go; None: anywhere. `umask`: of what runs; -1: that of this process."""
+        `allowed`: where requests may go; None: anywhere. `umask`: of what runs; -1: that of this process. `confines`:
+        what holds for all runs."""
         self._directory = directory
-        self._lock = RunLock(directory / "supervisor.lock", clock)
+        self._lock = RunLock(directory / "supervisor.lock", clock, confines.users)
+        self._confines = confines
         self._output = output
         self._clock = clock
         self._python_processes = python_processes
@@ -199,6 +205,7 @@ class Runner:
             argv.append(f"--http-allow={rule}")
         for rule in self._http_rules[1]:
             argv.append(f"--http-deny={rule}")
+        argv += self._confines.arguments()
         for path in self._pythonpath:
             argv += ["--pythonpath", str(path.absolute())]
         return subprocess.Popen(  # our own interpreter, a list of arguments  # nosec B603
@@ -261,8 +268,24 @@ class Runner:
         """Its end comes by `on_ended`, unless the supervisor dies (`on_died`)."""
         kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
         task = wire.encode(spec.task)
-        fresh = isinstance(spec.task, wire.Python) and spec.task.fresh
-        message = wire.Launch(spec.token, spec.session, kind, spec.timeout_ms, spec.grace_ms, task, fresh, spec.stop_ms)
+        fresh, memory = False, None
+        if isinstance(spec.task, wire.Python):
+            memory = spec.task.limits.memory if spec.task.limits is not None else None
+            # A warm process could not move itself to a group with less memory: it is not the node's any more.
+            fresh = spec.task.fresh or (memory is not None and (self._cgroups is not None or bool(spec.user)))
+        message = wire.Launch(
+            spec.token,
+            spec.session,
+            kind,
+            spec.timeout_ms,
+            spec.grace_ms,
+            task,
+            fresh,
+            spec.stop_ms,
+            spec.namespace,
+            spec.user,
+            memory,
+        )
         self._send(message)
 
     def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:

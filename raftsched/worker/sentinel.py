@@ -21,6 +21,7 @@ import traceback
 from raftsched.clock import Clock, SystemClock
 from raftsched.worker.lease import LeaseSlot, Watch
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, lives_below, rename
+from raftsched.worker.users import ALLOW_NEW_PRIVILEGES, gain_nothing
 
 LATE_MS = 300  # after the keepers began to kill, and long after the supervisor looked; before the lease's end
 
@@ -43,6 +44,7 @@ def main(argv: list[str]) -> None:
     lease_fd, lock_fd = int(argv[0]), int(argv[1])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    gain_nothing(allow_new_privileges=ALLOW_NEW_PRIVILEGES in argv)
     become_subreaper()
     node = os.getppid()
     watched, watching = os.pipe()
@@ -50,9 +52,9 @@ def main(argv: list[str]) -> None:
     if supervisor == 0:
         os.setsid()  # what is sent to the group of one does not reach the other
         os.close(watching)
-        from raftsched.worker.supervisor import main as supervise
+        from raftsched.worker.supervising import main as supervise
 
-        supervise([*argv[2:], "--sentinel-fd", str(watched)])
+        supervise([*(a for a in argv[2:] if a != ALLOW_NEW_PRIVILEGES), "--sentinel-fd", str(watched)])
         sys.exit(0)
     code = 0
     try:

@@ -15,12 +15,15 @@ import socket
 import struct
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from raftsched.worker import cgroup, wire
 from raftsched.worker.keeper import CannotStart, Surroundings, Tree
-from raftsched.worker.processes import close_all_but, die_with_parent
+from raftsched.worker.limits import confine, enter_group
+from raftsched.worker.processes import close_all_but, die_with_parent, oom_score
+from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
 
 PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the encoded task follows
 OP_RUN, OP_KILL, OP_TIMEOUT = 1, 2, 3
@@ -35,6 +38,43 @@ _hidden_decoder = msgspec.msgpack.Decoder(tuple[str, ...])
 
 def _decode_hidden(raw: bytes) -> tuple[str, ...]:
     return _hidden_decoder.decode(raw) if raw else ()
+
+
+class Page:
+    """Which attempt a service is at, as the supervisor says it to its keeper, which gathers the output under that name.
+    No service has it: it could take what it prints for that of another run."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, mmap.PAGESIZE)
+        self._words = memoryview(self._map).cast("Q")
+
+    @property
+    def token(self) -> int:
+        value: int = self._words[0]
+        return value
+
+    @token.setter
+    def token(self, value: int) -> None:
+        self._words[0] = value
+
+    def keep_from_children(self) -> None:
+        """Who is forked from now on does not have it."""
+        self._map.madvise(mmap.MADV_DONTFORK)
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Confines:
+    """What a service has to be from its first moment on, because it could not become it later."""
+
+    user: User | None = None  # None: the node's own
+    group: str | None = None  # a cgroup
+    memory: int | None = None  # bytes
+    pids_max: int = PIDS_MAX
+    oom_score: int | None = None
 
 
 class Shared:
@@ -55,43 +95,33 @@ class Shared:
         self._words[0] += 1
 
     @property
-    def token(self) -> int:
-        """The attempt that runs now."""
-        value: int = self._words[1]
-        return value
-
-    @token.setter
-    def token(self, value: int) -> None:
-        self._words[1] = value
-
-    @property
     def hidden_version(self) -> int:
         """Another one when there are other values to hide."""
-        value: int = self._words[2]
+        value: int = self._words[1]
         return value
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """What the keeper must not show of what the attempt prints."""
-        return _decode_hidden(self._hidden[: self._words[3]])
+        return _decode_hidden(self._hidden[: self._words[2]])
 
     @property
     def answer(self) -> bytes:
         """The last one, of a service that could not send it any more; empty: there is none."""
-        return self._answer[: self._words[4]]
+        return self._answer[: self._words[3]]
 
     @answer.setter
     def answer(self, packet: bytes) -> None:
         self._answer[: len(packet)] = packet
-        self._words[4] = len(packet)
+        self._words[3] = len(packet)
 
     def hide(self, values: tuple[str, ...]) -> None:
         """Before the attempt prints anything."""
-        if values or self._words[3]:
+        if values or self._words[2]:
             raw = _encode_hidden(values) if values else b""
             self._hidden[: len(raw)] = raw
-            self._words[3] = len(raw)
-            self._words[2] += 1
+            self._words[2] = len(raw)
+            self._words[1] += 1
 
 
 def keep_service(
@@ -100,21 +130,26 @@ def keep_service(
     work: socket.socket,
     session: int,
     serve: Callable[[socket.socket, Shared], None],
+    page: Page,
+    confines: Callable[[], Confines] = Confines,
 ) -> None:
     """The whole life of the keeper of a service. `work` is the service's end of its socket."""
     tree = Tree(around, control, session)
     shared = Shared()
+    confined = confines()
+    page.keep_from_children()
+    around.lease.keep_from_children()
 
     def spawn(out: int, err: int) -> int:
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_service(keeper, out, err, work, shared, serve)
+            _become_service(keeper, out, err, work, shared, serve, confined)
         return pid
 
     def collected() -> wire.Collected:
         tail = tree.capture.tail()
-        frames, spooled, truncated = tree.capture.finish(shared.token)
+        frames, spooled, truncated = tree.capture.finish(page.token)
         return wire.Collected(frames, spooled, truncated, tail)
 
     def send(message: wire.Collected | wire.Gone) -> None:
@@ -138,7 +173,7 @@ def keep_service(
 
     def kill_first() -> None:
         learn()  # the rest is read now
-        cgroup.kill(cgroup.of_run(around.cgroups, shared.token))
+        cgroup.kill(confined.group)
 
     def collect() -> None:
         learn()
@@ -148,14 +183,14 @@ def keep_service(
     try:
         tree.start(spawn)
     except CannotStart as exc:
+        cgroup.leave(confined.group)
         send(wire.Gone(1, tree.lost, collected(), not_begun=str(exc)))
         return
     finally:
         work.close()
-    # Of all runs of a service at most its last one has a group: it ends with a run that has limits.
     tree.kill_first = kill_first
-    tree.watch(lambda now: None, lambda: shared.token, before_read, collect)
-    killed_for_memory = cgroup.leave(cgroup.of_run(around.cgroups, shared.token))
+    tree.watch(lambda now: None, lambda: page.token, before_read, collect)
+    killed_for_memory = cgroup.leave(confined.group)
     code = tree.exit_code
     for_node = tree.asked is None and (code != 0 or tree.cut) and tree.for_node
     gone = wire.Gone(code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, "", shared.answer, for_node)
@@ -169,13 +204,11 @@ def _become_service(
     work: socket.socket,
     shared: Shared,
     serve: Callable[[socket.socket, Shared], None],
+    confined: Confines,
 ) -> None:
     """Never returns. What is the service's own dies with its keeper even if somebody kills that one."""
     code = 1
     try:
-        die_with_parent()
-        if os.getppid() != keeper:
-            os._exit(1)
         os.setsid()
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -184,6 +217,10 @@ def _become_service(
         close_all_but((0, 1, 2, work.fileno()))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        _confine(confined)
+        die_with_parent()  # only now: a change of the user takes it back (prctl(2), PR_SET_PDEATHSIG)
+        if os.getppid() != keeper:
+            os._exit(1)
         gc.enable()
         serve(work, shared)
         code = 0
@@ -193,3 +230,21 @@ def _become_service(
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _confine(confined: Confines) -> None:
+    """In the service. Raises OSError."""
+    user, memory = confined.user, confined.memory
+    if confined.oom_score is not None:
+        oom_score(confined.oom_score)  # before the user changes: the file is the node's then
+    enter_group(confined.group, memory, confined.pids_max, own_user=user is None)
+    if user is not None:
+        environment = dict(os.environ)
+        dress(environment, user)
+        os.environ.clear()
+        os.environ.update(environment)
+    become(user)
+    if user is not None:
+        enter_home(user)
+    if memory is not None:
+        confine(wire.Limits(memory))

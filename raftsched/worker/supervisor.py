@@ -7,9 +7,7 @@ handled in the order in which they come, which is what a fence relies on.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import gc
 import os
 import select
 import signal
@@ -26,11 +24,13 @@ from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.keeper import LEASE_ENDED, Surroundings, asked_error, keep_attempt
-from raftsched.worker.lease import LeaseSlot, Watch
-from raftsched.worker.pool import NEVER, OVERDUE_MS, Pool, Serve, Service, within
+from raftsched.worker.lease import Watch
+from raftsched.worker.limits import OOM_SCORE, capped
+from raftsched.worker.pool import OVERDUE_MS, Pool, Serve, within
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
-from raftsched.worker.service import keep_service
+from raftsched.worker.service import Confines, Page, keep_service
 from raftsched.worker.shortage import cannot_start
+from raftsched.worker.warm import NEVER, Service
 from raftsched.worker.wire import receive
 
 LATE_MS = 150  # after the keepers began to kill
@@ -61,9 +61,10 @@ class Supervisor:
         python_processes: int,
         python: PythonService,
         open_files: int,
+        warm_max: int | None = None,
     ) -> None:
         """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has. `open_files`: the soft limit for
-        what it starts (-1: none); its own may be higher."""
+        what it starts (-1: none); its own may be higher. `warm_max`: see Pool."""
         self._open_files = open_files
         self._node = node
         self._sentinel_fd = sentinel_fd
@@ -83,7 +84,7 @@ class Supervisor:
         self._out: list[bytes] = []
         self._unsent = b""
         self._stopping = False
-        self._pool = Pool(self, self._clock, python, self._http_service, python_processes)
+        self._pool = Pool(self, self._clock, python, self._http_service, python_processes, warm_max)
 
     def run(self) -> None:
         """Until the node is gone or asked for the end."""
@@ -217,16 +218,18 @@ class Supervisor:
                 self._pool.launch(launch)
                 return
             task: wire.Exec = wire.decode_task(launch.task)
-            limited = task.limits is not None and task.limits.memory is not None
-            group = cgroup.of_run(self._around.cgroups, launch.token) if limited else None
-            spawn = spawner(task, group)
-            pid, control = self._fork(
-                lambda end: keep_attempt(self._around, end, launch, spawn, task.limits, group, task.hidden)
-            )
+            around = self._around
+            limits = task.limits
+            task = msgspec.structs.replace(task, limits=capped(limits, around.memory_max))
+            group = cgroup.of_run(around.cgroups, launch.token)
+            user = around.users[launch.user] if launch.user else None
+            spawn = spawner(task, group, user, around.pids_max)
+            pid, control = self._fork(lambda end: keep_attempt(around, end, launch, spawn, limits, group, task.hidden))
         except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
             return
-        keeper = _AttemptKeeper(pid, control, launch, NEVER)
+        # Its task stays with its own keeper: processes for python are forked from here, and run the code of jobs.
+        keeper = _AttemptKeeper(pid, control, msgspec.structs.replace(launch, task=b""), NEVER)
         self._end_by(keeper, launch.timeout_ms + launch.grace_ms)
         self._attempts[launch.token] = keeper
         self._watch(control, lambda: self._from_attempt(keeper))
@@ -303,22 +306,54 @@ class Supervisor:
         self._keepers[pid] = ours
         return pid, ours
 
-    def start_service(self, kind: str, session: int, serve: Serve) -> Service:
+    def start_service(
+        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
+    ) -> Service:
+        around = self._around
+        page = Page()
+
+        def confines() -> Confines:
+            """In its keeper."""
+            self._forget_runs()
+            if kind != "python":
+                return Confines()
+            limits = capped(wire.Limits(memory), around.memory_max)
+            return Confines(
+                around.users[user] if user else None,
+                cgroup.of_service(around.cgroups, os.getpid()),
+                limits.memory if limits is not None else None,
+                around.pids_max,
+                OOM_SCORE,
+            )
+
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             pid, control = self._fork(
-                lambda end: keep_service(self._around, end, theirs, session, serve), theirs.fileno()
+                lambda end: keep_service(around, end, theirs, session, serve, page, confines), theirs.fileno()
             )
         except OSError:
             ours.close()
+            page.close()
             raise
         finally:
             theirs.close()
+        page.keep_from_children()
         service = Service(kind, session, ours, control, pid)
+        service.page = page
         self._services.append(service)
         self._watch(ours, lambda: self._from_service(service))
         self._watch(control, lambda: self._from_service_keeper(service))
         return service
+
+    def _forget_runs(self) -> None:
+        """In what was forked from here to run the code of jobs: others' runs are none of its business."""
+        self._out.clear()
+        self._unsent = b""
+        self._splitter = wire.Splitter()
+        self._attempts.clear()
+        for service in self._services:
+            service.forget_runs()
+        self._pool.drop_all()
 
     def _http_service(self) -> Serve:
         def serve(work: socket.socket, shared: object) -> None:
@@ -381,6 +416,9 @@ class Supervisor:
         late = self._over(service.pid, service.control)
         self._forget(service.work)
         self._services.remove(service)
+        if service.page is not None:
+            service.page.close()
+            service.page = None
         if not service.over:
             self._unswept.append((service.pid, lambda: self._pool.vanished(service, late)))
             self._sweep()
@@ -406,53 +444,3 @@ class Supervisor:
             self._epoll.unregister(sock)
             del self._handlers[sock.fileno()]
             sock.close()
-
-
-def main(argv: list[str]) -> None:
-    """In the process that sentinel.py forked for it, with descriptors it inherits."""
-    parser = argparse.ArgumentParser(prog="raftsched.worker.supervisor")
-    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes", "output-max"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    for name in ("python-runs-max", "python-memory-max"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--live-directory", required=True)
-    parser.add_argument("--package-root", required=True)
-    parser.add_argument("--open-files", type=int, default=descriptors.given())
-    parser.add_argument("--cgroups")
-    for name in ("http-allow", "http-deny"):
-        parser.add_argument(f"--{name}", action="append", default=[])
-    parser.add_argument("--pythonpath", action="append", default=[])
-    args = parser.parse_args(argv)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
-    _restore_pythonpath(args.package_root)
-    become_subreaper()
-    around = Surroundings(
-        LeaseSlot(args.lease_fd),
-        args.life_fd,
-        args.lock_fd,
-        args.live_directory,
-        args.output_max,
-        args.cgroups,
-        (tuple(args.http_allow), tuple(args.http_deny)),
-    )
-    os.close(args.lease_fd)
-    node = socket.socket(fileno=args.node_fd)
-    for fd in (args.node_fd, args.life_fd, args.lock_fd, args.sentinel_fd):
-        os.set_inheritable(fd, False)
-    python = PythonService(args.pythonpath, args.cgroups, args.python_runs_max, args.python_memory_max)
-    supervisor = Supervisor(node, around, args.sentinel_fd, args.python_processes, python, args.open_files)
-    gc.disable()
-    gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
-    supervisor.run()
-
-
-def _restore_pythonpath(root: str) -> None:
-    """The node put the package's own place in front; jobs get what there was."""
-    rest = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    if rest and rest[0] == root:
-        del rest[0]
-    if rest:
-        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
-    else:
-        os.environ.pop("PYTHONPATH", None)

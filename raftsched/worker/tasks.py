@@ -14,9 +14,11 @@ from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.secrets import SECRET, Secret, may_refer, target
 from raftsched.quantities import parse_duration, parse_size
 from raftsched.sealing import Sealer, Unsealable, open_value
+from raftsched.worker.run_as import RunAs, UnknownUser
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
 
+NODES_OWN = RunAs()  # all as the node's own user
 VALUES_MAX = 32 * 1024  # bytes of secrets that are put into one run: it travels in one packet
 
 
@@ -58,6 +60,7 @@ class _Body(msgspec.Struct):
     """The part of Job.body that matters here; the rest is passed over."""
 
     handler: _Handler
+    user: str | None = None
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -126,6 +129,11 @@ def _nothing(namespace: str, name: str) -> None:
     return None
 
 
+def _own_user(namespace: str, wanted: str) -> str:
+    """For a node that says nothing of users."""
+    return NODES_OWN.of(namespace, wanted)
+
+
 def spec_of(
     job: Job,
     instance: Instance,
@@ -133,9 +141,11 @@ def spec_of(
     calls: Mapping[str, str] = _NONE,
     secrets: Callable[[str, str], Secret | None] = _nothing,
     sealer: Sealer | None = None,
+    run_as: Callable[[str, str], str] = _own_user,
 ) -> RunSpec:
     """What the runner gets. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what the
-    tables hold of one, by namespace and name. Raises BadJob."""
+    tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for; raises
+    UnknownUser. Raises BadJob."""
     try:
         body = _decode_body(job.body)
     except msgspec.DecodeError as exc:
@@ -143,6 +153,10 @@ def spec_of(
     params = instance.params if instance.params is not None else bytes(body.params)
     values = Values(job.namespace, secrets, sealer)
     params = values.in_params(params)
+    try:
+        user = run_as(job.namespace, body.user or "")
+    except UnknownUser as exc:
+        raise BadJob(str(exc)) from None
     return RunSpec(
         token=attempt.token,
         session=attempt.session,
@@ -150,6 +164,8 @@ def spec_of(
         timeout_ms=job.policy.timeout_ms,
         grace_ms=GRACE_MS if job.policy.grace_ms is None else job.policy.grace_ms,
         stop_ms=job.policy.grace_ms,
+        namespace=job.namespace,
+        user=user,
     )
 
 

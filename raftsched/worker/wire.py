@@ -79,6 +79,9 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
     task: bytes  # an encoded Task
     fresh: bool = False  # of python: a process of its own
     stop_ms: int | None = None  # what it gets at most when its node stops; None: as much as the node gives
+    namespace: str = ""  # of its job: processes for python serve one
+    user: str = ""  # as whom; "": as the node's own
+    memory: int | None = None  # limits.memory of the task
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):

@@ -32,9 +32,10 @@ from raftsched.worker.permits import prepared
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
 from raftsched.worker.rows import decode_instance, job_of, newest_session
+from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
-from raftsched.worker.tasks import BadJob
+from raftsched.worker.tasks import NODES_OWN, BadJob
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.wire import NODE_STOPPED
 
@@ -71,7 +72,7 @@ class Worker:
         store_moves: Callable[[], bool] = lambda: True,
         short_of_disk: Callable[[], bool] = lambda: False,
         limits_whole_runs: bool = False,
-        users: Iterable[str] = (),
+        run_as: RunAs = NODES_OWN,
         sealer: Sealer | None = None,
         waits_for: Callable[[], str] = str,
         grace_ms: int = 0,
@@ -80,8 +81,8 @@ class Worker:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `waits_for`: what keeps the runner from being started, in words. `grace_ms`: what runs have to
-        come to an end when the node stops. `users`: as whom jobs may ask to run here (core.eligibility). `allowed`:
-        what jobs may name here; None: anything."""
+        come to an end when the node stops. `run_as`: as whom jobs run here. `allowed`: what jobs may name here; None:
+        anything."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -98,10 +99,10 @@ class Worker:
             http=http,
             version=__version__,
             limits_whole_runs=limits_whole_runs,
-            users=tuple(users),
+            users=run_as.announced,
             allowed=allowed,
         )
-        self._allowed = allowed
+        self._allowed, self._run_as = allowed, run_as.of
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk = short_of_disk
@@ -440,7 +441,9 @@ class Worker:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
         try:
-            spec = prepared(view, job, instance, attempt, self._clock, self._calls, self._sealer, self._allowed)
+            spec = prepared(
+                view, job, instance, attempt, self._clock, self._calls, self._sealer, self._allowed, self._run_as
+            )
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

@@ -125,6 +125,7 @@ class Bed:
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
+        meeting: Path = options.pop("meeting", path)  # where runs of other users have a way to
         self.clock = SystemClock()
         self.mark = uuid.uuid4().hex
         self.output = OutputStore(path / "output", max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20))
@@ -136,8 +137,9 @@ class Bed:
         self.started: list[int] = []
         self._waiting: dict[int, asyncio.Future[RunEnd]] = {}
         self._token = 0
-        self._fifo = path / "pids"
+        self._fifo = meeting / "pids"
         os.mkfifo(self._fifo)
+        self._fifo.chmod(0o622)
         self._fifo_fd = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK)
         self._told = b""
 
@@ -172,6 +174,8 @@ class Bed:
         grace_ms: int = 5_000,
         stop_ms: int | None = None,
         session: int = 1,
+        namespace: str = "",
+        user: str = "",
     ) -> int:
         self._token += 1
         token = self._token
@@ -179,7 +183,14 @@ class Bed:
         if isinstance(task, Exec | Python):
             task.env[MARK] = self.mark
         spec = RunSpec(
-            token=token, session=session, task=task, timeout_ms=timeout_ms, grace_ms=grace_ms, stop_ms=stop_ms
+            token=token,
+            session=session,
+            task=task,
+            timeout_ms=timeout_ms,
+            grace_ms=grace_ms,
+            stop_ms=stop_ms,
+            namespace=namespace,
+            user=user,
         )
         self.runner.launch(spec)
         return token
@@ -187,7 +198,7 @@ class Bed:
     async def end(self, token: int) -> RunEnd:
         return await within(asyncio.shield(self._waiting[token]))
 
-    async def run(self, task: Task, **options: int) -> RunEnd:
+    async def run(self, task: Task, **options: Any) -> RunEnd:
         return await self.end(self.launch(task, **options))
 
     def text(self, end: RunEnd, stream: str | None = None) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker import cgroup
+from raftsched.worker.users import PIDS_MAX, Confines
 from raftsched.worker.wire import Exec, Limits, Python
 from tests.integration.runner_bed import STAYS, Bed, death
 
@@ -46,7 +47,8 @@ def test_a_subtree_is_taken(tmp_path: Path, place: str) -> None:
     assert runs == own / "runs"
     assert (own / "node" / "cgroup.procs").read_text() == str(os.getpid())
     for directory in (own, runs):
-        assert (directory / "cgroup.subtree_control").read_text() == "+memory +pids"
+        assert (directory / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert (runs / "cpu.weight").read_text() == "50", "below the node itself"
     assert cgroup.take(system(tmp_path, place=place)) == str(runs), "a restart finds it there"
 
 
@@ -87,19 +89,21 @@ def test_a_run_with_a_memory_limit_gets_a_group(tmp_path: Path) -> None:
             assert (await bed.end(first)).outcome is Outcome.SUCCEEDED
             second = bed.launch(Python("jobs:echo", b"{}", {}, None, limits))
             assert (await bed.end(second)).outcome is Outcome.SUCCEEDED
-            for token in (first, second):
-                found = {file.name: file.read_text() for file in group(runs, token).iterdir()}
+            (warm,) = runs.glob("python-*")
+            for directory in (group(runs, first), warm):
+                found = {file.name: file.read_text() for file in directory.iterdir()}
                 assert found == {
                     "memory.max": str(256 * MIB),
                     "memory.oom.group": "1",
                     "memory.swap.max": "0",
-                    "pids.max": str(cgroup.PROCESSES_MAX),
+                    "pids.max": str(PIDS_MAX),
                     "cgroup.procs": "0",  # whoever writes it
                     "cgroup.kill": "1",  # at the end
                 }
-            other = bed.launch(Exec(("true",), {}, None, Limits(open_files=64)))
+            other = bed.launch(Exec(("true",), {}))
             await bed.end(other)
-            assert not group(runs, other).exists()
+            found = {file.name for file in group(runs, other).iterdir()}
+            assert found == {"pids.max", "cgroup.procs", "cgroup.kill"}, "each run has one"
 
     asyncio.run(body())
 
@@ -114,14 +118,37 @@ def test_the_kernels_word_about_memory_is_passed_on(tmp_path: Path, python: bool
 
     async def body() -> None:
         async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs)) as bed:
-            if python:
-                end = await bed.run(Python("jobs:is_killed", f'{{"script":"{events}"}}'.encode(), {}, None, limits))
+            if python:  # its group has the name of its keeper
+                end = await bed.run(Python("jobs:is_killed", f'{{"runs":"{runs}"}}'.encode(), {}, None, limits))
                 before = "the process ended before the function returned: "
             else:
                 end = await bed.run(Exec(("/bin/sh", "-c", script), {}, None, limits))
                 before = ""
             assert end.outcome is Outcome.FAILED
             assert end.error == f"{before}killed by SIGKILL: it used more memory than limits.memory, 256 MiB"
+
+    asyncio.run(body())
+
+
+def test_a_run_has_no_more_than_the_node_gives(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+
+    async def body() -> None:
+        confines = Confines(pids_max=33, memory_max=64 * MIB)
+        async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs), confines=confines) as bed:
+            for limits, most in ((None, 64), (Limits(memory=32 * MIB), 32), (Limits(memory=256 * MIB), 64)):
+                token = bed.launch(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, limits))
+                assert bed.text(await bed.end(token)) == f"{most * 1024}\n"
+                assert (group(runs, token) / "memory.max").read_text() == str(most * MIB)
+                assert (group(runs, token) / "pids.max").read_text() == "33"
+            end = await bed.run(Python("jobs:echo", b"{}", {}))
+            assert end.outcome is Outcome.SUCCEEDED
+            (warm,) = runs.glob("python-*")
+            assert (warm / "memory.max").read_text() == str(64 * MIB)
+            script = f"echo oom_kill 1 > {group(runs, 5)}/memory.events; kill -9 $$"
+            end = await bed.run(Exec(("/bin/sh", "-c", script), {}))
+            assert end.error == "killed by SIGKILL: it used more memory than this node gives a run, 64 MiB"
 
     asyncio.run(body())
 

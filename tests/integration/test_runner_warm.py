@@ -36,7 +36,7 @@ PUT_BACK = [
 ]
 ENDS_IT = [
     *("posix timer", "watchdog", "handler in C", "mask", "descriptor", "socket", "lock", "stdin", "no subreaper"),
-    *("niceness", "processors", "no new privileges", "thread", "memory"),
+    *("niceness", "processors", "thread", "memory"),
 ]
 
 

@@ -20,6 +20,7 @@ from raftsched.keyring import KEY_FILE, own_key
 from tests.support.authority import ca_file, certificate, put
 
 READY_S = 60.0
+AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
 
 
 def free_ports(count: int) -> list[int]:
@@ -68,6 +69,7 @@ class NodeProcess:
                 peers,
             ),
             *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
+            *AS_MYSELF,
             *("--grace", "1s", "--http-allow", "loopback"),
             *self.cluster.tls_flags(self),
             *self.cluster.flags,

@@ -25,6 +25,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     [
         ({}, 1000, False, []),
         ({}, 0, False, ["runs as root"]),
+        ({"run_as": "root"}, 0, False, ["node runs as root", "jobs run as root"]),
         ({"http": "10.0.0.1:7401", "insecure_http": True}, 1000, True, ["is plain", "bootstrap --data /var/lib/n1"]),
         ({"http": "10.0.0.1:7401", "insecure_http": True, "open": True}, 1000, False, ["is plain", "is open"]),
         ({"open": True}, 1000, False, []),

@@ -32,6 +32,7 @@ LEAVES = {
     *("webhooks", "cloudevents", "sealing", "keyring", "certificates", "private", "cautions", "bounds", "descriptors"),
     "addresses",
     "sealed_backup",
+    "config_runs",
 }
 LEAVES_OF = {
     "core": set(),
@@ -111,6 +112,7 @@ def test_imports_go_one_way(path: Path) -> None:
         "clock",
         "errors",
         "config",
+        "config_runs",
         "metrics",
         "quantities",
         "handlers",

@@ -8,58 +8,35 @@ import signal
 from collections.abc import Callable
 
 from raftsched.worker.keeper import CannotStart
-from raftsched.worker.limits import OOM_SCORE, confine
+from raftsched.worker.limits import OOM_SCORE, confine, enter_group
 from raftsched.worker.processes import oom_score, set_oom_score
 from raftsched.worker.shortage import is_shortage
-from raftsched.worker.wire import Exec, Limits
+from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
+from raftsched.worker.wire import Exec
 
 _LIMITED = (errno.ENOMEM, errno.EMFILE)  # what limits.memory and limits.open_files let an exec fail with
+_WHY_MAX = 4_096  # bytes of why a run could not be started
 _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
-def spawner(task: Exec, group: str | None = None) -> Callable[[int, int], int]:
-    """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid.
+def spawner(
+    task: Exec, group: str | None = None, user: User | None = None, pids_max: int = PIDS_MAX
+) -> Callable[[int, int], int]:
+    """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid. `user`: None for
+    the node's own. `pids_max`: processes of the run in `group`, or else of its user.
 
     Called in the keeper of the attempt, whose working directory it changes."""
 
     def spawn(out: int, err: int) -> int:
-        env = {**os.environ, **task.env}
-        if task.cwd is not None:
-            try:
-                os.chdir(task.cwd)
-            except OSError as exc:
-                raise CannotStart(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
-            if task.within is not None:
-                # Loaded where it is needed: every process forked from here would be larger for it.
-                from raftsched.core.allowed import wrong_in_directory
-
-                wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
-                if wrong is not None:
-                    raise CannotStart(f"this node {wrong}")
-            env["PWD"] = task.cwd
-        program = _find(task.argv[0], env.get("PATH", os.defpath))
-        actions = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, out, 1),
-            (os.POSIX_SPAWN_DUP2, err, 2),
-        ]
         score = oom_score(OOM_SCORE)  # of the run; its keeper keeps its own
         try:
-            if task.limits is not None:
-                return _start_confined(program, task.argv, env, out, err, task.limits, group)
-            return os.posix_spawn(
-                program,
-                task.argv,
-                env,
-                file_actions=actions,
-                setsid=True,
-                setsigmask=[],
-                setsigdef=_ALL_SIGNALS,
-            )
+            if task.limits is not None or group is not None or user is not None:
+                return _start_confined(task, out, err, group, user, pids_max)
+            return _start(task, out, err)
         except OSError as exc:
             if is_shortage(exc):
                 raise
-            raise CannotStart(_why(task.argv[0], program, exc)) from None
+            raise CannotStart(f"cannot start {task.argv[0]!r}: {exc.strerror}") from None
         except ValueError as exc:  # a NUL byte somewhere
             raise CannotStart(f"cannot start {task.argv[0]!r}: {exc}") from None
         finally:
@@ -68,18 +45,47 @@ def spawner(task: Exec, group: str | None = None) -> Callable[[int, int], int]:
     return spawn
 
 
-def _start_confined(
-    program: str,
-    argv: tuple[str, ...],
-    env: dict[str, str],
-    out: int,
-    err: int,
-    limits: Limits,
-    group: str | None,
-) -> int:
-    """Like the posix_spawn above, with limits set before the first instruction of the program. Raises OSError, and
-    CannotStart for what its limits may be the reason of."""
+def _start(task: Exec, out: int, err: int) -> int:
+    env = {**os.environ, **task.env}
+    program = _settle(task, env)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, out, 1),
+        (os.POSIX_SPAWN_DUP2, err, 2),
+    ]
+    try:
+        return os.posix_spawn(
+            program, task.argv, env, file_actions=actions, setsid=True, setsigmask=[], setsigdef=_ALL_SIGNALS
+        )
+    except OSError as exc:
+        if is_shortage(exc):
+            raise
+        raise CannotStart(_why(task.argv[0], program, exc)) from None
+
+
+def _settle(task: Exec, env: dict[str, str]) -> str:
+    """Goes where the program is to work, and returns what it is. Raises CannotStart."""
+    if task.cwd is not None:
+        try:
+            os.chdir(task.cwd)
+        except OSError as exc:
+            raise CannotStart(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
+        if task.within is not None:
+            # Loaded where it is needed: every process forked from here would be larger for it.
+            from raftsched.core.allowed import wrong_in_directory
+
+            wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
+            if wrong is not None:
+                raise CannotStart(f"this node {wrong}")
+        env["PWD"] = task.cwd
+    return _find(task.argv[0], env.get("PATH", os.defpath))
+
+
+def _start_confined(task: Exec, out: int, err: int, group: str | None, user: User | None, pids_max: int) -> int:
+    """Like the other, with all that confines the run in place before the first instruction of the program: it is looked
+    for, and started, as its user. Raises OSError, and CannotStart for what its limits may be the reason of."""
     told, tells = os.pipe()  # closed by a successful exec
+    program = ""
     try:
         pid = os.fork()
         if pid == 0:
@@ -91,26 +97,51 @@ def _start_confined(
                 for number in _ALL_SIGNALS:
                     signal.signal(number, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
-                confine(limits, group)
-                os.execve(program, argv, env)  # the program that a job names, without a shell in between  # nosec B606
+                env = dict(os.environ)
+                memory = task.limits.memory if task.limits is not None else None
+                enter_group(group, memory, pids_max, own_user=user is None)
+                if user is not None:
+                    _become(user)
+                    dress(env, user)
+                env.update(task.env)
+                program = _settle(task, env)
+                if task.limits is not None:
+                    confine(task.limits)
+                os.execve(program, task.argv, env)  # no shell in between  # nosec B606
             except OSError as exc:
-                os.write(tells, str(exc.errno).encode())
+                code = exc.errno or errno.EINVAL
+                limited = task.limits is not None and code in _LIMITED
+                why = "" if is_shortage(exc) and not limited else _why(task.argv[0], program, exc)
+                os.write(tells, f"{code} {why}".encode(errors="replace")[:_WHY_MAX])
+            except CannotStart as exc:
+                os.write(tells, f"0 {exc}".encode(errors="replace")[:_WHY_MAX])
+            except ValueError as exc:
+                os.write(tells, f"0 cannot start {task.argv[0]!r}: {exc}".encode(errors="replace")[:_WHY_MAX])
             finally:
                 os._exit(127)
         os.close(tells)
         tells = -1
-        failed = os.read(told, 16)
+        failed = os.read(told, _WHY_MAX)
     finally:
         os.close(told)
         if tells >= 0:
             os.close(tells)
     if failed:
         os.waitpid(pid, 0)
-        error = OSError(int(failed), os.strerror(int(failed)))
-        if error.errno in _LIMITED:
-            raise CannotStart(_why(argv[0], program, error))
-        raise error
+        said, _, why = failed.decode(errors="replace").partition(" ")
+        if why:
+            raise CannotStart(why)
+        raise OSError(int(said), os.strerror(int(said)))
     return pid
+
+
+def _become(user: User) -> None:
+    """Raises CannotStart."""
+    try:
+        become(user)
+    except OSError as exc:
+        raise CannotStart(f"this node cannot become the user {user.name!r}: {exc.strerror}") from None
+    enter_home(user)
 
 
 def _find(name: str, path: str) -> str:

@@ -24,14 +24,14 @@ from typing import Any
 import msgspec
 
 from raftsched.clock import SystemClock
-from raftsched.worker import cgroup, wire
+from raftsched.worker import wire
 from raftsched.worker.executors import functions
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
 from raftsched.worker.executors.interpreter import Streams, Surroundings
 from raftsched.worker.executors.remains import Remains, printed
 from raftsched.worker.hiding import hide_in_text
-from raftsched.worker.limits import OOM_SCORE, blamed, confine
-from raftsched.worker.processes import become_subreaper, oom_score
+from raftsched.worker.limits import blamed, confine
+from raftsched.worker.processes import become_subreaper
 from raftsched.worker.service import PACKET_HEAD, Shared
 
 RESULT_MAX = 8 * 1024  # bytes of JSON
@@ -44,20 +44,17 @@ class PythonService:
     def __init__(
         self,
         pythonpath: Sequence[str],
-        cgroups: str | None = None,
         runs_max: int = wire.RUNS_MAX,
         memory_max: int = wire.MEMORY_MAX,
     ) -> None:
         """The process ends after `runs_max` runs, or after the first one that leaves it with more than `memory_max`
         bytes in memory."""
         self._pythonpath = pythonpath
-        self._cgroups = cgroups
         self._runs_max = runs_max
         self._memory_max = memory_max
         self._clock = SystemClock()
 
     def __call__(self, work: socket.socket, shared: Shared) -> None:
-        oom_score(OOM_SCORE)
         become_subreaper()  # so that "I have no children" means that no run left any process
         sys.path[:0] = self._pythonpath
         sys.argv = ["raftsched-python"]
@@ -76,7 +73,6 @@ class PythonService:
                 return
             token, _op = PACKET_HEAD.unpack_from(buffer)
             task = wire.decode_task(view[PACKET_HEAD.size : size])
-            shared.token = token
             shared.hide(task.hidden)
             reads = shared.reads
             flags, done = self._run(token, task)
@@ -110,7 +106,7 @@ class PythonService:
             if task.limits is not None:
                 flags = wire.DIRTY  # they hold for the process, which therefore ends with this run
                 used = resource.getrusage(resource.RUSAGE_SELF)
-                confine(task.limits, cgroup.of_run(self._cgroups, token), math.ceil(used.ru_utime + used.ru_stime))
+                confine(task.limits, math.ceil(used.ru_utime + used.ru_stime))
             value = function.call(params)
             self._functions.usual.put_back()  # first of all the depth of recursion, and what traces calls
             result, error = encode_result(value)

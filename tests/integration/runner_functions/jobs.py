@@ -152,8 +152,8 @@ def takes_memory(mib):
     return len(bytearray(mib << 20))
 
 
-def is_killed(script):
-    with open(script, "w") as events:
+def is_killed(runs):
+    with open(f"{runs}/python-{os.getppid()}/memory.events", "w") as events:
         events.write("oom_kill 1\n")
     os.kill(os.getpid(), signal.SIGKILL)
 

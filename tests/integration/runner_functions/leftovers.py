@@ -168,8 +168,6 @@ def leaves(what, path=""):
         os.nice(1)
     elif what == "processors":
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-    elif what == "no new privileges":
-        libc.prctl(38, 1, 0, 0, 0)
     elif what == "thread":
         threading.Thread(target=threading.Event().wait, daemon=True).start()
     elif what == "memory":

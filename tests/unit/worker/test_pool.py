@@ -25,7 +25,8 @@ class House:
         self.emitted: list[bytes] = []
         self.tokens = 0
         self.killed: list[int] = []
-        self.pool = Pool(self, self, PythonService([]), lambda: lambda work, shared: None, 100)
+        self.users: list[str] = []
+        self.pool = Pool(self, self, PythonService([]), lambda: lambda work, shared: None, 100, 10)
 
     def boot_ms(self) -> int:
         return self.now
@@ -36,7 +37,10 @@ class House:
     def monotonic(self) -> float:
         return self.now / 1000
 
-    def start_service(self, kind: str, session: int, serve: Serve) -> Service:
+    def start_service(
+        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
+    ) -> Service:
+        self.users.append(user)
         ours, theirs = socket.socketpair()
         self.sockets += [ours, theirs]
         self.services.append(Service(kind, session, ours, ours, len(self.services) + 1))
@@ -48,10 +52,13 @@ class House:
     def kill_keeper(self, pid: int) -> None:
         self.killed.append(pid)
 
-    def launch(self, count: int, fresh: bool = False, kind: str = "python") -> None:
+    def launch(
+        self, count: int, fresh: bool = False, kind: str = "python", namespace: str = "", user: str = ""
+    ) -> None:
         for _ in range(count):
             self.tokens += 1
-            self.pool.launch(wire.Launch(self.tokens, 1, kind, 60_000, 1_000, b"task", fresh))
+            launch = wire.Launch(self.tokens, 1, kind, 60_000, 1_000, b"task", fresh, None, namespace, user)
+            self.pool.launch(launch)
         self.pool.tick(self.now)
 
     def answer(self, service: Service) -> None:
@@ -105,7 +112,7 @@ def test_where_many_wait_for_few_more_are_started(house: House) -> None:
 
 
 def test_a_run_that_gets_no_process_is_handed_back_as_not_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(kind: str, session: int, serve: Serve) -> Service:
+    def full(kind: str, session: int, serve: Serve, user: str, memory: int | None) -> Service:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(house, "start_service", full)
@@ -170,3 +177,58 @@ def test_an_http_run_that_ends_in_time_leaves_its_service_alone(house: House) ->
     house.pool.kill(1, "asked to")
     house.pool.answered(house.services[0], b"\0" + wire.encode(wire.Done(1, wire.KILLED, house.now, house.now)))
     house.forward(module.HTTP_ENDS_MS + module.OVERDUE_MS + 1)
+
+
+def test_a_process_serves_one_namespace_and_one_user(house: House) -> None:
+    for namespace, user in (("a", ""), ("b", ""), ("a", "svc"), ("a", "")):
+        house.launch(1, namespace=namespace, user=user)
+        house.forward(1)
+        for service in house.services:
+            if service.runs:
+                house.answer(service)
+    assert house.users == ["", "", "svc"]  # the last one met the process that the first one had left
+    assert len(house.emitted) == 4
+
+
+def test_the_process_idle_longest_ends_for_one_that_another_namespace_needs(house: House) -> None:
+    for number in range(12):
+        house.launch(1, namespace=f"ns{number}")
+        house.forward(1)
+        house.answer(house.services[-1])
+    assert [service.ending for service in house.services] == [True] * 2 + [False] * 10
+    house.launch(1, namespace="ns2")
+    assert len(house.services) == 12, "it is warm"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        b"",
+        b"\xc1",
+        b"\x00" * 99,
+        wire.encode(wire.Done(99, wire.SUCCEEDED, 1_000, 1_000)),  # somebody else's
+        wire.encode(wire.Done(1, wire.LOST, 1_000, 1_000)),
+        wire.encode(wire.Done(1, wire.KILLED, None, 1_000, begun=False)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, alone=True)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, spooled=True)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, frames=b"x")),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1 << 62)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, exit_code=1 << 40)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, error="x" * 10_000)),
+        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, result=b"{no json")),
+        wire.encode(wire.Fenced(1)),
+        wire.encode(wire.Ready(1)),
+    ],
+)
+@pytest.mark.parametrize("flags", [0, wire.WROTE, wire.DIRTY, wire.STALE])
+def test_the_code_of_a_job_speaks_for_its_own_run_alone(house: House, forged: bytes, flags: int) -> None:
+    house.launch(1)
+    (service,) = house.services
+    if flags & wire.STALE and forged[:1] and forged[2:3] == b"\x01":
+        return  # its run was not begun: it may begin
+    house.pool.answered(service, bytes((flags,)) + forged)
+    assert service.ending
+    assert house.emitted == []
+    house.pool.gone(service, wire.Gone(0, False, wire.Collected(b"", False, 0, "")))
+    (end,) = [wire.decode_up(raw) for raw in house.emitted]
+    assert (end.token, end.outcome, end.error) == (1, wire.FAILED, "its process said what no run says of itself")

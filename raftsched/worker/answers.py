@@ -1,0 +1,52 @@
+"""What a process for python says about its run, held against what a run may say: the code of jobs runs in there, so it
+may be anything. What passes is passed on as it is, under the name of that run and no other.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.worker import wire
+from raftsched.worker.executors.python import RESULT_MAX
+
+_OUTCOMES = (wire.SUCCEEDED, wire.FAILED)
+_TIME_MAX = 1 << 53
+FORGED = "its process said what no run says of itself"
+
+
+def said_by(token: int, message: bytes) -> wire.Done | None:
+    """The end of the run of this token; None when it is anything else."""
+    try:
+        done = wire.decode_up(message)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(done, wire.Done) or done.token != token or done.outcome not in _OUTCOMES:
+        return None
+    if done.frames or done.spooled or done.truncated or not done.begun or done.alone:
+        return None  # that is its keeper's to say
+    if done.started_at_ms is None or not 0 <= done.started_at_ms <= done.ended_at_ms <= _TIME_MAX:
+        return None
+    if done.exit_code is not None and not 0 <= done.exit_code <= 255:
+        return None
+    if done.error is not None and len(done.error.encode("utf-8", "replace")) > wire.ERROR_MAX:
+        return None
+    return done if done.result is None or _is_json(done.result) else None
+
+
+def is_stale(token: int, message: bytes) -> bool:
+    """Whether it says that it ran nothing of the run of this token."""
+    try:
+        done = wire.decode_up(message)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(done, wire.Done) and done.token == token
+
+
+def _is_json(raw: bytes) -> bool:
+    if len(raw) > RESULT_MAX:
+        return False
+    try:
+        msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""As whom a node runs jobs: users by namespace, and those that a job may ask for.
+
+Users are looked up once, when the node starts: their ids and groups hold until it starts again.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from raftsched.config_runs import RunsConfig
+from raftsched.core.eligibility import EVERY, may_run_as
+from raftsched.errors import Exit, StartupError
+from raftsched.worker.users import PIDS_MAX, Confines, User
+
+NOBODY = "nobody"
+_NEEDED = {"CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}  # numbers of capabilities(7)
+_NO_SHELLS = ("nologin", "false", "sync", "")
+
+
+class UnknownUser(Exception):
+    """No such user, or a node that may not become it; in words."""
+
+
+def look_up(name: str) -> User:
+    """Raises UnknownUser."""
+    try:
+        found = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        raise UnknownUser(f"there is no user {name!r} on this machine") from None
+    groups = tuple(sorted(set(os.getgrouplist(name, found.pw_gid))))
+    shell = found.pw_shell if os.path.basename(found.pw_shell) not in _NO_SHELLS else "/bin/sh"
+    return User(name, found.pw_uid, found.pw_gid, groups, found.pw_dir or "/", shell)
+
+
+class RunAs:
+    """Whom a job of a namespace runs as: by name, "" for the node's own user.
+
+    `run_as`: namespace -> user; `allowed`: namespace -> users that its jobs may ask for beside that one. "default" is
+    for each namespace that is named in neither."""
+
+    def __init__(
+        self, run_as: Mapping[str, str] | None = None, allowed: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._run_as = dict(run_as or {})
+        self._allowed = {namespace: tuple(users) for namespace, users in (allowed or {}).items()}
+        self.announced = self._announced()
+        self._may = frozenset(self.announced)
+        self.users: dict[str, User] = {}  # that are others than the node's own
+
+    def _announced(self) -> tuple[str, ...]:
+        """See eligibility.may_run_as."""
+        found: set[str] = set()
+        for namespace in self._run_as.keys() | self._allowed.keys():
+            own = self._run_as.get(namespace, self._run_as.get(EVERY))
+            users = {*self._allowed.get(namespace, ()), *([own] if own else [])}
+            found |= {f"{namespace}:{user}" for user in users or {""}}
+        return tuple(sorted(found))
+
+    def look_up(self) -> None:
+        """Finds all users that may be needed. Raises UnknownUser: one is not there, or out of reach."""
+        own = os.geteuid()
+        for name in sorted({*self._run_as.values(), *(u for users in self._allowed.values() for u in users)}):
+            user = look_up(name)
+            if user.uid != own:
+                self.users[name] = user
+        if self.users and (missing := _missing_capabilities()):
+            name = next(iter(self.users))
+            raise UnknownUser(
+                f"this node may not run jobs as {name!r}: it lacks {', '.join(missing)}; start it as root, or with"
+                " AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL in its unit, or as the user that its jobs run as"
+            )
+
+    def of(self, namespace: str, wanted: str = "") -> str:
+        """The user's name, "" for the node's own. Raises UnknownUser: a job of this namespace may not ask for it."""
+        if wanted and not may_run_as(self._may, f"{namespace}:{wanted}"):
+            raise UnknownUser(f'this node does not run jobs of the namespace {namespace} as the user "{wanted}"')
+        name = wanted or self._run_as.get(namespace) or self._run_as.get(EVERY, "")
+        return name if name in self.users else ""
+
+    @property
+    def words(self) -> str:
+        """For the log: who the jobs run as."""
+        every = self._run_as.get(EVERY) or f"{own_name()}, as the node"
+        others = [f"{user} ({namespace})" for namespace, user in sorted(self._run_as.items()) if namespace != EVERY]
+        return f"jobs run as {', '.join([every, *others])}"
+
+
+def _missing_capabilities() -> list[str]:
+    """Of those that it takes to become somebody else, and to end what runs as somebody else."""
+    status = Path("/proc/self/status").read_text()
+    held = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0)
+    return [name for name, bit in _NEEDED.items() if not held >> bit & 1]
+
+
+def users_of(runs: RunsConfig, *, own_process: bool) -> RunAs:
+    """As whom a node runs jobs that was configured so. One that is root and nothing else (`own_process`) runs them as
+    nobody until it is told otherwise. Raises StartupError."""
+    run_as = dict(runs.run_as)
+    if own_process and os.geteuid() == 0 and EVERY not in run_as:
+        run_as[EVERY] = NOBODY
+    found = RunAs(run_as, runs.users_allowed)
+    try:
+        found.look_up()
+    except UnknownUser as why:
+        raise StartupError(f"run_as: {why}.", Exit.USAGE) from None
+    return found
+
+
+def confines_of(runs: RunsConfig, run_as: RunAs, slots: int) -> Confines:
+    """For the runner."""
+    return Confines(
+        users=tuple(run_as.users.values()),
+        pids_max=PIDS_MAX if runs.pids_max is None else runs.pids_max,
+        memory_max=runs.memory_max,
+        allow_new_privileges=runs.allow_new_privileges,
+        warm_max=slots,
+    )
+
+
+def own_name() -> str:
+    """Of the user of this process; its number when it has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
