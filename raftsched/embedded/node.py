@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftsched import handlers
 from raftsched.config import SETTINGS, NodeConfig, build, parse_peers
-from raftsched.errors import RaftschedError, StartupError
+from raftsched.errors import Exit, RaftschedError, StartupError
 
 if TYPE_CHECKING:
     from raftsched.client.aio import AsyncClient
@@ -214,7 +214,8 @@ class Node:
             await self.stop()
             stopped = isinstance(error, asyncio.CancelledError) and not _cancelled()
             if stopped or error is member.failed or isinstance(error, OSError | StartupError):
-                raise StartupError(_why(error, self._config)) from error
+                code = error.exit if isinstance(error, StartupError) else Exit.ERROR
+                raise StartupError(_why(error, self._config), code) from error
             raise
         finally:
             ended.cancel()
