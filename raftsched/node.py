@@ -48,6 +48,7 @@ from raftsched.worker.checks import Checks
 from raftsched.worker.discovery import discover
 from raftsched.worker.inside import Handler, Inside, with_inside
 from raftsched.worker.output import OutputStore
+from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import confines_of, users_of
 from raftsched.worker.runner import Runner, base_environment
 from raftsched.worker.worker import Worker
@@ -476,11 +477,6 @@ def cluster_keys(config: NodeConfig) -> Keyring:
         )
         return Keyring()
     return own_key(config.data) if config.cluster_key_file is None else read_keyring(config.cluster_key_file)
-
-
-def boot_id() -> str:
-    """One per boot of a machine (proc(5), random/boot_id)."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def describe(error: BaseException, config: NodeConfig) -> str:

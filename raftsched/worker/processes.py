@@ -88,6 +88,12 @@ def set_oom_score(score: int | None) -> None:
             file.write(b"%d" % score)
 
 
+def boot_id() -> str:
+    """One per boot of a machine (proc(5), random/boot_id)."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
 def close_all_but(keep: Iterable[int]) -> None:
     """Closes every descriptor of this process but these."""
     low = 0
