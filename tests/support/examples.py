@@ -50,6 +50,8 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched tokens bootstrap": "tests/e2e/test_tokens.py",  # the other examples have none
     "raftsched login": "tests/unit/cli/test_login.py",  # wants an issuer
     "raftsched logout": "tests/unit/cli/test_login.py",
+    "raftsched audit export": "tests/integration/api/test_audit_chain.py",  # to other machines, without end
+    "raftsched audit verify /mnt": "tests/integration/api/test_audit_chain.py",
     "raftsched jobs edit": "tests/unit/cli/test_files.py",  # wants somebody at a terminal
 }
 
