@@ -100,7 +100,7 @@ def local_url(http: Address, advertise_http: Address, tls: bool) -> str:
     """Where who is on this machine finds the API: by a name that the certificate is for, if there is one."""
     if tls:
         return f"https://{advertise_http}"
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(http.host, http.host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(http.host, http.host)  # to be called, not bound  # nosec B104
     return f"http://{http._replace(host=host)}"
 
 

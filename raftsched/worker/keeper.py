@@ -118,7 +118,8 @@ class Tree:
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         for fd in (out_end, err_end):
-            os.fchmod(fd, 0o622)  # a run of another user may open its /dev/stdout, which only its own processes reach
+            # A run of another user may open its /dev/stdout: a pipe, which only its own processes reach.
+            os.fchmod(fd, 0o622)  # nosec B103
         self._streams = {out: STDOUT, err: STDERR}
         for fd in (out, err):
             os.set_blocking(fd, False)
