@@ -128,7 +128,7 @@ def refresh(issuer: Issuer, client_id: str, token: str, use: str) -> Tokens:
 def revoke(issuer: Issuer, client_id: str, token: str) -> None:
     """Takes a refresh token back, where the issuer can. Raises ClientError."""
     if issuer.revoke is not None:
-        kind = "refresh_token"  # what RFC 7009 calls it  # nosec B105
+        kind = "refresh_token"  # what RFC 7009 calls it
         _ask(issuer.revoke, {"token": token, "token_type_hint": kind, "client_id": client_id})
 
 
