@@ -14,7 +14,7 @@ from scripts.benches.figures import OURS, Line
 
 # Under which conditions something was measured: field -> words; the order is that of the name.
 CONDITIONS = {
-    "at": "{}",
+    "sealed": "{}",
     "of": "of {}",  # the figure that a ratio is of
     "handler": "{}",
     "filter": "{}",

@@ -26,6 +26,7 @@ async def bench_tls(at: str, plain: Cluster, sealed: Cluster, rounds: int, secon
     for number in range(rounds):
         for tls, cluster in both if number % 2 == 0 else both[::-1]:
             found = await single_rate(cluster, cluster.leader(), IN_FLIGHT, seconds)
-            emit("create-tls", at=at, tls=tls, in_flight=IN_FLIGHT, **found)
+            emit("create-tls", sealed=at, tls=tls, in_flight=IN_FLIGHT, **found)
             reached[tls].append(found["per_second"])
-    emit("tls-share", at=at, in_flight=IN_FLIGHT, rounds=rounds, share=median(reached[True]) / median(reached[False]))
+    share = median(reached[True]) / median(reached[False])
+    emit("tls-share", sealed=at, in_flight=IN_FLIGHT, rounds=rounds, share=share)

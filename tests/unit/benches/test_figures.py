@@ -82,3 +82,9 @@ def test_a_row_says_when_others_used_the_machine() -> None:
         line(per_second=1.0, cpu_others=0.58), line(per_second=1.0, cpu_others=0.1)
     )
     assert (measured, quiet) == ("1.00/s; others took 58% of the machine", "1.00/s")
+
+
+def test_when_it_was_measured_is_no_part_of_a_figures_name() -> None:
+    """Else no bar is found for any of them."""
+    figure = table.name(line("tls-share", sealed="raft", in_flight=256, at="2026-01-01T00:00:00Z"))
+    assert (figure, "share") in BARS
