@@ -96,6 +96,7 @@ class Transport:
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._pending: Pending[Link] = Pending(options)
         self._homes: dict[str, str] = {}  # where peers were met: peer -> place
+        self._reached: dict[str, str] = {}  # where who was dialled by a name is: peer -> place
         self._known: frozenset[str] = frozenset()  # where peers are said to be, as far as that is an address
         self._ticked_at = self.now()
         self._stopping = False
@@ -126,6 +127,7 @@ class Transport:
             self._dialers[peer, address] = task
         self._known = frozenset(place(split_address(address)[0]) for address in addresses.values())
         self._homes = {peer: where for peer, where in self._homes.items() if peer in addresses}
+        self._reached = {peer: where for peer, where in self._reached.items() if peer in addresses}
 
     def dials(self, peer: str) -> bool:
         """Whether it is up to this node to dial that one."""
@@ -205,10 +207,12 @@ class Transport:
         if self._stopping:
             link.close()
         elif link.expected is None:
-            homes = self._known.union(self._homes.values())
+            homes = self._known.union(self._homes.values(), self._reached.values())
             other = self._pending.comes(link, place(link.address), homes, self.now())
             if other is not None:
                 other.close(f"too many connections of {link.address} have not proved who they are", "too-many")
+        elif link.address:
+            self._reached[link.expected] = place(link.address)
 
     def proved(self, link: Link) -> None:
         """It needs no room among strangers any more."""

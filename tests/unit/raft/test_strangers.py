@@ -169,6 +169,25 @@ def test_all_strangers_together_leave_room_for_members() -> None:
     asyncio.run(scenario())
 
 
+def test_who_was_dialled_by_a_name_has_room_of_its_own() -> None:
+    """A node that starts within a flood has met nobody, and names are no addresses: it learns them where it dials."""
+    owner = transport(ManualClock(), replace(OPTIONS, handshakes_per_s=10))
+
+    async def scenario() -> None:
+        owner.set_peers({"a": "n1.example:1"})
+        flood = [comes(owner, host=f"198.51.100.{n}") for n in range(100)]
+        assert sum(not socket.closed for _, socket in flood) == 10
+        assert comes(owner, host="10.0.0.1")[1].closed
+        dialled = Link(owner, "a")
+        dialled.connection_made(Socket(1, "10.0.0.1"))
+        dialled.connection_lost(None)  # it answered that it is the one to dial
+        assert not comes(owner, host="10.0.0.1")[1].closed
+        owner.set_peers({})
+        assert comes(owner, host="10.0.0.1")[1].closed, "it is no peer any more"
+
+    asyncio.run(scenario())
+
+
 def test_who_goes_further_in_the_handshake_stays() -> None:
     owner = transport(ManualClock(), replace(MANY, pending_per_address=4))
 
