@@ -12,6 +12,18 @@ _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _EXTRAS = ("term", "job", "instance")  # shown when whoever logs gives them: log.info(..., extra={"instance": ...})
 
 
+class TextFormatter(logging.Formatter):
+    """A line for each message. What it quotes (addresses that strangers ask for, names, texts of other programs) may
+    hold line breaks and commands for terminals: they are shown escaped, so that nobody writes lines of his own.
+    Only the traceback of an exception has lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # the name is logging's
+        return printable(super().formatMessage(record))
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: at (RFC 3339, UTC, milliseconds), level, logger, node, message; term, job and instance
     where they are given; error with the traceback of an exception."""
@@ -36,8 +48,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+def printable(text: str) -> str:
+    """In one line, with what cannot be printed as Python writes it in a string."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def configure(log_format: str, node: str) -> None:
     """Logs from INFO on go to stderr, as `log_format` says."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter(node) if log_format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter(node) if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
