@@ -102,6 +102,21 @@ def wrong_in_run(allowed: Allowed, kind: str, target: str, cwd: str) -> str | No
     return None
 
 
+def wrong_in_function(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:
+    """As `wrong_in_run`, of what a python handler's name ("module:function") led to. `module`: the one that it is
+    defined in; None: it says none. What a module imported is no function of it: `import os` in an allowed module would
+    else allow "module:os.system". A function that a pattern spells out is meant, wherever it comes from."""
+    function = name.partition(":")[2]
+    for pattern in patterns:
+        exact = pattern.partition(":")[2]
+        if exact and not set("*?") & set(exact) and fnmatchcase(name, pattern):
+            return None
+        if module and fnmatchcase(f"{module}:{function}" if exact else module, pattern):
+            return None
+    where = f"defined in {module}" if module else "no function of a module"
+    return f'does not call "{name[:_SHOWN]}": it is {where}, and python_allow names {listed(patterns)}'
+
+
 def wrong_in_path(allowed: Allowed, pattern: str) -> str | None:
     """As `wrong_in_run`, of the path of a condition."""
     if allowed.cwd is None or inside(pattern, allowed.cwd):
@@ -183,6 +198,22 @@ def _legacy(host: str) -> IPAddress | None:
     return ipaddress.IPv4Address(value)
 
 
+def asked_for(host: str) -> str:
+    """The name of a host as resolvers are asked for it: IDNA (RFC 3490), by which many spellings are one name, such as
+    letters of full width, or with a soft hyphen. Raises UnicodeError: it is none in the DNS."""
+    return host.encode("idna").decode("ascii").lower()
+
+
+def resolved_name(host: str) -> str:
+    """The name that rules about names are held against."""
+    if not host.isascii():
+        try:
+            host = asked_for(host)
+        except UnicodeError:
+            pass  # cannot be resolved either
+    return host.lower().rstrip(".")
+
+
 def unwrapped(address: IPAddress) -> IPAddress:
     """The IPv4 address within an IPv6 one that stands for it (mapped, 6to4, Teredo, NAT64), else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
@@ -224,7 +255,14 @@ class Rule:
                     f"{text!r} is no rule; write a network such as 10.1.0.0/16, an address, a name such as"
                     f" *.corp.example, or {', '.join(NETWORKS)}, with or without :port"
                 ) from None
-            self.pattern = host.lower()
+            try:
+                self.pattern = ".".join(
+                    asked_for(label) if not label.isascii() else label for label in host.lower().split(".")
+                )
+            except UnicodeError:
+                raise ValueError(
+                    f"{text!r} has a name that is none in the DNS; write it as it is there (xn--...)"
+                ) from None
 
     def bits(self, host: str, port: int, address: IPAddress | None) -> int:
         """How specific it is about this destination; negative: it is not about it."""
@@ -258,7 +296,7 @@ class Destinations:
     def refusal(self, host: str, port: int, address: IPAddress | None) -> str | None:
         """Why this address of this host is not asked, as the end of a sentence; None: it is. An `address` of None: not
         resolved yet, so that only names decide."""
-        name = host.lower().rstrip(".")
+        name = resolved_name(host)
         plain = None if address is None else unwrapped(address)
         allow, deny = _most(self._allow, name, port, plain), _most(self._deny, name, port, plain)
         if deny is not None and (allow is None or deny[0] >= allow[0]):

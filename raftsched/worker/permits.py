@@ -24,12 +24,14 @@ from raftsched.worker.wire import Exec, Http, Python
 
 SHELL = "/bin/sh"
 # With these a job makes an allowed program or interpreter run code of its own choice. Sources: ld.so(8), bash(1),
-# python(1), perlrun(1), ruby(1), node(1).
+# python(1), perlrun(1), ruby(1), node(1), zsh(1), lua(1), git(1), tar(1), rsync(1), less(1), openssl-env(7), make(1).
 _TAKEN = frozenset(
     {"BASH_ENV", "ENV", "SHELLOPTS", "PS4", "IFS", "PATH", "GCONV_PATH", "NODE_OPTIONS", "NODE_PATH", "RUBYOPT"}
-    | {"RUBYLIB", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "GIT_SSH_COMMAND", "EDITOR", "PAGER"}
+    | {"RUBYLIB", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "EDITOR", "VISUAL", "PAGER", "PERLLIB"}
+    | {"BASH_LOADABLES_PATH", "ZDOTDIR", "CLASSPATH", "TAR_OPTIONS", "RSYNC_RSH", "LESSOPEN", "LESSCLOSE", "MANPAGER"}
+    | {"OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "PHPRC", "PHP_INI_SCAN_DIR", "MAKEFLAGS", "AWKPATH"}
 )
-_TAKEN_PREFIXES = ("LD_", "PYTHON", "PERL5", "DYLD_", "BASH_FUNC_")
+_TAKEN_PREFIXES = ("LD_", "PYTHON", "PERL5", "DYLD_", "BASH_FUNC_", "GIT_", "LUA_")
 
 
 def prepared(
@@ -67,9 +69,11 @@ def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
         wrong = _wrong_in_environment(task)
     if wrong is not None:
         raise BadJob(f"this node {wrong}")
+    if isinstance(task, Python) and allowed.python is not None:
+        task = replace(task, allowed=allowed.python)  # only where its module is imported is seen what the name leads to
     if task.cwd is not None and allowed.cwd is not None:
-        return replace(spec, task=replace(task, within=allowed.cwd))
-    return spec
+        task = replace(task, within=allowed.cwd)
+    return spec if task is spec.task else replace(spec, task=task)
 
 
 def _wrong_in_environment(task: Exec | Python) -> str | None:

@@ -53,6 +53,7 @@ class Python(msgspec.Struct, array_like=True, frozen=True, tag="python"):
     hidden: tuple[str, ...] = ()
     fresh: bool = False  # a process of its own
     within: tuple[str, ...] | None = None
+    allowed: tuple[str, ...] | None = None  # patterns of functions, and of modules that functions are defined in
 
 
 class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):

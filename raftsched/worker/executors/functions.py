@@ -86,8 +86,9 @@ class Functions:
             raise Changed
         return self._known.get(name)
 
-    def load(self, name: str) -> Function:
-        """Imports its module. Raises Refused, and whatever the module raises."""
+    def load(self, name: str, allowed: tuple[str, ...] | None = None) -> Function:
+        """Imports its module. `allowed`: patterns of what this node calls. Raises Refused, and whatever the module
+        raises."""
         module_name, colon, path = name.partition(":")
         if not colon or not module_name or not path:
             raise Refused(f'{name!r} names no function; write "package.module:function"')
@@ -102,6 +103,13 @@ class Functions:
                 raise Refused(f"module {module_name!r} has no {path!r}") from None
         if not callable(target):
             raise Refused(f"{name!r} is a {type(target).__name__}, not a function")
+        if allowed is not None:
+            from raftsched.core.allowed import wrong_in_function
+
+            module_of = getattr(target, "__module__", None)
+            wrong = wrong_in_function(allowed, name, module_of if isinstance(module_of, str) else None)
+            if wrong is not None:
+                raise Refused(f"this node {wrong}")
         if module_name not in self._own:
             self._own.add(module_name)
             self._packages.add(module_name.partition(".")[0])

@@ -101,7 +101,7 @@ class PythonService:
                 raise Refused("params of a python handler are keyword arguments, so they have to be a JSON object")
             function = self._functions.known(task.function)
             if function is None:
-                function = self._functions.load(task.function)
+                function = self._functions.load(task.function, task.allowed)
                 self._remains.imported()
             if task.limits is not None:
                 flags = wire.DIRTY  # they hold for the process, which therefore ends with this run

@@ -13,6 +13,7 @@ from raftsched.core.allowed import (
     literal,
     permitted_addresses,
     target_of_url,
+    wrong_in_function,
     wrong_in_run,
 )
 from raftsched.core.eligibility import Offer, lacking
@@ -81,6 +82,23 @@ class TestAddresses:
     def test_names_are_names(self, text: str) -> None:
         assert literal(text) is None
 
+    @pytest.mark.parametrize(
+        "host",
+        [
+            *("vault.corp.example", "VAULT.Corp.example.", "vau\u00adlt.corp.example", "\uff56ault.corp.example"),
+            *("vault\u3002corp.example", "v\u00aault.corp.example", "vault.corp.example\uff0e"),
+        ],
+    )
+    def test_other_spellings_of_a_name_are_that_name(self, host: str) -> None:
+        found = rules("*.corp.example", deny=("vault.corp.example",))
+        assert not asks(found, "10.1.2.3", host)
+        assert asks(found, "10.1.2.3", "\uff57eb.corp.example")
+
+    @pytest.mark.parametrize("host", ["b\u00fccher.example", "xn--bcher-kva.example", "B\u00dcCHER.example."])
+    def test_rules_name_hosts_in_any_script(self, host: str) -> None:
+        assert asks(rules("b\u00fccher.example"), "10.1.2.3", host)
+        assert not asks(rules(deny=("b\u00fccher.*",)), "8.8.8.8", host)
+
     def test_a_host_is_asked_at_the_addresses_that_are_allowed(self) -> None:
         assert permitted_addresses(rules(), "h", 80, ["10.0.0.1", "8.8.8.8", "8.8.8.8"]) == (["8.8.8.8"], None)
         found, why = permitted_addresses(rules(), "h", 80, ["10.0.0.1", "127.0.0.1"])
@@ -142,6 +160,27 @@ class TestRuns:
     def test_bad_rules_are_refused(self, name: str, item: str) -> None:
         with pytest.raises(ValueError, match=name):
             allowed_of(("exec",), {name: (item,)})
+
+    @pytest.mark.parametrize(
+        ("name", "module", "good"),
+        [
+            ("shop.mail:send", "shop.mail", True),
+            ("shop.mail:Shop.send", "shop.mail", True),
+            ("shop.mail:render", "shop.text", True),
+            ("shop.mail:os.system", "posix", False),
+            ("shop.mail:system", "posix", False),
+            ("shop.mail:Popen", "subprocess", False),
+            ("shop.mail:send.__globals__.update", None, False),
+            ("shop.mail:__loader__.set_data", "_frozen_importlib_external", False),
+            ("tools:send", "elsewhere", True),  # spelled out, and so meant
+            ("tools:get_page", "tools", True),
+            ("tools:get_page", "elsewhere", False),
+        ],
+    )
+    def test_what_a_module_imported_is_no_function_of_it(self, name: str, module: str | None, good: bool) -> None:
+        wrong = wrong_in_function(("shop.*", "tools:send", "tools:get_*"), name, module)
+        assert (wrong is None) is good
+        assert good or (wrong is not None and "python_allow names shop.*" in wrong)
 
     def test_a_shell_would_start_anything(self) -> None:
         with pytest.raises(ValueError, match="leave shell out"):

@@ -178,3 +178,18 @@ def test_the_directory_that_paths_start_from_may_be_gone(
     code.write("warm_b.py", "", LONG_AGO_NS + 1)
     with pytest.raises(Changed):
         code.call("warm_a:f")
+
+
+def test_with_rules_only_functions_of_allowed_modules_are_found(code: Code) -> None:
+    code.write("shopmail.py", "import os\nfrom os import getpid\n\ndef send():\n    return 'sent'\n")
+    rules = ("shopmail",)
+    assert code.functions.load("shopmail:send", rules).call({}) == "sent"
+    for name in (
+        "shopmail:os.getpid",
+        "shopmail:getpid",
+        "shopmail:send.__globals__.copy",
+        "shopmail:__loader__.set_data",
+    ):
+        with pytest.raises(Refused, match="python_allow names shopmail"):
+            code.functions.load(name, rules)
+    assert code.functions.load("shopmail:getpid", ("shopmail:getpid",)).call({}) == os.getpid()
