@@ -69,6 +69,7 @@ class Walk:
     def __init__(self, before: str | None) -> None:
         """`before`: the hash in front of the first; None: it is not known."""
         self.before = before
+        self.first: Mapping[str, Any] | None = None  # what could not be held against a hash before it
         self.count = 0
         self.hashes: set[str] = set()
 
@@ -76,9 +77,12 @@ class Walk:
         """False: it does not fit to what came before."""
         self.count += 1
         found = note["hash"]
-        if found is None:
-            fits = not self.hashes  # older than the chain
+        if found is None:  # older than the chain, which therefore begins behind it
+            fits = not self.before
+            self.before = ""
         else:
+            if self.before is None:
+                self.first = note
             fits = self.before is None or hash_of(self.before, note) == found
             self.before = found
             self.hashes.add(found)
@@ -90,9 +94,13 @@ def verify_all(client: Client, copy: Path | None) -> dict[str, Any]:
     copied = {} if copy is None else _verify_copy(copy)
     found: dict[str, Any] = {}
     for kind in KINDS:
-        walk, ends = _verify_kind(client, kind)
         last = copied.get(kind)
-        if last is not None and last.before and last.before not in walk.hashes and last.before != ends["base"]:
+        walk, ends = _verify_kind(client, kind, None if last is None else last.first)
+        if last is not None and not last.before:
+            raise Broken(
+                f"no note of kind {kind} in the copy has a hash: it was made before there were any, or changed"
+            )
+        if last is not None and last.before not in walk.hashes and last.before != ends["base"]:
             raise Broken(
                 f"the cluster does not have the last note of kind {kind} that the copy has: its record was rewritten,"
                 " or the copy is of another cluster, or so old that the note is not kept any more"
@@ -101,7 +109,8 @@ def verify_all(client: Client, copy: Path | None) -> dict[str, Any]:
     return found
 
 
-def _verify_kind(client: Client, kind: str) -> tuple[Walk, Mapping[str, Any]]:
+def _verify_kind(client: Client, kind: str, begins: Mapping[str, Any] | None) -> tuple[Walk, Mapping[str, Any]]:
+    """`begins`: the first note of a copy. No hash in the copy says what it was, so the cluster's own says it."""
     for _ in range(_TRIES):
         ends = client.get("/v1/audit/chain")[kind]
         walk = Walk(ends["base"])
@@ -111,6 +120,8 @@ def _verify_kind(client: Client, kind: str) -> tuple[Walk, Mapping[str, Any]]:
                 if first and client.get("/v1/audit/chain")[kind]["base"] != ends["base"]:
                     break  # the oldest were dropped meanwhile
                 raise Broken(f"{_place(note)} does not fit to the one before it: one was changed, or one is missing")
+            if begins is not None and note["hash"] == begins["hash"] and hash_of("", note) != hash_of("", begins):
+                raise Broken(f"{_place(begins)} is another one in the cluster: the copy was changed")
             first = False
         else:
             if ends["head"] and ends["head"] not in walk.hashes:

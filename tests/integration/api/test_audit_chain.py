@@ -97,6 +97,34 @@ def test_a_record_that_was_rewritten_does_not_fit_to_its_copy(tmp_path: Path) ->
     run(tmp_path, test)
 
 
+def test_a_copy_without_its_hashes_is_no_copy(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        changes = [note for note in copy.notes if note["kind"] == "change"]
+
+        def verify(notes: list[Any], of: Copy = copy) -> None:
+            file.write_text("".join(json.dumps(note) + "\n" for note in notes))
+            verify_all(of, file)  # type: ignore[arg-type]
+
+        verify(changes)
+        verify(changes[2:])
+        eve = {"actor": "eve", "hash": None}
+        with pytest.raises(Broken, match="line"):
+            verify([{**note, **eve} for note in changes[:-1]] + changes[-1:])
+        with pytest.raises(Broken, match="no note of kind change"):
+            verify([{**note, **eve} for note in changes])
+        with pytest.raises(Broken, match="another one in the cluster"):
+            verify([{**changes[0], "actor": "eve"}, *changes[1:]])
+        # nor is a cluster whose notes have none, in front of one that fits to the copy
+        base = {**copy.chain, "change": {**copy.chain["change"], "base": changes[-2]["hash"]}}
+        forged = Copy(base, [{**note, **eve} for note in changes[:-1]] + changes[-1:], None)
+        with pytest.raises(Broken, match="does not fit"):
+            verify(changes, forged)
+
+    run(tmp_path, test)
+
+
 def test_who_is_in_it_cannot_shorten_it(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         call.context.local_digest = sha256(b"rl_x").digest()
