@@ -69,7 +69,7 @@ class NodeProcess:
                 peers,
             ),
             *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
-            *AS_MYSELF,
+            *self.cluster.as_myself,
             *("--grace", "1s", "--http-allow", "loopback"),
             *self.cluster.tls_flags(self),
             *self.cluster.flags,
@@ -161,8 +161,10 @@ class Cluster:
         directory: Path | None = None,
         pythonpath: Path | None = None,
         tls: bool = False,
+        as_myself: bool = True,
     ) -> None:
-        """`tls`: the API speaks it, with certificates of tests.support.authority, one a node."""
+        """`tls`: the API speaks it, with certificates of tests.support.authority, one a node. `as_myself`: jobs run as
+        the user of the tests, also where that is root."""
         self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -170,6 +172,7 @@ class Cluster:
         self.key_file = self.directory / KEY_FILE
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         self.flags = list(flags)
+        self.as_myself = AS_MYSELF if as_myself else ()
         if pythonpath is not None:
             self.flags += ["--pythonpath", str(pythonpath)]
         self.tls = ssl.create_default_context(cafile=ca_file()) if tls else None
