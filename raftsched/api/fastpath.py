@@ -233,6 +233,8 @@ class Connection(asyncio.Protocol):
             return
         if self._asked_at == 0.0:
             self._asked_at = self._door.ctx.clock.monotonic()
+            if self._place is not None:
+                self._door.places.asks(self._place)
         if self._inner is not None:
             self._inner.data_received(data)
             return
@@ -276,12 +278,12 @@ class Connection(asyncio.Protocol):
         self._door.places.count(why)
         self._transport.abort()
 
-    def answered(self, *, whole: bool = True) -> None:
+    def answered(self, who: Caller, *, whole: bool = True) -> None:
         """One more request. `whole`: all of it had come; else what comes next may be the rest of it."""
         self._asked_at = 0.0
         self._sure = self._sure and whole
         if self._place is not None:
-            self._door.places.answered(self._place)
+            self._door.places.answered(self._place, known=who.known)
 
     @property
     def ended(self) -> bool:
@@ -458,7 +460,7 @@ class Connection(asyncio.Protocol):
         self._task = None
         self._raw = b""
         self.busy = False
-        self.answered()
+        self.answered(self._call.caller)
         if door.stopping:
             door.rest()
         if self._held or self._still:

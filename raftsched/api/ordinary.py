@@ -16,6 +16,7 @@ from typing import Any, cast
 from aiohttp import http_exceptions, web
 
 from raftsched.api.access import is_locked
+from raftsched.api.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.fastpath import Connection
 from raftsched.api.lock import refusal
@@ -81,7 +82,7 @@ class Ordinary(web.RequestHandler):
         if large or late or (self._connection.ended and not self._messages) or is_odd(request):
             resp.force_close()
         resp, lost = await super().finish_response(request, resp, start_time)
-        self._connection.answered(whole=whole)
+        self._connection.answered(caller(), whole=whole)
         if (large or late) and not lost and self.transport is not None:
             self._force_close = True  # it does not close the transport then, nor read what is left
             self._connection.drain()

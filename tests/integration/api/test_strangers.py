@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raftsched.api import fastpath, requests, turnstile
+from raftsched.api import connections, fastpath, requests, turnstile
 from raftsched.api.acceptor import ACCEPTED_MAX
 from raftsched.bounds import Bounds
 from tests.integration.api.test_fastpath import JOB, ORDINARY, read_answer, request
@@ -57,7 +58,9 @@ def visit(directory: Path, test: Callable[[Visitor], Awaitable[None]], bounds: B
     run(directory, connected, bounds or Bounds())
 
 
-def test_idle_connections_make_room(tmp_path: Path) -> None:
+def test_idle_connections_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SILENT_S", 0.0)
+
     async def test(visitor: Visitor) -> None:
         idle = [await visitor.connect() for _ in range(12)]
         answers = [await visitor.ask(LIVE) for _ in range(4)]
@@ -67,7 +70,27 @@ def test_idle_connections_make_room(tmp_path: Path) -> None:
     visit(tmp_path, test, Bounds(connections=8))
 
 
-def test_one_address_does_not_take_all(tmp_path: Path) -> None:
+def test_a_crowd_is_told_that_it_finds_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's connection is closed before his request is answered."""
+    monkeypatch.setattr(connections, "SILENT_S", 30.0)
+
+    async def test(visitor: Visitor) -> None:
+        crowd = [await visitor.connect() for _ in range(60)]
+        answers = [asyncio.ensure_future(read_answer(reader)) for reader, _ in crowd]
+        for refused in itertools.islice(asyncio.as_completed(answers), 40):
+            status, headers, body = await refused
+            assert (status, body["code"], headers["retry-after"]) == (503, "overloaded", "1")
+        for (_, writer), answer in zip(crowd, answers, strict=True):
+            if not answer.done():
+                writer.write(LIVE)
+        assert Counter(answer[0] for answer in await asyncio.gather(*answers)) == {503: 40, 200: 20}
+
+    visit(tmp_path, test, Bounds(connections=20))
+
+
+def test_one_address_does_not_take_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SILENT_S", 0.0)
+
     async def test(visitor: Visitor) -> None:
         mine, _ = await visitor.connect("127.0.0.2")
         theirs = [await visitor.connect("127.0.0.3") for _ in range(20)]
