@@ -1,4 +1,4 @@
-"""TLS on the API of real nodes: who is told what is wrong, certificates that change, and a dev cluster with its own."""
+"""TLS on the API of real nodes: the SDK, the command line, what nodes ask of each other, certificates that change."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,10 @@ def command(*args: str, cwd: Path | None = None, env: dict[str, str] | None = No
     )  # fmt: skip
 
 
+def urls(nodes: Sequence[NodeProcess]) -> str:
+    return ",".join(node.url for node in nodes)
+
+
 def serial(node: NodeProcess) -> str:
     """Of the certificate that it shows now."""
     connection = http.client.HTTPSConnection("127.0.0.1", node.http_port, timeout=10, context=node.cluster.tls)
@@ -51,6 +56,43 @@ def serial(node: NodeProcess) -> str:
     finally:
         connection.close()
     return str(found and found["serialNumber"])
+
+
+def ran(node: NodeProcess) -> tuple[str, str]:
+    """A run that printed something: its id, and the node that ran it."""
+    job = node.request("POST", "/v1/jobs", JOB).json
+    run = node.request("POST", f"/v1/jobs/{job['id']}/run", {}).json["id"]
+
+    def ended() -> Any:
+        found = node.find(f"/v1/instances/{run}")
+        return found if found and found["state"] == "SUCCEEDED" else None
+
+    return run, str(node.cluster.wait(f"{run} has succeeded", ended)["node"])
+
+
+def test_the_sdk_and_the_command_line_speak_it(sealed: Cluster, tmp_path: Path) -> None:
+    trusted = str(ca_file())
+    with raftsched.Client(urls(sealed.nodes), ca_file=trusted) as client:
+        job = client.jobs.create(name="sealed", **JOB)
+        run = client.jobs.run(job)
+        assert client.instances.wait(run.id).state == "SUCCEEDED"
+        assert client.instances.output(run.id) == b"sealed\n"
+        announced = {node.http for node in client.cluster.status().nodes}
+    assert announced == {node.url for node in sealed.nodes}
+
+    listed = command("--server", urls(sealed.nodes), "--ca-file", trusted, "jobs", "list", "-o", "name")
+    assert (listed.returncode, listed.stdout) == (0, "sealed\n"), listed.stderr
+    env = {"RAFTSCHED_SERVER": sealed.nodes[0].url, "RAFTSCHED_CA_FILE": trusted}
+    healthy = command("doctor", "-o", "json", env=env)
+    checks = {item["check"]: item for item in json.loads(healthy.stdout)["items"]}
+    assert checks["reachable"]["state"] == "ok", healthy.stdout
+    assert checks["certificates"]["state"] == "ok", healthy.stdout
+
+    made = command("contexts", "set", "prod", sealed.nodes[1].url, "--ca-file", trusted, "--use", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert command("cluster", "status", cwd=tmp_path).returncode == 0
+    benched = command("bench", "create", "--count", "20", "--concurrency", "4", cwd=tmp_path)
+    assert benched.returncode == 0, benched.stderr
 
 
 def test_who_is_not_trusted_is_told_why(sealed: Cluster) -> None:
@@ -68,6 +110,17 @@ def test_who_is_not_trusted_is_told_why(sealed: Cluster) -> None:
     with raftsched.Client(ELSEWHERE, token="rs_secret") as client, pytest.raises(ClientError) as failed:
         client.jobs.get("default/x")
     assert failed.value.code == "insecure"
+
+
+def test_nodes_ask_each_other_by_it(sealed: Cluster) -> None:
+    run, at = ran(sealed.leader())
+    for node in sealed.nodes:
+        reply = node.request("GET", f"/v1/instances/{run}/output")
+        assert (reply.status, reply.body) == (200, b"sealed\n"), (node.id, at, reply.body)
+        sealed.wait(  # a follower asks the leader, who alone knows
+            "how far everybody is",
+            lambda node=node: all(n["lag"] is not None for n in node.get("/v1/cluster")["nodes"]),
+        )
 
 
 def test_a_certificate_is_replaced_while_streams_are_open(sealed: Cluster) -> None:
@@ -92,6 +145,68 @@ def test_a_certificate_is_replaced_while_streams_are_open(sealed: Cluster) -> No
     assert serial(node) == now
     put(sealed.directory, certificate(node.id), node.id)
     sealed.wait("all is well again", lambda: serial(node) == before)
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        pytest.param(certificate("n3", by="others"), "unable to get local issuer", id="another authority"),
+        pytest.param(certificate("n3", ("n3.example",)), "not valid for", id="another host"),
+    ],
+)
+def test_a_node_that_cannot_be_trusted_gives_no_output(sealed: Cluster, pair: Any, why: str) -> None:
+    run, at = ran(sealed.leader())
+    victim = sealed.node(at)
+    asking = next(node for node in sealed.nodes if node is not victim)
+    path = f"/v1/instances/{run}/output"
+    put(sealed.directory, pair, at)
+    try:
+        # A connection that is open stays so: what is trusted is said when one is made.
+        victim.terminate()
+        victim.start()
+        reply = sealed.wait(
+            f"{at} is not trusted",
+            lambda: (r := asking.request("GET", path)).status == 503 and b"not trusted" in r.body and r,
+        )
+        assert why.encode() in reply.body
+        assert b"--tls-ca" in reply.body
+    finally:
+        put(sealed.directory, certificate(at), at)
+        sealed.wait(f"{at} is trusted again", victim.ready)
+    sealed.wait("its output is there again", lambda: asking.request("GET", path).body == b"sealed\n")
+
+
+def test_clients_show_certificates(sealed: Cluster, tmp_path: Path) -> None:
+    shown = put(tmp_path, certificate("somebody"), "somebody")
+    strange = put(tmp_path, certificate("somebody", by="others"), "stranger")
+    node = sealed.followers()[0]
+    without = sealed.tls
+    node.terminate()
+    node.start("--tls-client-ca", str(ca_file()))
+    try:
+        sealed.tls = ssl.create_default_context(cafile=ca_file())
+        sealed.tls.load_cert_chain(*shown)
+        sealed.wait(f"{node.id} is ready", node.ready)
+        trusted = ("--server", node.url, "--ca-file", str(ca_file()))
+        mine = ("--client-cert", str(shown.cert), "--client-key", str(shown.key))
+        theirs = ("--client-cert", str(strange.cert), "--client-key", str(strange.key))
+        assert command(*trusted, *mine, "jobs", "list").returncode == 0
+        refusals = {
+            "--client-cert": command(*trusted, "jobs", "list"),
+            "does not take the client certificate": command(*trusted, *theirs, "jobs", "list"),
+        }
+        for said, refused in refusals.items():
+            assert (refused.returncode, said in refused.stderr) == (6, True), refused.stderr
+        sealed.wait("it leads", lambda: node.request("POST", "/v1/cluster/leader", {"to": node.id}).status < 500)
+        run, at = ran(node)
+        for other in sealed.nodes:  # nodes show their own: whoever ran it, all have its output
+            reply = other.request("GET", f"/v1/instances/{run}/output")
+            assert (reply.status, reply.body) == (200, b"sealed\n"), (other.id, at, reply.body)
+    finally:
+        sealed.tls = without
+        node.terminate()
+        node.start()
+        sealed.wait(f"{node.id} is ready", node.ready)
 
 
 def test_dev_makes_its_certificates(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from raftsched.keyring import KEY_FILE, own_key
-from tests.support.authority import ca_file, certificate, put
+from tests.support.authority import Files, ca_file, certificate, put
 
 READY_S = 60.0
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
@@ -184,7 +184,9 @@ class Cluster:
     def tls_flags(self, node: NodeProcess) -> list[str]:
         if self.tls is None:
             return []
-        files = put(self.directory, certificate(node.id), node.id)
+        files = Files(self.directory / f"{node.id}.pem", self.directory / f"{node.id}.key")
+        if not files.cert.exists():  # else a test may have given it another one
+            put(self.directory, certificate(node.id), node.id)
         return ["--tls-cert", str(files.cert), "--tls-key", str(files.key), "--tls-ca", str(ca_file())]
 
     def add(self, node_id: str) -> NodeProcess:
