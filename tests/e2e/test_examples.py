@@ -14,6 +14,7 @@ import pytest
 
 from raftsched.api.routes import ROUTES
 from raftsched.cli.documents import read_jobs
+from raftsched.config import load
 from tests.e2e.steps import wait_final
 from tests.support.cluster import Cluster
 from tests.support.examples import (
@@ -85,6 +86,7 @@ class Place:
         (directory / "holidays.ics").write_text(HOLIDAYS)
         (directory / "password.txt").write_text("of nothing\n")
         (directory / "jobs.yaml").write_text(SHOP)
+        shutil.copy(cluster.key_file, directory / "cluster.key")
         servers = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
         self.environment = {
             **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "RAFTSCHED_SERVER": servers, "NO_COLOR": "1",
@@ -171,7 +173,7 @@ def test_triggers_in_the_text_are_accepted(place: Place) -> None:
 
 def test_every_block_is_tried_or_named_as_one_that_is_not() -> None:
     for block in BLOCKS:
-        known = (*SHELL, "json", "yaml", "ini", "python")
+        known = (*SHELL, "json", "yaml", "ini", "toml", "python")
         assert block.language in known, f"{block}: say in tests/support/examples.py how {block.language} is tried"
     lines = [command for block in TO_RUN for command in commands(block)]
     for start, where in ELSEWHERE.items():
@@ -203,6 +205,13 @@ def test_programs_with_a_client_are_typed(tmp_path: Path) -> None:
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml"], ids=str)
+def test_files_of_settings_are_taken(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(block.text)
+    load({"id": "n1", "data": str(tmp_path)}, {}, file)
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
