@@ -51,7 +51,6 @@ class Link(asyncio.Protocol):
         self._seal: Seal | None = None
         self._mine: codec.Greeting | None = None
         self._theirs: codec.Greeting | None = None
-        self._key = b""  # that both ends hold
         self._hello: codec.Hello | None = None  # the acceptor's, at the dialer
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -254,8 +253,7 @@ class Link(asyncio.Protocol):
     def _proved(self, frame: codec.Proof) -> None:
         assert self._theirs is not None
         owner, role = self._owner, b"dial" if self.expected is None else b"accept"
-        key = next((k for k in owner.keys if owner.verifies(frame, self._proof(k, role))), None)
-        if key is None:
+        if not any(owner.verifies(frame, self._proof(key, role)) for key in owner.keys):
             self.refuse(
                 f"{self._theirs.node!r} does not hold this cluster's key; use the same key file (or somebody sits"
                 " between the nodes)",
@@ -266,7 +264,7 @@ class Link(asyncio.Protocol):
         self._reader.max_bytes = _HELLO_MAX_BYTES
         owner.proved(self)
         if self.expected is None:
-            self._prove(key)  # the one that the other end surely holds
+            self._prove(next(iter(owner.keys)))  # what it seals must be read by all
             self.send(codec.encode(owner.hello()))
 
     def _told(self, theirs: codec.Hello) -> None:
