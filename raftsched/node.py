@@ -195,7 +195,7 @@ class Node:
             grace_ms=config.grace_ms,
             run_as=run_as,
         )
-        self._checks = Checks(node_id=config.id, raft=self._raft, read=self._store.read, allowed=config.allowed)
+        self._checks = Checks(config.id, self._raft, self._store.read, allowed=config.allowed, run_as=run_as)
         registry = CollectorRegistry()
         metrics = RunMetrics(
             self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts, self._raft.refused

@@ -24,6 +24,10 @@ from raftsched.core.limits import ERROR_MAX
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 from raftsched.worker.looking import GivenUp, Look
+from raftsched.worker.rows import job_of
+from raftsched.worker.run_as import RunAs
+from raftsched.worker.tasks import NODES_OWN, BadJob, user_of
+from raftsched.worker.users import User
 
 THREADS = 4
 LIMIT_MS = 5_000  # for one look
@@ -43,14 +47,17 @@ class Raft(Protocol):
 class Checks:
     def __init__(
         self,
-        *,
         node_id: str,
         raft: Raft,
         read: Callable[[], AbstractContextManager[ReadView]],
+        *,
         limit_ms: int = LIMIT_MS,
         allowed: Allowed | None = None,
+        run_as: RunAs = NODES_OWN,
     ) -> None:
-        """`allowed`: where it may look; None: anywhere."""
+        """`allowed`: where it may look; None: anywhere. `run_as`: as whom jobs run here, and so who looks for the paths
+        of their conditions: these must not tell what a run cannot see."""
+        self._run_as = run_as
         self._allowed = allowed or Allowed(http=("any",))
         self._node_id = node_id
         self._raft = raft
@@ -93,11 +100,26 @@ class Checks:
         while self._waiting and len(self._looking) < THREADS:
             key = next(iter(self._waiting))
             check = self._waiting.pop(key)
-            look = Look(check.conditions, self._limit_s, self._allowed)
+            try:
+                look = Look(check.conditions, self._limit_s, self._allowed, self._user_of(check))
+            except BadJob as why:
+                self._report(check, f"{self._node_id} does not look: {why}.")
+                continue
             self._looking[key] = look
             limit = self._loop.call_later(self._limit_s, self._too_long, check, look)
             # A daemon: a thread that hangs must not hold up the end of the node.
             threading.Thread(target=self._run, args=(check, look, limit), name="look", daemon=True).start()
+
+    def _user_of(self, check: Check) -> User | None:
+        """None: the node's own. Raises BadJob."""
+        if not self._run_as.users:
+            return None
+        with self._read() as view:
+            raw = view.get(Table.INSTANCES, check.instance)
+            job = None if raw is None else job_of(view, decode_instance(raw))
+        if job is None:
+            raise BadJob("the job's definition is gone")
+        return self._run_as.users.get(user_of(job, self._run_as.of))
 
     def _run(self, check: Check, look: Look, limit: asyncio.TimerHandle) -> None:
         """In a thread of its own."""

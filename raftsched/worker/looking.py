@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from raftsched.core.allowed import Allowed, Destinations, inside, permitted_addresses, wrong_in_path
 from raftsched.core.model import Condition, ConditionKind
+from raftsched.worker.users import User, thread_as
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
 
@@ -45,8 +46,12 @@ class TooMany(Exception):
 class Look:
     """`missing` in one thread; the rest from another."""
 
-    def __init__(self, conditions: Sequence[Condition], limit_s: float, allowed: Allowed) -> None:
-        """`limit_s`: seconds that a connection may be silent. `allowed`: where it may look."""
+    def __init__(
+        self, conditions: Sequence[Condition], limit_s: float, allowed: Allowed, user: User | None = None
+    ) -> None:
+        """`limit_s`: seconds that a connection may be silent. `allowed`: where it may look. `user`: who looks for
+        paths; None: the node's own."""
+        self._user = user
         self._allowed = allowed
         self._destinations = Destinations(allowed.http, allowed.http_deny)
         self._roots = tuple(map(os.path.realpath, allowed.cwd or ()))
@@ -88,7 +93,10 @@ class Look:
             return f"The node {wrong}."
         self._entries, self._unreadable = 0, ""
         try:
-            found = self._matches("/", [part for part in pattern.split("/") if part])
+            with thread_as(self._user):
+                found = self._matches("/", [part for part in pattern.split("/") if part])
+        except OSError as error:
+            return f"The node cannot look for {pattern} as its job's user: {error.strerror}."
         except TooMany:
             return f"{pattern} leads through more than {ENTRIES_MAX:,} files; use a narrower one."
         if found:

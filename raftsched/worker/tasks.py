@@ -65,7 +65,16 @@ class _Body(msgspec.Struct):
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class _Wanted(msgspec.Struct):
+    """The part of it that says as whom it runs."""
+
+    user: str | None = None
+
+
 _decode_body = msgspec.json.Decoder(_Body).decode
+_decode_wanted = msgspec.json.Decoder(_Wanted).decode
 
 
 class Values:
@@ -167,6 +176,16 @@ def spec_of(
         namespace=job.namespace,
         user=user,
     )
+
+
+def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
+    """As whom its runs are; see RunAs.of. Raises BadJob."""
+    try:
+        return run_as(job.namespace, _decode_wanted(job.body).user or "")
+    except msgspec.DecodeError as exc:
+        raise BadJob(f"this node cannot read the job's user: {exc}") from None
+    except UnknownUser as exc:
+        raise BadJob(str(exc)) from None
 
 
 def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:

@@ -5,9 +5,12 @@ capabilities(7), prctl(2).
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
 import resource
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -18,6 +21,9 @@ ALLOW_NEW_PRIVILEGES = "--allow-new-privileges"  # an argument of the sentinel
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_V3 = 0x20080522
+# Numbers of setgroups, setresgid, setresuid (syscalls(2)): the C library's functions are for all threads at once.
+_GENERIC = (159, 149, 147)
+_THREAD_CALLS = {"x86_64": (116, 119, 117), "aarch64": _GENERIC, "riscv64": _GENERIC}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,6 +80,39 @@ def become(user: User | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold the secrets of the run
     if os.geteuid() != 0:
         _drop_capabilities()
+
+
+@contextmanager
+def thread_as(user: User | None) -> Iterator[None]:
+    """The thread that enters it, and no other, finds the files that this user finds, with none of the node's
+    capabilities; None: as it is. Raises OSError."""
+    if user is None:
+        yield
+        return
+    calls = _THREAD_CALLS.get(platform.machine())
+    if calls is None:
+        raise OSError(errno.ENOSYS, "one thread cannot be another user's on this machine")
+    setgroups, setresgid, setresuid = calls
+    own_groups, own_uid, own_gid = os.getgroups(), os.geteuid(), os.getegid()
+    try:
+        _call(setgroups, len(user.groups), _ids(user.groups))
+        _call(setresgid, -1, user.gid, -1)
+        _call(setresuid, -1, user.uid, -1)  # the last one: it takes the right to do the others
+        yield
+    finally:
+        _call(setresuid, -1, own_uid, -1)  # the saved one is still the node's
+        _call(setresgid, -1, own_gid, -1)
+        _call(setgroups, len(own_groups), _ids(own_groups))
+
+
+def _ids(ids: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * len(ids))(*ids)
+
+
+def _call(number: int, *arguments: object) -> None:
+    if _libc.syscall(number, *arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def _drop_capabilities() -> None:

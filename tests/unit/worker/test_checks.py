@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,21 +18,25 @@ from raftsched.core import commands as c
 from raftsched.core.checking import Check, encode
 from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind
+from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader
 from raftsched.worker import checks as module
 from raftsched.worker import looking
 from raftsched.worker.checks import THREADS, Checks
+from raftsched.worker.run_as import RunAs
+from raftsched.worker.tasks import NODES_OWN
+from raftsched.worker.users import User
 from tests.support.memory_view import MemoryView, World
 
 
 class Bed:
     """A worker's Checks, with the tables of a small world and nobody to report to but the test."""
 
-    def __init__(self, limit_ms: int = 60_000) -> None:
+    def __init__(self, limit_ms: int = 60_000, run_as: RunAs = NODES_OWN) -> None:
         self.world = World()
         self.reports: asyncio.Queue[c.ReportConditions] = asyncio.Queue()
         self.fail: Exception | None = None
-        self.checks = Checks(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms)
+        self.checks = Checks(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms, run_as=run_as)
         self.checks.start()
         self.moved = asyncio.Event()  # a thread came back
         back = self.checks._back
@@ -75,7 +81,7 @@ class Bed:
                 await self.moved.wait()
 
 
-def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: int) -> None:
+def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: Any) -> None:
     async def main() -> None:
         bed = Bed(**options)
         try:
@@ -106,6 +112,43 @@ def test_what_is_there_is_met(tmp_path: Path) -> None:
         assert not bed.world.instance(key).checking
 
     play(scene)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks as somebody else")
+def test_a_condition_sees_what_its_jobs_user_sees() -> None:
+    run_as = RunAs({"default": "nobody"})
+    run_as.look_up()
+
+    async def scene(bed: Bed, shared: Path) -> None:
+        (shared / "own").mkdir(0o700)
+        (shared / "own" / "local.token").touch()
+        (shared / "shown").touch()
+        os.chmod(shared, 0o755)
+        for target, met in (("shown", True), ("own", True), ("own/local.token", False), ("own/l*", False)):
+            bed.ask(bed.instance(shared / target), shared / target)
+            report = await bed.report()
+            assert report.met is met, target
+            await bed.idle()
+        assert "cannot be read" in (report.detail or "")
+        assert (os.geteuid(), os.getegid()) == (0, 0)
+        assert (shared / "own" / "local.token").exists(), "other threads are who they were"
+
+    with TemporaryDirectory(dir="/tmp") as made:  # that of pytest is not shown to other users
+        play(lambda bed: scene(bed, Path(made)), run_as=run_as)
+
+
+def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) -> None:
+    run_as = RunAs({"default": "nobody"})
+    run_as.users["nobody"] = User("nobody", os.geteuid(), os.getegid(), (), "/", "/bin/sh")
+
+    async def scene(bed: Bed) -> None:
+        key = bed.instance(tmp_path)
+        bed.world.view.delete(Table.JOBS, u64(bed.world.instance(key).job_id))
+        bed.ask(key, tmp_path)
+        report = await bed.report()
+        assert (report.met, report.detail) == (False, "n2 does not look: the job's definition is gone.")
+
+    play(scene, run_as=run_as)
 
 
 def test_what_is_no_news_is_not_reported(tmp_path: Path) -> None:
