@@ -60,14 +60,15 @@ class Text:
             seen = (status.st_mtime_ns, status.st_size)
             if seen != self._seen:
                 self._seen = seen
-                if self._to.printed > self._settled and self._end is None:
+                if self._to != self._final and self._end is None:
                     self._to = self._final
                     del self._marks[bisect_right(self._marks, self._final) :]
                     self._last = (-1, b"")
                 for place, _ in self._frames(self._to, content=False):
-                    self._to = place
-                    if place.printed <= self._settled:
+                    # How much was left out is behind what is settled, and told anew with each piece that is.
+                    if self._to.printed < place.printed <= self._settled:
                         self._final = place
+                    self._to = place
                     if place.size - self._marks[-1].size >= _MARK_EVERY:
                         self._marks.append(place)
             return status.st_nlink > 0

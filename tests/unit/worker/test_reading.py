@@ -66,6 +66,23 @@ def test_the_pieces_are_the_whole(tmp_path: Path, stream: str | None) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("stream", [None, "stdout", "stderr"])
+def test_how_much_was_left_out_is_told_anew_with_each_look(tmp_path: Path, stream: str | None) -> None:
+    store = OutputStore(tmp_path, max_attempt_bytes=100)
+    capture = Capture(str(store.live_directory), 100)
+    capture.write(STDOUT, b"a" * 50, 0)
+    for size in (51, 8, 1, 900, 10_000):  # 1, 9, 10, 910 and 10,910 bytes are left out
+        capture.write(STDERR, bytes(random.randrange(256) for _ in range(size)), 0)
+        capture.flush(TOKEN)
+        text = store.open_live(TOKEN, stream)
+        assert text is not None
+        whole = store.live(TOKEN, stream)
+        assert whole is not None
+        assert (text.size, text.read(0)) == (len(whole), whole)
+    capture.finish(TOKEN)
+    store.close()
+
+
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_the_last_lines(tmp_path: Path, end: bytes) -> None:
     store = OutputStore(tmp_path, max_attempt_bytes=10_000_000)
