@@ -51,6 +51,7 @@ from raftsched.worker.output import OutputStore
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import confines_of, users_of
 from raftsched.worker.runner import Runner, base_environment
+from raftsched.worker.shares import output_of
 from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")
@@ -132,9 +133,7 @@ class Node:
         self._store = Store.open(config.data / "store")
         keys = cluster_keys(config)  # nobody else has the directory now
         sealer = Sealer(keys) if keys else None
-        output = self._output = OutputStore(
-            config.data / "output", max_attempt_bytes=config.output_max, keep_bytes=config.output_keep_bytes
-        )
+        output = self._output = output_of(config, self._store.read)
         cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
         self._runner = Runner(
             config.data,

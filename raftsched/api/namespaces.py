@@ -227,7 +227,9 @@ def _shown(namespace: Namespace) -> NamespaceOut:
 
 
 def _limits(namespace: Namespace) -> NamespaceLimitsOut:
-    return NamespaceLimitsOut(namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute)
+    return NamespaceLimitsOut(
+        namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute, namespace.output_bytes
+    )
 
 
 def _merged(given: dict[str, Any], change: dict[str, Any]) -> Any:
@@ -268,7 +270,16 @@ def _command(ctx: ApiContext, name: str, value: Any, revision: int | None, *, if
     if errors:
         raise Problem("invalid-body", errors=errors)
     most = given.limits or NamespaceLimits()
-    return PutNamespace(name, content, most.max_jobs, revision, if_none, most.max_running, most.max_starts_per_minute)
+    return PutNamespace(
+        name,
+        content,
+        most.max_jobs,
+        revision,
+        if_none,
+        most.max_running,
+        most.max_starts_per_minute,
+        most.output_bytes,
+    )
 
 
 def _told(namespace: Namespace | None) -> set[str | None]:

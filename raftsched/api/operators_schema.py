@@ -29,7 +29,7 @@ from raftsched.api.schema import (
     Zone,
 )
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
-from raftsched.core.namespaces import JOBS_MAX, RUNNING_MAX, STARTS_MAX
+from raftsched.core.namespaces import JOBS_MAX, OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
 RatePeriod = Annotated[
@@ -49,10 +49,21 @@ RunningMax = Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer 
 StartsMax = Annotated[int, Meta(ge=1, le=STARTS_MAX, description=f"an integer from 1 to {STARTS_MAX:,}")]
 
 
+OutputBytes = Annotated[
+    int,
+    Meta(
+        ge=OUTPUT_BYTES[0],
+        le=OUTPUT_BYTES[1],
+        description=f"an integer from {OUTPUT_BYTES[0]:,} to {OUTPUT_BYTES[1]:,}",
+    ),
+]
+
+
 class NamespaceLimitsOut(msgspec.Struct):
     max_jobs: int | None
     max_running: int | None = None
     max_starts_per_minute: int | None = None
+    output_bytes: int | None = None
 
 
 class RateIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,11 +103,13 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 
 class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
-    its jobs; others wait. `max_starts_per_minute`: attempts that start."""
+    its jobs; others wait. `max_starts_per_minute`: attempts that start. `output_bytes`: of what they print, so much is
+    kept on each node, and the oldest goes first."""
 
     max_jobs: JobsMax | None = None
     max_running: RunningMax | None = None
     max_starts_per_minute: StartsMax | None = None
+    output_bytes: OutputBytes | None = None
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from raftsched.cli.output import Column, print_rows
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resource import Resource, delete_each, listing, named, print_one, rows, said_fields, tell, viewing
 from raftsched.errors import Exit
+from raftsched.quantities import parse_size
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -38,7 +39,7 @@ _COLUMNS: list[Column] = [
 ]
 
 
-_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute")
+_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute", "output_bytes")
 
 
 @click.group()
@@ -83,6 +84,7 @@ def get(client: Client, namespace: str, fmt: str) -> None:
 @click.option("--max-jobs", metavar="N", help="So many jobs at most; 'none' for no limit.")
 @click.option("--max-running", metavar="N", help="So many runs of all its jobs at one time; 'none' for no limit.")
 @click.option("--max-starts-per-minute", metavar="N", help="So many starts in a minute; 'none' for no limit.")
+@click.option("--output-bytes", metavar="SIZE", help="So much of what they print on each node; 'none' for no limit.")
 @click.option(
     "--default",
     "defaults",
@@ -100,6 +102,7 @@ def set_(
     max_jobs: str | None,
     max_running: str | None,
     max_starts_per_minute: str | None,
+    output_bytes: str | None,
     defaults: tuple[str, ...],
     fmt: str,
 ) -> None:
@@ -110,7 +113,7 @@ def set_(
     \b
       raftsched namespaces set billing --owner ana --default timezone=Europe/Madrid --default priority=7
       raftsched namespaces set billing --default 'retry={"delays": ["5s", "1m"]}' --max-jobs 500
-      raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600
+      raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600 --output-bytes 10GiB
       raftsched namespaces set billing --default priority=none
     """
     change: dict[str, Any] = {}
@@ -118,8 +121,8 @@ def set_(
         change["description"] = None if description == _NONE else description
     if owner is not None:
         change["owner"] = None if owner == _NONE else owner
-    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute), strict=True)
-    said = {name: None if text == _NONE else _whole(name, text) for name, text in limits if text is not None}
+    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, output_bytes), strict=True)
+    said = {name: None if text == _NONE else _limit(name, text) for name, text in limits if text is not None}
     if said:
         change["limits"] = said
     if defaults:
@@ -180,6 +183,16 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise click.UsageError(f"--default: {text!r} is not JSON: {error}") from None
+
+
+def _limit(name: str, text: str) -> int:
+    """Raises a usage error."""
+    if name != "output_bytes":
+        return _whole(name, text)
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.UsageError(f"--output-bytes {text!r} {error}") from None
 
 
 def _whole(limit: str, text: str) -> int:

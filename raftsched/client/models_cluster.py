@@ -125,6 +125,7 @@ class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_jobs: int | None
     max_running: int | None = None  # runs of all its jobs at one time
     max_starts_per_minute: int | None = None
+    output_bytes: int | None = None  # of what its runs print, on each node
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):

@@ -224,6 +224,7 @@ class NamespaceLimits(TypedDict, total=False):
     max_jobs: int | None
     max_running: int | None
     max_starts_per_minute: int | None
+    output_bytes: int | None
 
 
 class NamespaceSpec(TypedDict, total=False):

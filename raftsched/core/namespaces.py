@@ -15,6 +15,7 @@ CONTENT_MAX = 16 * 1024  # bytes of what is declared
 JOBS_MAX = 1_000_000_000  # of the limit that may be set
 RUNNING_MAX = 1_000_000
 STARTS_MAX = 1_000_000  # in a minute
+OUTPUT_BYTES = (1 << 20, 1 << 50)  # least and most
 DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
 
 
@@ -31,6 +32,7 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
     modified_at_ms: int = 0
     max_running: int | None = None  # runs at one time
     max_starts_per_minute: int | None = None
+    output_bytes: int | None = None  # of what its runs print, on each node
 
     @property
     def is_needed(self) -> bool:
@@ -68,6 +70,7 @@ class PutNamespace(msgspec.Struct, array_like=True, frozen=True, tag=80):
     if_none: bool = False  # refused when it is declared
     max_running: int | None = None
     max_starts_per_minute: int | None = None
+    output_bytes: int | None = None
 
 
 class DeleteNamespace(msgspec.Struct, array_like=True, frozen=True, tag=81):

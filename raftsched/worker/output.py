@@ -2,7 +2,10 @@
 
 A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
-end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens.
+end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens it.
+
+A namespace that may have so many bytes has segments of its own, a sixteenth of that each. A name says whose a segment
+is, so that what each has is known from the names and sizes of the files.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import struct
 import threading
 import weakref
 import zlib
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +31,10 @@ _MAGIC = b"RSo1"
 _HEADER = struct.Struct("<4sIQqQ32s")
 _CRC = struct.Struct("<I")
 _RECENT_MAX = 1_000
+_OPEN_MAX = 64  # segments of namespaces that are open between two batches
+_OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
+_OWN_SEGMENT_MIN = 64 * 1024  # bytes
+_NOWHERE = 0  # the number of no segment
 _CHECKED_AT_ONCE = 256 * 1024  # bytes
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
 DAMAGED = "The stored output is damaged: its digest does not fit."
@@ -42,6 +50,26 @@ class Record:
     frames: bytes = b""
     spooled: bool = False
     truncated: int = 0
+    namespace: str = ""  # of the job
+
+
+@dataclass(slots=True)
+class _Segment:
+    whose: str  # as in its name; "": anybody's
+    size: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """A segment that is written to."""
+
+    number: int
+    fd: int
+    end: int
+
+
+def _no_share(namespace: str) -> int | None:
+    return None
 
 
 class OutputStore:
@@ -54,33 +82,37 @@ class OutputStore:
         max_attempt_bytes: int = 1024 * 1024,
         segment_bytes: int = 64 * 1024 * 1024,
         keep_bytes: int | None = None,
+        share_of: Callable[[str], int | None] = _no_share,
     ) -> None:
         """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
-        for reading only. `keep_bytes`: of all segments; beyond that the oldest go."""
+        for reading only. `keep_bytes`: of all segments; beyond that the oldest go. `share_of`: how many bytes a
+        namespace may have, None: no such limit; asked before output is written, by the thread that writes it."""
         self.directory = directory
         self.live_directory = directory / "live"
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
         self._keep_bytes = keep_bytes
+        self._share_of = share_of
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
         self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
         self._texts_lock = threading.Lock()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        numbers = self._numbers()
-        self._number = numbers[-1] if numbers else 1
-        self._fd = self._open_segment(self._number)
-        self._end = self._whole_size()
-        if self._end < os.fstat(self._fd).st_size:
-            os.ftruncate(self._fd, self._end)
+        self._segments = self._found()  # by number, in the order in which they were begun
+        self._kept: Counter[str] = Counter()  # bytes, by whose they are
+        for segment in self._segments.values():
+            self._kept[segment.whose] += segment.size
+        self._last = max(self._segments, default=0)
+        self._unchecked = set(self._segments)  # their ends may be torn
+        self._open: dict[str, _Open] = {}  # by whose; the one that was written to last is the last
+        self._open_newest("")
 
     def close(self) -> None:
         with self._lock:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            for whose in list(self._open):
+                self._shut(whose)
 
     def clear_live(self) -> None:
         """Removes spool files that nobody will finish. Only while nothing runs."""
@@ -93,20 +125,25 @@ class OutputStore:
         """Writes them with one fdatasync; blocks. None for a record without any output.
 
         Raises OSError (a full disk) with nothing written and the spool files still there."""
+        shares = {namespace: self._share_of(namespace) for namespace in {record.namespace for record in records}}
         with self._lock:
-            if self._end >= self._segment_bytes:
-                self._roll()
-                self._drop_beyond()
-            start = self._end
+            while len(self._open) > _OPEN_MAX:
+                self._shut(next(whose for whose in self._open if whose))
+            if self._open[""].end >= self._segment_bytes:
+                self._roll("")
+            self._drop_beyond()
+            starts: dict[int, int] = {}  # where the segments ended that are written to, by number
             refs: list[OutputRef | None] = []
             try:
                 for record in records:
-                    refs.append(self._append(record))
-                if self._end != start:
-                    os.fdatasync(self._fd)
+                    refs.append(self._append(record, shares[record.namespace], starts))
+                for at in self._open.values():
+                    if at.number in starts:
+                        os.fdatasync(at.fd)
             except OSError:
-                self._end = start
-                os.ftruncate(self._fd, start)
+                for at in self._open.values():
+                    if at.number in starts:
+                        self._cut_off(at, starts[at.number])
                 raise
         for record, ref in zip(records, refs, strict=True):
             if record.spooled:
@@ -117,7 +154,7 @@ class OutputStore:
                 self.discard(record.token)
         return refs
 
-    def _append(self, record: Record) -> OutputRef | None:
+    def _append(self, record: Record, share: int | None, starts: dict[int, int]) -> OutputRef | None:
         body = record.frames
         if record.spooled:
             try:
@@ -129,27 +166,71 @@ class OutputStore:
         digest = hashlib.sha256(body).digest()
         head = _HEADER.pack(_MAGIC, len(body), record.token, record.ended_at_ms, record.truncated, digest)
         data = head + _CRC.pack(zlib.crc32(head)) + body
-        offset = self._end
+        text = spool.render(body)
+        shown = hashlib.sha256(text).digest()
+        at = self._open[""] if share is None else self._room_of(_whose(record.namespace), len(data), share, starts)
+        if at is None:
+            return OutputRef(_NOWHERE, 0, len(text), shown, record.truncated)
+        offset = at.end
+        starts.setdefault(at.number, offset)
         done = 0
         while done < len(data):
-            done += os.pwrite(self._fd, memoryview(data)[done:], offset + done)
-        self._end += len(data)
-        text = spool.render(body)
-        return OutputRef(self._number, offset, len(text), hashlib.sha256(text).digest(), record.truncated)
+            done += os.pwrite(at.fd, memoryview(data)[done:], offset + done)
+        self._count(at, offset + len(data))
+        return OutputRef(at.number, offset, len(text), shown, record.truncated)
+
+    def _room_of(self, whose: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
+        """Where so many bytes more are written, after the oldest made room for them. None: they are more than all that
+        it may have."""
+        at = self._open.pop(whose, None) or self._open_newest(whose)
+        self._open[whose] = at
+        full = at.end >= min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
+        while full or (self._kept[whose] and self._kept[whose] + size > share):
+            oldest = next(number for number, segment in self._segments.items() if segment.whose == whose)
+            if full or oldest == at.number:
+                if at.number in starts:  # what is in it is referred to when all is written
+                    os.fdatasync(at.fd)
+                at, full = self._roll(whose), False
+            else:
+                self._drop(oldest)
+        return at if size <= share else None
+
+    def _count(self, at: _Open, end: int) -> None:
+        """The segment ends there now."""
+        segment = self._segments[at.number]
+        self._kept[segment.whose] += end - segment.size
+        segment.size = at.end = end
+
+    def _cut_off(self, at: _Open, end: int) -> None:
+        self._count(at, end)
+        os.ftruncate(at.fd, end)
 
     def discard(self, token: int) -> None:
         """Removes the spool file of an attempt, if it has one."""
         self._live_path(token).unlink(missing_ok=True)
 
-    def _roll(self) -> None:
-        fd = self._open_segment(self._number + 1)
-        os.close(self._fd)
-        self._fd = fd
-        self._number += 1
-        self._end = os.fstat(fd).st_size
+    def _roll(self, whose: str) -> _Open:
+        at = self._begin(self._last + 1, whose)
+        self._shut(whose)
+        self._open[whose] = at
+        return at
 
-    def _open_segment(self, number: int) -> int:
-        path = self._segment_path(number)
+    def _shut(self, whose: str) -> None:
+        os.close(self._open.pop(whose).fd)
+
+    def _open_newest(self, whose: str) -> _Open:
+        """The segment that was begun last of those that are its own; a new one when it has none."""
+        newest = max((number for number, segment in self._segments.items() if segment.whose == whose), default=0)
+        at = self._open[whose] = self._begin(newest or self._last + 1, whose)
+        if at.number in self._unchecked:
+            self._unchecked.remove(at.number)
+            end = _whole_size(at.fd)
+            if end < at.end:
+                self._cut_off(at, end)
+        return at
+
+    def _begin(self, number: int, whose: str) -> _Open:
+        path = self.directory / _name(number, whose)
         fresh = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if fresh:  # the name has to be on the disk before a reference to it is
@@ -158,21 +239,9 @@ class OutputStore:
                 os.fsync(directory)
             finally:
                 os.close(directory)
-        return fd
-
-    def _whole_size(self) -> int:
-        """Where the whole records of the open segment end."""
-        size = os.fstat(self._fd).st_size
-        at = 0
-        while True:
-            head = os.pread(self._fd, HEADER_SIZE, at)
-            body_size = _body_size(head)
-            if body_size is None or at + HEADER_SIZE + body_size > size:
-                return at
-            body = os.pread(self._fd, body_size, at + HEADER_SIZE)
-            if hashlib.sha256(body).digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
-                return at
-            at += HEADER_SIZE + body_size
+        self._last = max(self._last, number)
+        end = self._segments.setdefault(number, _Segment(whose, 0)).size
+        return _Open(number, fd, end)
 
     # ------------------------------------------------------------ reading
 
@@ -258,15 +327,13 @@ class OutputStore:
         """Deletes the segments whose newest record is older than this (UTC ms); returns how many."""
         dropped = 0
         with self._lock:
-            if self._end and self._newest_ms(self._number) < ms:
-                self._roll()
-            for number in self._numbers():
-                if number == self._number:
-                    continue
-                if self._newest_ms(number) >= ms:
-                    break
-                self._segment_path(number).unlink(missing_ok=True)
-                dropped += 1
+            at = self._open[""]
+            if at.end and self._newest_ms(at.number) < ms:
+                self._roll("")
+            for number in list(self._segments):
+                if number != self._open[""].number and self._newest_ms(number) < ms:
+                    self._drop(number)
+                    dropped += 1
         return dropped
 
     def _drop_beyond(self) -> None:
@@ -274,31 +341,75 @@ class OutputStore:
         and hold one batch of records more."""
         if self._keep_bytes is None:
             return
-        sizes = {number: self._segment_path(number).stat().st_size for number in self._numbers()}
+        begun = self._open[""]
         room = self._keep_bytes - self._segment_bytes
-        kept = sum(sizes.values())
-        for number, size in sizes.items():
-            if kept <= room or number == self._number:
+        while self._kept.total() - begun.end > room:
+            oldest = next((number for number in self._segments if number != begun.number), None)
+            if oldest is None:
                 break
-            self._segment_path(number).unlink(missing_ok=True)
-            kept -= size
+            self._drop(oldest)
+
+    def _drop(self, number: int) -> None:
+        segment = self._segments[number]
+        at = self._open.get(segment.whose)
+        if at is not None and at.number == number:
+            self._shut(segment.whose)
+        self._segment_path(number).unlink(missing_ok=True)
+        del self._segments[number]
+        self._unchecked.discard(number)
+        self._kept[segment.whose] -= segment.size
+        if not self._kept[segment.whose]:
+            del self._kept[segment.whose]
 
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(self._segment_path(number).stat().st_size for number in self._numbers())
+        return self._kept.total()
 
     def _newest_ms(self, number: int) -> int:
-        return self._segment_path(number).stat().st_mtime_ns // 1_000_000
+        try:
+            return self._segment_path(number).stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return 0
 
-    def _numbers(self) -> list[int]:
-        names = (path.name for path in self.directory.glob("seg-*.dat"))
-        return sorted(int(name[4:-4]) for name in names if name[4:-4].isdigit())
+    def _found(self) -> dict[int, _Segment]:
+        """The segments that are there, by number."""
+        found: dict[int, _Segment] = {}
+        for path in self.directory.glob("seg-*.dat"):
+            number, _, whose = path.name[4:-4].partition("-")
+            if number.isdigit():
+                found[int(number)] = _Segment(whose, path.stat().st_size)
+        return dict(sorted(found.items()))
 
     def _segment_path(self, number: int) -> Path:
-        return self.directory / f"seg-{number:08d}.dat"
+        segment = self._segments.get(number)
+        return self.directory / _name(number, "" if segment is None else segment.whose)
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)
+
+
+def _name(number: int, whose: str) -> str:
+    return f"seg-{number:08d}-{whose}.dat" if whose else f"seg-{number:08d}.dat"
+
+
+def _whose(namespace: str) -> str:
+    """What stands for it in names of files."""
+    return hashlib.sha256(namespace.encode()).hexdigest()[:24]
+
+
+def _whole_size(fd: int) -> int:
+    """Where the whole records of a segment end."""
+    size = os.fstat(fd).st_size
+    at = 0
+    while True:
+        head = os.pread(fd, HEADER_SIZE, at)
+        body_size = _body_size(head)
+        if body_size is None or at + HEADER_SIZE + body_size > size:
+            return at
+        body = os.pread(fd, body_size, at + HEADER_SIZE)
+        if hashlib.sha256(body).digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
+            return at
+        at += HEADER_SIZE + body_size
 
 
 def _body_size(head: bytes) -> int | None:

@@ -130,7 +130,8 @@ class Runner:
         self._fences: dict[int, asyncio.Future[None]] = {}
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
-        self._to_disk: list[wire.Done] = []
+        self._whose: dict[int, str] = {}  # the namespaces of what runs, by token
+        self._to_disk: list[tuple[wire.Done, str]] = []
         self._writing: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -286,6 +287,7 @@ class Runner:
             spec.user,
             memory,
         )
+        self._whose[spec.token] = spec.namespace
         self._send(message)
 
     def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:
@@ -386,10 +388,11 @@ class Runner:
                 self._ready.set_result(None)
 
     def _ended(self, done: wire.Done) -> None:
+        namespace = self._whose.pop(done.token, "")
         if not done.frames and not done.spooled:
             self._tell(done, None)
             return
-        self._to_disk.append(done)
+        self._to_disk.append((done, namespace))
         if self._writing is None:
             self._writing = self._loop.create_task(self._write())
 
@@ -399,7 +402,10 @@ class Runner:
             while self._to_disk:
                 batch = self._to_disk
                 self._to_disk = []
-                records = [Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated) for d in batch]
+                records = [
+                    Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated, namespace)
+                    for d, namespace in batch
+                ]
                 lost: str | None = None
                 refs: list[OutputRef | None]
                 try:
@@ -407,9 +413,9 @@ class Runner:
                 except OSError as exc:  # the run is over all the same, and its end has to be told
                     refs = [None] * len(batch)
                     lost = f"the output could not be kept: {exc.strerror}"
-                    for done in batch:
+                    for done, _ in batch:
                         self._output.discard(done.token)
-                for done, ref in zip(batch, refs, strict=True):
+                for (done, _), ref in zip(batch, refs, strict=True):
                     self._tell(done, ref, lost)
         finally:
             self._writing = None
@@ -438,6 +444,7 @@ class Runner:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._socket = None
+        self._whose.clear()
         os.close(self._life)
         if self._supervisor is not None:
             self._kill()  # it closed the socket, so it is ending anyway

@@ -128,7 +128,11 @@ class Bed:
         meeting: Path = options.pop("meeting", path)  # where runs of other users have a way to
         self.clock = SystemClock()
         self.mark = uuid.uuid4().hex
-        self.output = OutputStore(path / "output", max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20))
+        self.output = OutputStore(
+            path / "output",
+            max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20),
+            share_of=options.pop("share_of", lambda _: None),
+        )
         self.runner = Runner(path, self.output, self.clock, **options)
         self.runner.on_ended = self._on_ended
         self.runner.on_started = lambda token, at_ms: self.started.append(token)

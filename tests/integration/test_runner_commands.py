@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.model import Outcome
+from raftsched.errors import RaftschedError
 from raftsched.worker.wire import Exec
 from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed, within
 
@@ -25,6 +26,21 @@ def test_output_streams_and_exit_code(tmp_path: Path) -> None:
             assert bed.text(end, "stderr") == "err\n"
             assert end.started_at_ms is not None
             assert end.started_at_ms <= end.ended_at_ms
+
+    asyncio.run(body())
+
+
+def test_output_is_the_namespaces_of_the_run(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path, share_of={"billing": 1 << 20}.get) as bed:
+            printed = Exec(("/bin/sh", "-c", "head -c 300000 /dev/zero"), {})
+            ends = [await bed.run(printed, namespace="billing") for _ in range(8)]
+            ends.append(await bed.run(printed, namespace="other"))
+            for end in ends[5:]:
+                assert bed.text(end) == "\0" * 300_000
+            with pytest.raises(RaftschedError, match="not kept any more"):
+                bed.text(ends[0])
+            assert bed.output.size() < (1 << 20) + 301_000
 
     asyncio.run(body())
 

@@ -416,6 +416,7 @@ class Author:
             r.random() < 0.2,
             r.choice([None, None, 1, 2, 0]),
             r.choice([None, None, 1, 60, -1]),
+            r.choice([None, None, None, 1 << 20, 1 << 30, 5]),
         )
 
     def _secret(self) -> Command:

@@ -9,6 +9,7 @@ from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
     JOBS_MAX,
+    OUTPUT_BYTES,
     RUNNING_MAX,
     STARTS_MAX,
     DeleteNamespace,
@@ -46,10 +47,11 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     namespace = there or Namespace(name=c.name)
     if not declared:
         namespace.created_at_ms = tx.now
-    limits = (c.max_jobs, c.max_running, c.max_starts_per_minute)
+    limits = (c.max_jobs, c.max_running, c.max_starts_per_minute, c.output_bytes)
     if not declared or (namespace.content, *_limits(namespace)) != (c.content, *limits):
         namespace.content, namespace.max_jobs = c.content, c.max_jobs
         namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
+        namespace.output_bytes = c.output_bytes
         follow(tx, namespace)
         namespace.modified_at_ms = tx.now
         namespace.revision = tx.new_revision()
@@ -70,14 +72,14 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
         )
     tx.meta.namespaces -= 1
     namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
-    namespace.max_running = namespace.max_starts_per_minute = None
+    namespace.max_running = namespace.max_starts_per_minute = namespace.output_bytes = None
     follow(tx, namespace)
     tx.put_namespace(namespace)
     return Accepted()
 
 
 def _limits(namespace: Namespace) -> tuple[int | None, ...]:
-    return namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute
+    return namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute, namespace.output_bytes
 
 
 def _wrong_in_limits(c: PutNamespace) -> str | None:
@@ -85,6 +87,9 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
         return f"max_running is {c.max_running}; use 1 to {RUNNING_MAX}."
     if c.max_starts_per_minute is not None and not 1 <= c.max_starts_per_minute <= STARTS_MAX:
         return f"max_starts_per_minute is {c.max_starts_per_minute}; use 1 to {STARTS_MAX}."
+    least, most = OUTPUT_BYTES
+    if c.output_bytes is not None and not least <= c.output_bytes <= most:
+        return f"output_bytes is {c.output_bytes}; use {least} to {most}."
     return None
 
 

@@ -35,7 +35,12 @@ def test_list_and_get() -> None:
 
 def test_set_changes_what_is_named_or_declares_it() -> None:
     options = ("--owner", "none", "--max-jobs", "9", "--default", "timezone=Europe/Madrid", "--default", "priority=7")
-    wanted = {"owner": None, "limits": {"max_jobs": 9}, "defaults": {"timezone": "Europe/Madrid", "priority": 7}}
+    options += ("--output-bytes", "10GiB", "--max-running", "none")
+    wanted = {
+        "owner": None,
+        "limits": {"max_jobs": 9, "max_running": None, "output_bytes": 10 << 30},
+        "defaults": {"timezone": "Europe/Madrid", "priority": 7},
+    }
     with serve(lambda r: problem(404, "not-found", "none") if r.method == "PATCH" else (201, BILLING)) as stub:
         result = run("--server", stub.url, "namespaces", "set", "billing", *options)
         assert (result.exit_code, result.output) == (0, 'billing: priority=7, retry={"delays": ["5s"]}\n')
@@ -50,6 +55,7 @@ def test_set_changes_what_is_named_or_declares_it() -> None:
         ("--default", "retry={"),
         ("--default", "a=1", "--default", "a=2"),
         ("--max-jobs", "many"),
+        ("--output-bytes", "lots"),
     ],
 )
 def test_what_cannot_be_read_is_not_sent(options: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.worker.output import HEADER_SIZE, OutputStore, Record
+from raftsched.worker.output import GONE, HEADER_SIZE, OutputStore, Record
 from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
 
 
@@ -24,6 +24,28 @@ def put(store: OutputStore, token: int, text: bytes) -> OutputRef:
     (ref,) = store.append([Record(token, 1_000, frames(text))])
     assert ref is not None
     return ref
+
+
+def put_of(store: OutputStore, namespace: str, text: bytes) -> OutputRef:
+    (ref,) = store.append([Record(1, 1_000, frames(text), namespace=namespace)])
+    assert ref is not None
+    return ref
+
+
+def is_kept(store: OutputStore, ref: OutputRef) -> bool:
+    try:
+        store.read(ref)
+    except RaftschedError as error:
+        gone = error
+    else:
+        return True
+    assert (gone.code, str(gone)) == ("output-gone", GONE)
+    return False
+
+
+def on_disk(directory: Path, *, shared: bool) -> int:
+    """Bytes of the segments that are anybody's, or of the others."""
+    return sum(path.stat().st_size for path in directory.glob("seg-*.dat") if (path.name.count("-") == 1) == shared)
 
 
 def test_round_trip_by_stream_and_part(tmp_path: Path) -> None:
@@ -192,3 +214,106 @@ def test_no_more_is_kept_than_may_and_the_oldest_goes_first(tmp_path: Path) -> N
     put(again, 300, b"x" * 20_000)
     put(again, 301, b"x")
     assert again.read(readable[0])
+
+
+MIB = 1 << 20
+
+
+def test_of_a_namespace_no_more_is_kept_than_it_may_have(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, share_of={"a": MIB, "b": 2 * MIB}.get)
+    others = put_of(store, "c", b"others")
+    first = put_of(store, "b", b"first")
+    refs = []
+    for number in range(200):
+        refs.append(put_of(store, "a", bytes([65 + number % 26]) * 20_000))
+        assert on_disk(tmp_path, shared=False) <= MIB + 1_000  # and what the other one has
+    kept = [is_kept(store, ref) for ref in refs]
+    assert kept == sorted(kept), "the oldest goes first"
+    assert 0.9 * MIB < 20_000 * kept.count(True) <= MIB
+    assert (store.read(refs[-1]), store.read(others), store.read(first)) == (b"R" * 20_000, b"others", b"first")
+    store.close()
+    store = OutputStore(tmp_path, share_of={"a": MIB, "b": 2 * MIB}.get)  # it knows what of it is whose
+    assert [is_kept(store, ref) for ref in refs] == kept
+    more = [put_of(store, "a", b"x" * 20_000) for _ in range(30)]
+    assert on_disk(tmp_path, shared=False) <= MIB + 1_000
+    assert all(is_kept(store, ref) for ref in [*more, others, first])
+    assert [is_kept(store, ref) for ref in refs] != kept
+    assert store.size() == on_disk(tmp_path, shared=False) + on_disk(tmp_path, shared=True)
+    store.close()
+
+
+def test_a_share_that_is_smaller_now_holds_from_the_next_output_on(tmp_path: Path) -> None:
+    shares = {"a": 4 * MIB}
+    store = OutputStore(tmp_path, share_of=shares.get)
+    refs = [put_of(store, "a", b"x" * 100_000) for _ in range(30)]
+    assert all(is_kept(store, ref) for ref in refs)
+    shares["a"] = MIB
+    last = put_of(store, "a", b"last")
+    assert on_disk(tmp_path, shared=False) <= MIB
+    assert is_kept(store, last)
+    del shares["a"]
+    free = [put_of(store, "a", b"x" * 100_000) for _ in range(30)]
+    assert all(is_kept(store, ref) for ref in [*free, last])
+    store.close()
+
+
+def test_what_is_more_than_a_share_is_not_kept_and_takes_its_place(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, share_of={"a": MIB}.get)
+    before = put_of(store, "a", b"before")
+    (store.live_directory / live_name(1)).write_bytes(frames(b"x" * 2 * MIB))
+    ref, other = store.append([Record(1, 1_000, spooled=True, namespace="a"), Record(2, 1_000, frames(b"other"))])
+    assert ref is not None
+    assert other is not None
+    assert ref.size == 2 * MIB
+    assert [is_kept(store, one) for one in (ref, before, other)] == [False, False, True]
+    assert not list(store.live_directory.iterdir())
+    assert is_kept(store, put_of(store, "a", b"after"))
+    store.close()
+
+
+def test_a_full_disk_takes_nothing_from_any_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = OutputStore(tmp_path, share_of={"a": MIB}.get)
+    before = [put_of(store, "a", b"one"), put_of(store, "b", b"two")]
+    sizes = store.size()
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", full)
+        with pytest.raises(OSError, match="No space"):
+            store.append([Record(n, 1_000, frames(b"x" * 100), namespace=name) for n, name in enumerate("abab")])
+    assert store.size() == sizes == on_disk(tmp_path, shared=False) + on_disk(tmp_path, shared=True)
+    after = [put_of(store, "a", b"three"), put_of(store, "b", b"four")]
+    assert [store.read(ref) for ref in before + after] == [b"one", b"two", b"three", b"four"]
+    store.close()
+
+
+def test_a_torn_record_of_a_namespace_is_cut_off(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, share_of={"a": MIB}.get)
+    whole = put_of(store, "a", b"whole")
+    put_of(store, "a", b"torn")
+    store.close()
+    (path,) = (path for path in tmp_path.glob("seg-*-*.dat"))
+    os.truncate(path, path.stat().st_size - 2)
+    store = OutputStore(tmp_path, share_of={"a": MIB}.get)
+    after = put_of(store, "a", b"after")
+    assert (store.read(whole), store.read(after)) == (b"whole", b"after")
+    assert store.size() == on_disk(tmp_path, shared=False)
+    store.close()
+
+
+def test_many_namespaces_hold_few_descriptors_and_go_for_room_and_by_age(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, segment_bytes=100_000, keep_bytes=400_000, share_of=lambda _: MIB)
+    own = len(os.listdir("/proc/self/fd"))
+    refs = [put_of(store, f"n{number}", b"x" * 2_000) for number in range(300)]
+    assert len(os.listdir("/proc/self/fd")) - own <= 70
+    assert store.size() <= 400_000
+    kept = [is_kept(store, ref) for ref in refs]
+    assert kept == sorted(kept)
+    assert 100 < kept.count(True) < 200
+    assert is_kept(store, put_of(store, "n299", b"more"))
+    store.drop_before(10**15)
+    assert store.size() == on_disk(tmp_path, shared=False) == 0
+    assert is_kept(store, put_of(store, "n299", b"new"))
+    store.close()
