@@ -24,8 +24,8 @@ class Cautions:
         self._uid = os.getuid() if uid is None else uid
         self._said_at = clock.monotonic()
 
-    def at_start(self, locked: bool) -> None:
-        """`locked`: nobody is let in yet."""
+    def at_start(self, locked: bool, unreadable: int = 0) -> None:
+        """`locked`: nobody is let in yet. `unreadable`: secrets that are sealed with a key which is not here."""
         config = self._config
         if self._uid == 0:
             log.warning(ROOT)
@@ -40,6 +40,12 @@ class Cautions:
                 "http %s lets nobody in until there is an admin: raftsched tokens bootstrap --data %s",
                 config.advertise_http,
                 config.data,
+            )
+        if unreadable:
+            log.warning(
+                "%d secrets are sealed with a cluster key that this node does not have: what needs them fails here;"
+                " put that key into its key file as well",
+                unreadable,
             )
         self._open()
 

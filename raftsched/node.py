@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from raftsched import __version__, descriptors
 from raftsched.api.access import is_locked
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
+from raftsched.api.kept import unreadable
 from raftsched.api.peer_proof import PURPOSE
 from raftsched.api.server import ApiServer
 from raftsched.api.tls import certificates_of, peer_trust
@@ -211,7 +212,7 @@ class Node:
         context = self._context(output, registry, keys, sealer, committed)
         self._web = await self._listen(context)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
-        self._cautions.at_start(is_locked(context))
+        self._cautions.at_start(is_locked(context), unreadable(context))
         await self._raft.start()
         self._started = True
         self._leader.start()

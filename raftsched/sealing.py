@@ -62,6 +62,10 @@ class Sealer:
         """Whether what has this nonce is sealed, and with the key in use."""
         return nonce[:_ID_SIZE] == self._first.id
 
+    def knows(self, nonce: bytes) -> bool:
+        """Whether what has this nonce was sealed with one of these keys."""
+        return nonce[:_ID_SIZE] in self._by_id
+
     def _seal(self, place: bytes, value: bytes) -> tuple[bytes, bytes, bytes]:
         key = self._first
         nonce = os.urandom(NONCE_SIZE)

@@ -56,6 +56,14 @@ def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
         return b""
 
 
+def unreadable(ctx: ApiContext) -> int:
+    """How many secrets, of jobs and of webhooks, are sealed with a key that this node does not have."""
+    with ctx.read() as view:
+        nonces = [decode_secret(raw).nonce for _, raw in view.scan(Table.SECRETS)]
+        nonces += [decode_secrets(raw).nonce for _, raw in view.scan(Table.WEBHOOK_SECRETS)]
+    return sum(1 for nonce in nonces if nonce and (ctx.sealer is None or not ctx.sealer.knows(nonce)))
+
+
 @operation(
     "Seal all secrets anew",
     {200: ResealedOut},

@@ -41,6 +41,13 @@ def test_at_each_start(
         assert word in line
 
 
+def test_secrets_that_cannot_be_read_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """A key file that was lost, or left behind when a backup was restored: another key is made without a word."""
+    Cautions(build(BASE), ManualClock(), 1000).at_start(False, 2)
+    (line,) = said(caplog)
+    assert "2 secrets are sealed with a cluster key that this node does not have" in line
+
+
 def test_every_hour_that_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     config = build({**BASE, "http": "10.0.0.1:7401", "insecure_http": True, "open": True})

@@ -13,6 +13,7 @@ import lmdb
 import pytest
 
 from raftsched import webhooks
+from raftsched.api.kept import unreadable
 from raftsched.api.peer_proof import PEER
 from raftsched.core.access import ACCESS_KEY, SeedTokens, SetAccess, decode_access
 from raftsched.core.commands import encode
@@ -95,6 +96,20 @@ def test_a_copy_of_the_store_opens_nothing(tmp_path: Path) -> None:
             said = f"n2 {call.cluster.clock.now_ms}"
             mac = hmac.new(secret, f"{said} GET /v1/jobs".encode(), sha256).hexdigest()
             assert (await call("GET", "/v1/jobs", None, {PEER: f"{said} {mac}"}))[0] == 401
+
+    run(tmp_path, test)
+
+
+def test_secrets_that_no_key_of_the_node_opens_are_counted(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("POST", "/v1/webhooks", HOOK))[0] == 201
+        assert (await call("PUT", "/v1/namespaces/billing/secrets/pem", {"value": PEM}))[0] == 201
+        assert unreadable(call.context) == 0
+        call.context.sealer = Sealer(Keyring(new_key(), *call.context.keys))
+        assert unreadable(call.context) == 0, "it was sealed with a key that is still in the file"
+        for without in (Sealer(Keyring(new_key())), None):
+            call.context.sealer = without
+            assert unreadable(call.context) == 2
 
     run(tmp_path, test)
 
