@@ -49,7 +49,7 @@ class Node:
             directory.mkdir(parents=True, exist_ok=True)
         self.clock.write_bytes(bytes(8))
         if self.cluster.own_disks:
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(self.data)], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "none", str(self.data)], check=True)
 
     @property
     def address(self) -> tuple[str, int]:
