@@ -16,18 +16,21 @@ class Addresses:
     """`proxies`: networks whose addresses stand for many callers and have no share of their own; neither has this
     machine, 127.0.0.1 and ::1."""
 
-    def __init__(self, proxies: Iterable[Network] = ()) -> None:
-        self._many = (*OWN_MACHINE, *proxies)
+    def __init__(self, proxies: Iterable[Network] = (), *, own: tuple[Network, ...] = OWN_MACHINE) -> None:
+        """`own`: this machine, where it stands for many."""
+        self._many = (*own, *proxies)
 
     def sharing(self, host: str) -> str | None:
         """What an IP address is counted as; None: it stands for many."""
         found = _parsed(host)
+        return None if found is None or self.stands_for_many(host) else found[0]
+
+    def stands_for_many(self, host: str) -> bool:
+        found = _parsed(host)
         if found is None:
-            return None
-        name, parsed = found
-        if any(parsed in network for network in self._many if network.version == parsed.version):
-            return None
-        return name
+            return False
+        parsed = found[1]
+        return any(parsed in network for network in self._many if network.version == parsed.version)
 
 
 @lru_cache(maxsize=4_096)

@@ -147,7 +147,7 @@ class ApiContext:
     issuer: Issuer = field(default_factory=Issuer)
     ask: Ask | None = None
     committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
-    rates: Rates = field(default_factory=Rates)  # how often somebody may ask
+    rates: Rates = field(init=False)  # how often somebody may ask
     strict_transport: bool = False  # browsers are told to come by TLS only
     bounds: Bounds = field(default_factory=Bounds)
     refusals: Refusals = field(default_factory=Refusals)
@@ -157,6 +157,7 @@ class ApiContext:
 
     def __post_init__(self) -> None:
         self._propose, self.propose = self.propose, self._signed
+        self.rates = Rates(self.bounds.proxies)
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
         """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once."""

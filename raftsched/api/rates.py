@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from functools import lru_cache
 from math import ceil
 from typing import Literal, get_args
 
+from raftsched.api.addresses import Addresses
 from raftsched.api.callers import Caller, Rate
 from raftsched.api.problems import Problem
+from raftsched.bounds import Network
 from raftsched.core.cluster import Settings
 
 KEPT_MAX = 4_096  # buckets of each kind
@@ -62,9 +65,10 @@ class Buckets:
 
 
 class Rates:
-    """Of one node."""
+    """Of one node. `proxies`: networks whose addresses stand for many callers, who are not counted as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, proxies: Iterable[Network] = ()) -> None:
+        self._stands_for_many = Addresses(proxies, own=()).stands_for_many
         self.refused: Counter[Kind] = Counter()
         self._tokens = Buckets()
         self._addresses = Buckets()
@@ -84,7 +88,7 @@ class Rates:
 
     def of_address(self, address: str, settings: Settings, now: float) -> None:
         """One more request that needs no token. Raises Problem rate-limited."""
-        if settings.rate_per_address:
+        if settings.rate_per_address and not self._stands_for_many(address):
             rate = rate_of(settings.rate_per_address, settings.burst_per_address)
             wait_s = self._addresses.wait_s(network_of(address), rate, now)
             if wait_s:
@@ -93,6 +97,8 @@ class Rates:
     def of_failure(self, address: str, settings: Settings, now: float, *, take: bool = True) -> None:
         """One more request that showed no token, or none that is good. Raises Problem rate-limited. `take`: False only
         looks: before it is known, or found out at some cost, whether it is one."""
+        if self._stands_for_many(address):
+            return
         rate = rate_of(settings.failures_per_address, 0)
         wait_s = self._failures.wait_s(network_of(address), rate, now, take=take)
         if wait_s:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from raftsched.api.callers import Caller, Rate
 from raftsched.api.problems import Problem
 from raftsched.api.rates import Buckets, Rates, network_of
+from raftsched.bounds import Bounds
 from raftsched.core.access import Role
 from raftsched.core.cluster import Settings
 from tests.support.local_api import Client, run
@@ -181,6 +184,29 @@ def test_what_is_remembered_is_bounded() -> None:
     assert buckets.wait_s("a", rate, 0.0) == 0.0  # was not seen for the longest
     buckets.wait_s("e", rate, 0.0, take=False)
     assert len(buckets) == 3
+
+
+def of_node_behind(call: Client, proxies: str) -> Rates:
+    return dataclasses.replace(call.context, bounds=Bounds(proxies=(ipaddress.ip_network(proxies),))).rates
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["short", "ordinary"])
+def test_strangers_behind_a_proxy_are_not_one(tmp_path: Path, way: dict[str, str]) -> None:
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        await settings(people["admin"], failures_per_address=1, rate_per_address=1, burst_per_address=1)
+        stranger = As(call, "rs_guessed")
+        call.context.rates = of_node_behind(call, "192.0.2.0/24")  # other addresses than ours
+        assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(4)] == [401, 401, 429, 429]
+        assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(2)] == [200, 429]
+        call.context.rates = of_node_behind(call, "127.0.0.0/8")
+        assert [(await stranger("POST", "/v1/jobs", JOB, way))[0] for _ in range(9)] == [401] * 9
+        assert [(await As(call, "")("GET", "/openapi.json"))[0] for _ in range(9)] == [200] * 9
+        await settings(people["admin"], rate_per_token=1, burst_per_token=2)
+        said = [(await people["viewer"]("GET", "/v1/jobs"))[0] for _ in range(3)]
+        assert said == [200, 200, 429]  # a token is one, wherever it comes from
+
+    run(tmp_path, test)
 
 
 def test_a_network_of_ipv6_is_one() -> None:
