@@ -47,14 +47,6 @@ class _Given:
 _Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...]]
 
 
-def _need_of(nodes: Iterable[NodeLoad], policy: Policy, only: str) -> _Need:
-    if any(n.offer.looks_at(policy) for n in nodes):
-        named = policy.target, policy.cwd, policy.conditions
-    else:
-        named = "", "", ()
-    return policy.handler_need, policy.node_labels, policy.user, only, *named
-
-
 @dataclass(slots=True)
 class _Round:
     """One walk: what there is to give, and what is proposed."""
@@ -67,10 +59,19 @@ class _Round:
     busy: set[_Need] = field(default_factory=set)  # of which no node is free: none gets freer while it lasts
     passed: int = 0
     _eligible: dict[_Need, tuple[list[NodeLoad], int]] = field(default_factory=dict)
+    _looked_at: dict[tuple[str, bool], bool] = field(default_factory=dict)  # what any node's rules have to do with
+
+    def need(self, policy: Policy, only: str = "") -> _Need:
+        kind = policy.handler_need, bool(policy.conditions)
+        looked_at = self._looked_at.get(kind)
+        if looked_at is None:
+            looked_at = self._looked_at[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
+        named = (policy.target, policy.cwd, policy.conditions) if looked_at else ("", "", ())
+        return policy.handler_need, policy.node_labels, policy.user, only, *named
 
     def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
         """Who would be given it, were they free, and how many are given anything."""
-        need = _need_of(self.nodes, policy, only)
+        need = self.need(policy, only)
         known = self._eligible.get(need)
         if known is None:
             nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
@@ -352,7 +353,7 @@ class Dispatcher:
             self._park(key, self._lacking(policy), now)
             walk.taken()
         else:
-            need = _need_of(now.nodes, policy, only)
+            need = now.need(policy, only)
             now.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()

@@ -57,11 +57,14 @@ class Gates:
 
     def first_lane(self, names: tuple[str, ...]) -> int | None:
         """Of what `of` says, or said a moment ago; None: the lane of those without limits."""
-        return next((self._rows[name].lane for name in names if name in self._rows), None)
+        for name in names:
+            if name in self._rows:
+                return self._rows[name].lane
+        return None
 
     def lane_of(self, policy: Policy, namespace: str) -> int | None:
         """In which a run waits; None: in that of those without limits."""
-        return self.first_lane(self.of(policy, namespace))
+        return self.first_lane(self.of(policy, namespace)) if self._rows else None
 
     def lane(self, name: str) -> int | None:
         """None: no queue with limits."""
