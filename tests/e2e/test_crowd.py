@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 PLACES = 32
 CROWD = 4 * PLACES  # on each node
 AGAIN_S = 1.0  # after which who was refused, or whose connection was closed, comes again
-REQUESTS = 60
+REQUESTS = 30
 
 
 class Crowd:
