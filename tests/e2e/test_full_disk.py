@@ -20,7 +20,9 @@ pytestmark = pytest.mark.e2e
 def mount(directory: Path, size: str) -> None:
     directory.mkdir(parents=True)
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(directory)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(directory)],
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         pytest.skip(f"small file systems cannot be mounted here: {done.stderr.decode().strip()}")
