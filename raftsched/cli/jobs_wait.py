@@ -12,6 +12,7 @@ import click
 
 from raftsched.cli.instances import check_id
 from raftsched.cli.main import Failure
+from raftsched.cli.output import shown
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.states import JOB_STATES
 from raftsched.errors import Exit
@@ -107,7 +108,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
         found = watch.until(f"{instance} has not ended", functools.partial(_ended, client, instance))
         why = found.get("error") or found.get("reason")
         about = instance if "@" in ref else f"{ref} ({instance})"
-        click.echo(f"{found['state']}: {about}" + (f": {why}" if why else ""))
+        click.echo(f"{found['state']}: {about}" + (f": {shown(why)}" if why else ""))
         code = code or (0 if found["state"] == "SUCCEEDED" else int(Exit.ERROR))
     sys.exit(code)
 

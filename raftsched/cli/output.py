@@ -41,6 +41,13 @@ def cell(value: Any) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+def shown(text: str) -> str:
+    """Text of programs and of other people, in its lines, without commands for the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def print_json(value: Any) -> None:
     """As JSON, or as YAML where `-o yaml` was given."""
     context = click.get_current_context(silent=True)
@@ -74,6 +81,7 @@ def print_rows(
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    rows = [[shown(text) for text in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich(titles, rows)
         return

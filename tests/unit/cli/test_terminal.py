@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from raftsched.cli import progress
 from raftsched.cli.main import cli
+from raftsched.cli.output import print_table
 from raftsched.cli.progress import Progress, size_text
 from tests.support.stub_server import Reply, Request, serve
 from tests.unit.cli.house import ID, JOB, listening, run
@@ -128,3 +129,12 @@ def test_help_names_every_exit_code() -> None:
     said = " ".join(CliRunner().invoke(cli, ["--help"]).output.split())
     for code in Exit:
         assert f"{code.value} " in said.partition("Exit codes:")[2], code
+
+
+def test_what_programs_say_gives_a_terminal_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "exit code 3\nE\x1b]0;owned\x07\x1b[2Jbad \u202e \u00fc"
+    print_table(["ERROR"], [[said]])
+    printed = capsys.readouterr().out
+    assert "E\\x1b]0;owned\\x07\\x1b[2Jbad \\u202e \u00fc" in printed
+    assert printed.replace("\n", "").isprintable()
+    assert "exit code 3\nE" in printed, "its lines are lines"
