@@ -143,9 +143,14 @@ def read(files: TlsFiles) -> Shown:
     return Shown(context, names, expires_ms)
 
 
+def _at_once(path: str, flags: int) -> int:
+    """A descriptor of a file; of a pipe, too, which would else wait for a writer, and with it all looks that follow."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _bytes(path: Path, what: str) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
             content = file.read(FILE_MAX + 1)
             mode = os.fstat(file.fileno()).st_mode
     except OSError as error:

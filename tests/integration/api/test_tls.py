@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 import socket
 import ssl
@@ -301,6 +302,9 @@ def spoil(name: str, files: Files) -> None:
         files.cert.write_bytes(b"")
     elif name == "half":
         files.key.write_bytes(files.key.read_bytes()[:100])
+    elif name == "pipe":
+        files.cert.unlink()
+        os.mkfifo(files.cert)
     elif name == "readable":
         files.key.chmod(0o644)
         files.key.write_bytes(certificate("n2").key)
@@ -315,6 +319,7 @@ def spoil(name: str, files: Files) -> None:
         ("gone", "cannot be read"),
         ("empty", "holds no certificate"),
         ("half", "no pair in PEM"),
+        ("pipe", "holds no certificate"),
         ("readable", "read by everybody"),
         ("expired", "has expired"),
     ],
@@ -334,6 +339,7 @@ def test_what_cannot_be_used_changes_nothing(
     clock.now_ms += 60_000
     certificates.look()
     assert len([r for r in caplog.records if said in r.message]) == 2
+    files.cert.unlink()
     put(tmp_path, certificate("n1", days=30))
     assert certificates.look()  # it is mended
     assert certificates.context is not before
