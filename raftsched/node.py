@@ -212,14 +212,14 @@ class Node:
         context = self._context(output, registry, keys, sealer, committed)
         self._web = await self._listen(context)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
-        self._cautions.at_start(is_locked(context), unreadable(context))
         await self._raft.start()
+        self._cautions.at_start(is_locked(context), unreadable(context))  # a node that cannot start says one line
         self._started = True
         self._leader.start()
         self._checks.start()
         self._keeper = asyncio.create_task(self._keep_output(output), name="output")
         await self._worker.start()
-        log.info("%s; %s", limits, run_as.words)  # only now: a node that cannot start says one line
+        log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:
