@@ -11,9 +11,10 @@ from typing import Any
 from raftsched.core.eligibility import EVERY
 from raftsched.quantities import parse_size
 
-NAMES = ("run_as", "users_allowed", "pids_max", "memory_max", "allow_new_privileges")
+NAMES = ("run_as", "users_allowed", "pids_max", "memory_max", "allow_new_privileges", "nice")
 PIDS = (16, 4_000_000)  # least, most
 MEMORY = (16 << 20, 1 << 50)
+NICE = (0, 5, 19)  # least, usual, most
 ANNOUNCED_MAX = 200  # users of namespaces that a node names: they are announced to all
 _NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
@@ -26,6 +27,7 @@ class RunsConfig:
     pids_max: int | None = None  # processes of a run, or of a user where runs have no cgroups; None: worker.users
     memory_max: int | None = None  # bytes that a run may have at most; None: as much as there is
     allow_new_privileges: bool = False  # of programs with the set-user-ID bit, such as sudo
+    nice: int = NICE[1]  # of runs, beyond that of the node
 
 
 AS_IT_IS = RunsConfig()  # as the node's own user
@@ -53,6 +55,7 @@ def build_runs(settings: Mapping[str, Any]) -> RunsConfig:
         pids_max=_pids(settings["pids_max"]) if "pids_max" in settings else None,
         memory_max=_memory(settings["memory_max"]) if "memory_max" in settings else None,
         allow_new_privileges=_flag("allow_new_privileges", settings.get("allow_new_privileges", False)),
+        nice=_nice(settings.get("nice", NICE[1])),
     )
 
 
@@ -93,6 +96,14 @@ def _pids(value: Any) -> int:
     least, most = PIDS
     if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= most:
         raise ValueError(f"pids_max must be a whole number from {least} to {most}, not {value!r}")
+    return int(text)
+
+
+def _nice(value: Any) -> int:
+    text = str(value)
+    least, _, most = NICE
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= most:
+        raise ValueError(f"nice must be a whole number from {least} to {most}, not {value!r}")
     return int(text)
 
 

@@ -65,6 +65,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--pids-max", metavar="N", help="Processes of a run.  [default: 4096]")
 @click.option("--memory-max", metavar="SIZE", help="Memory that a run may have, whatever its job says.")
 @click.option("--allow-new-privileges", is_flag=True, help="Jobs may use sudo and other set-user-ID programs.")
+@click.option("--nice", metavar="N", help="By how much runs give way to the node, 0 to 19.  [default: 5]")
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

@@ -69,6 +69,7 @@ class Surroundings:
     pids_max: int = PIDS_MAX  # processes of a run in a group, or of a user
     memory_max: int | None = None  # bytes that a run gets at most
     http_rules: tuple[tuple[str, ...], tuple[str, ...]] = (), ()  # what requests may ask, and must not: core.allowed
+    nice: int = 0  # of runs, beyond that of their keepers
 
 
 class Tree:

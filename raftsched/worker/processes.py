@@ -68,6 +68,19 @@ class BootTimer:
             raise OSError(number, os.strerror(number), "timerfd_settime")
 
 
+def give_way(nice: int, session: int = 0) -> None:
+    """Of a session that was begun just now, this process's or that of the process `session`: its processes get so much
+    less of the processors than this one (setpriority(2)). Where the kernel weighs whole sessions against each other, it
+    weighs this one less (sched(7), autogroup)."""
+    if nice == 0:
+        return
+    most = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+    with suppress(OSError):  # it is over
+        os.setpriority(os.PRIO_PGRP if session else os.PRIO_PROCESS, session, most)
+    with suppress(OSError), open(f"/proc/{session or 'self'}/autogroup", "wb", buffering=0) as file:
+        file.write(b"%d" % most)
+
+
 def oom_score(least: int) -> int | None:
     """Raises what the kernel adds to this process when it looks for one to kill for lack of memory (proc(5),
     oom_score_adj), and returns what it was; None where that cannot be done. Children inherit it."""

@@ -117,6 +117,7 @@ def confines_of(runs: RunsConfig, run_as: RunAs, slots: int) -> Confines:
         memory_max=runs.memory_max,
         allow_new_privileges=runs.allow_new_privileges,
         warm_max=slots,
+        nice=runs.nice,
     )
 
 

@@ -22,7 +22,7 @@ import msgspec
 from raftsched.worker import cgroup, wire
 from raftsched.worker.keeper import CannotStart, Surroundings, Tree
 from raftsched.worker.limits import confine, enter_group
-from raftsched.worker.processes import close_all_but, die_with_parent, oom_score
+from raftsched.worker.processes import close_all_but, die_with_parent, give_way, oom_score
 from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
 
 PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the encoded task follows
@@ -75,6 +75,7 @@ class Confines:
     memory: int | None = None  # bytes
     pids_max: int = PIDS_MAX
     oom_score: int | None = None
+    nice: int = 0
 
 
 class Shared:
@@ -235,6 +236,7 @@ def _become_service(
 def _confine(confined: Confines) -> None:
     """In the service. Raises OSError."""
     user, memory = confined.user, confined.memory
+    give_way(confined.nice)
     if confined.oom_score is not None:
         oom_score(confined.oom_score)  # before the user changes: the file is the node's then
     enter_group(confined.group, memory, confined.pids_max, own_user=user is None)

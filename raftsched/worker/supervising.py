@@ -36,6 +36,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--pids-max", type=int, default=PIDS_MAX)
     parser.add_argument("--memory-max", type=int)
     parser.add_argument("--warm-max", type=int)
+    parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--pythonpath", action="append", default=[])
     args = parser.parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
@@ -53,6 +54,7 @@ def main(argv: list[str]) -> None:
         args.pids_max,
         args.memory_max,
         (tuple(args.http_allow), tuple(args.http_deny)),
+        args.nice,
     )
     os.close(args.lease_fd)
     node = socket.socket(fileno=args.node_fd)

@@ -223,7 +223,7 @@ class Supervisor:
             task = msgspec.structs.replace(task, limits=capped(limits, around.memory_max))
             group = cgroup.of_run(around.cgroups, launch.token)
             user = around.users[launch.user] if launch.user else None
-            spawn = spawner(task, group, user, around.pids_max)
+            spawn = spawner(task, group, user, around.pids_max, around.nice)
             pid, control = self._fork(lambda end: keep_attempt(around, end, launch, spawn, limits, group, task.hidden))
         except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
@@ -316,7 +316,7 @@ class Supervisor:
             """In its keeper."""
             self._forget_runs()
             if kind != "python":
-                return Confines()
+                return Confines(nice=around.nice)
             limits = capped(wire.Limits(memory), around.memory_max)
             return Confines(
                 around.users[user] if user else None,
@@ -324,6 +324,7 @@ class Supervisor:
                 limits.memory if limits is not None else None,
                 around.pids_max,
                 OOM_SCORE,
+                around.nice,
             )
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

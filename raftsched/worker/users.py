@@ -48,10 +48,12 @@ class Confines(msgspec.Struct, frozen=True, kw_only=True):
     memory_max: int | None = None  # bytes; None: as much as there is
     allow_new_privileges: bool = False
     warm_max: int | None = None  # processes for python, idle ones included, unless more are at work
+    nice: int = 0  # of runs, beyond that of the node
 
     def arguments(self) -> list[str]:
         """Of the supervisor."""
         found = ["--users", msgspec.json.encode(self.users).decode(), "--pids-max", str(self.pids_max)]
+        found += ["--nice", str(self.nice)]
         if self.memory_max is not None:
             found += ["--memory-max", str(self.memory_max)]
         if self.warm_max is not None:

@@ -11,7 +11,8 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.errors import RaftschedError
-from raftsched.worker.wire import Exec
+from raftsched.worker.users import Confines
+from raftsched.worker.wire import Exec, Limits, Python
 from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed, within
 
 
@@ -41,6 +42,22 @@ def test_output_is_the_namespaces_of_the_run(tmp_path: Path) -> None:
             with pytest.raises(RaftschedError, match="not kept any more"):
                 bed.text(ends[0])
             assert bed.output.size() < (1 << 20) + 301_000
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("limits", [None, Limits(open_files=100)])
+def test_what_runs_is_nicer_than_the_node(tmp_path: Path, limits: Limits | None) -> None:
+    async def body() -> None:
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        async with Bed(tmp_path, confines=Confines(nice=7)) as bed:
+            # It looks twice: a program is not nicer yet at its first instructions.
+            script = "import os, time\nwhile os.getpriority(0, 0) != int(os.sys.argv[1]): time.sleep(0.01)"
+            end = await bed.run(Exec((sys.executable, "-S", "-c", script, str(min(19, own + 7))), {}, limits=limits))
+            assert end.outcome is Outcome.SUCCEEDED
+            end = await bed.run(Python("os:getpriority", b'{"which": 0, "who": 0}', {}))
+            assert end.result == str(min(19, own + 7)).encode()
+            assert os.getpriority(os.PRIO_PROCESS, 0) == own
 
     asyncio.run(body())
 

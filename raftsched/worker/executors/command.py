@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from raftsched.worker.keeper import CannotStart
 from raftsched.worker.limits import OOM_SCORE, confine, enter_group
-from raftsched.worker.processes import oom_score, set_oom_score
+from raftsched.worker.processes import give_way, oom_score, set_oom_score
 from raftsched.worker.shortage import is_shortage
 from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
 from raftsched.worker.wire import Exec
@@ -20,10 +20,10 @@ _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def spawner(
-    task: Exec, group: str | None = None, user: User | None = None, pids_max: int = PIDS_MAX
+    task: Exec, group: str | None = None, user: User | None = None, pids_max: int = PIDS_MAX, nice: int = 0
 ) -> Callable[[int, int], int]:
     """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid. `user`: None for
-    the node's own. `pids_max`: processes of the run in `group`, or else of its user.
+    the node's own. `pids_max`: processes of the run in `group`, or else of its user. `nice`: beyond this process's.
 
     Called in the keeper of the attempt, whose working directory it changes."""
 
@@ -31,8 +31,10 @@ def spawner(
         score = oom_score(OOM_SCORE)  # of the run; its keeper keeps its own
         try:
             if task.limits is not None or group is not None or user is not None:
-                return _start_confined(task, out, err, group, user, pids_max)
-            return _start(task, out, err)
+                return _start_confined(task, out, err, group, user, pids_max, nice)
+            pid = _start(task, out, err)
+            give_way(nice, pid)  # posix_spawn(3) cannot; the program was begun this moment
+            return pid
         except OSError as exc:
             if is_shortage(exc):
                 raise
@@ -81,7 +83,9 @@ def _settle(task: Exec, env: dict[str, str]) -> str:
     return _find(task.argv[0], env.get("PATH", os.defpath))
 
 
-def _start_confined(task: Exec, out: int, err: int, group: str | None, user: User | None, pids_max: int) -> int:
+def _start_confined(
+    task: Exec, out: int, err: int, group: str | None, user: User | None, pids_max: int, nice: int
+) -> int:
     """Like the other, with all that confines the run in place before the first instruction of the program: it is looked
     for, and started, as its user. Raises OSError, and CannotStart for what its limits may be the reason of."""
     told, tells = os.pipe()  # closed by a successful exec
@@ -91,6 +95,7 @@ def _start_confined(task: Exec, out: int, err: int, group: str | None, user: Use
         if pid == 0:
             try:
                 os.setsid()
+                give_way(nice)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(out, 1)
                 os.dup2(err, 2)
