@@ -46,6 +46,8 @@ def _shown(value: Any, hidden: bool = False) -> Any:
     if isinstance(value, list):
         return [_shown(item) for item in value]
     if isinstance(value, str):
+        if "://" in value and "?" in value:
+            value = f"{value.partition('?')[0]}?{HIDDEN}"  # queries of addresses often have a key in them
         return value if len(value) <= _TEXT_MAX else f"{value[:_TEXT_MAX]}..."
     if isinstance(value, float) or (isinstance(value, int) and abs(value) >= _EXACT):
         return str(value)  # numbers that are not written alike everywhere

@@ -27,6 +27,7 @@ VALUES = st.recursive(
         ({"defaults": {"handler": {"env": {"A": "hunter2"}}}}, {"defaults": {"handler": "***"}}),
         ({"a": [{"secret": "hunter2"}, {"env": {"B": "hunter2"}}]}, {"a": [{"secret": "***"}, {"env": {"B": "***"}}]}),
         ({"env": ["hunter2"]}, {"env": "***"}),
+        ({"c": [{"http": "https://h/a?token=hunter2"}]}, {"c": [{"http": "https://h/a?***"}]}),
         ({"a": 1.5, "b": 2**60}, {"a": "1.5", "b": str(2**60)}),
     ],
 )  # fmt: skip
