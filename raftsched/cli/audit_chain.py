@@ -17,7 +17,10 @@ from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import click
+
 from raftsched.cli.main import Failure
+from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -27,6 +30,7 @@ _TRIES = 5  # while notes are dropped at the far end
 _BACK = timedelta(minutes=10)  # notes of a new leader may be that much older than those before them
 _TAIL = 1 << 20  # bytes of a file that are read to find its last notes
 _FACILITY = SysLogHandler.LOG_AUTHPRIV
+_LATER = (Exit.UNAVAILABLE, Exit.TIMEOUT)  # nothing was refused: the same may be answered a moment later
 
 
 class Broken(Exception):
@@ -162,11 +166,22 @@ class Export:
             self._seen(note)
 
     def run(self, interval: float | None) -> int:
-        """How many notes did not fit. `interval`: seconds from one look to the next; None: one look."""
-        broken = 0
+        """How many notes did not fit. `interval`: seconds from one look to the next; None: one look. While no node
+        answers it says so once, and goes on. Raises ClientError."""
+        from raftsched.client.errors import ClientError
+
+        broken, away = 0, False
         try:
             while True:
-                broken += self._look(done=interval is None)
+                try:
+                    broken += self._look(done=interval is None)
+                    away = False
+                except ClientError as error:
+                    if interval is None or error.exit not in _LATER:
+                        raise
+                    if not away:
+                        click.echo(f"raftsched: {error.detail}; the export goes on when it can be read again", err=True)
+                    away = True
                 if interval is None:
                     return broken
                 time.sleep(interval)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from raftsched.cli import audit_chain
 from raftsched.cli.audit_chain import Broken, Export, verify_all
+from raftsched.client.errors import AuthError, UnavailableError
 from tests.integration.api.test_audit import JOB, listed
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded
@@ -93,6 +95,36 @@ def test_a_record_that_was_rewritten_does_not_fit_to_its_copy(tmp_path: Path) ->
         file.write_text(file.read_text().replace('"actor":"admin"', '"actor":"eve"', 1))
         with pytest.raises(Broken, match="line"):
             verify_all(more, file)  # type: ignore[arg-type]
+
+    run(tmp_path, test)
+
+
+def test_an_export_outlives_nodes_that_are_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[str] = []
+
+    class Away(Copy):
+        def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[Any]:
+            if not answers:
+                raise AuthError("unauthorized", "this token was revoked", status=401)
+            if answers.pop(0) == "no":
+                raise UnavailableError("unreachable", "no node answers")
+            return super().items(path, query, most)
+
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        copy = await copy_of(people["operator"])
+        answers.append("no")
+        with pytest.raises(UnavailableError):
+            Export(Away(copy.chain, copy.notes, copy.refusals), tmp_path / "once", None).run(None)  # type: ignore[arg-type]
+        answers.extend(["no", "no", "yes"])
+        monkeypatch.setattr(audit_chain.time, "sleep", lambda seconds: None)
+        file = tmp_path / "audit.jsonl"
+        with pytest.raises(AuthError):  # what is refused ends it
+            Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]
+        assert len(file.read_text().splitlines()) == len(copy.notes)
+        assert capsys.readouterr().err.count("no node answers") == 1
 
     run(tmp_path, test)
 
