@@ -129,7 +129,7 @@ def reseal(client: Client) -> None:
     """
     resealed = 0
     while True:
-        said = client.request("POST", "/v1/secrets:reseal", body={}, repeatable=True).json()
+        said = client.post("/v1/secrets:reseal")
         resealed += said["resealed"]
         if not said["left"] or not said["resealed"]:
             break
