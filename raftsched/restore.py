@@ -101,7 +101,8 @@ def _make(
     keys: Keyring | None,
 ) -> Restored:
     copy = work / "copy"
-    with copy.open("xb") as file:
+    copy.touch(mode=0o600, exist_ok=False)  # whatever the umask of the command
+    with copy.open("wb") as file:
         label = backup.verify(source, progress, file, keys)
     contents = backup.look(source)
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")

@@ -126,6 +126,12 @@ def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_what_is_restored_is_its_owners_alone(saved: Saved, tmp_path: Path) -> None:
+    restored(saved.save(tmp_path / "b"), tmp_path / "new")
+    found = [path for path in (tmp_path / "new").rglob("*") if path.stat().st_mode & 0o077]
+    assert found == []
+
+
 def test_a_restored_state_is_sound_and_another_cluster(saved: Saved, world: World, tmp_path: Path) -> None:
     session = world.session("n1")
     world.session("n3")
