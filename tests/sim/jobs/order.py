@@ -71,7 +71,7 @@ class Order:
             key = row[8:]
             if key in left:
                 continue
-            instance, policy = waiting(view, key)
+            instance, policy, _ = waiting(view, key)
             if instance is None or policy is None:
                 continue
             if dispatcher._gates.lane(policy.queue) is not None and dispatcher._gates.shut(policy.queue, now_ms):

@@ -42,7 +42,7 @@ class Outside:
         class Look:
             """raftsched.worker.looking.Look"""
 
-            def __init__(self, conditions: tuple[Condition, ...], limit_s: float) -> None:
+            def __init__(self, conditions: tuple[Condition, ...], limit_s: float, *rules: object) -> None:
                 assert world.scheduler.running is not None
                 self.loop = world.scheduler.running
                 self.given_up = False
