@@ -66,7 +66,8 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     role="operator",
 )
 async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
-    """What a copy that was kept elsewhere is held against, and another node: `raftsched audit verify` does both."""
+    """The same on every node that has applied the same. `raftsched audit verify` holds the notes, and a copy that was
+    kept elsewhere, against it."""
     await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
         access = access_of(view)
