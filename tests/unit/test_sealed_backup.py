@@ -43,7 +43,8 @@ def test_what_was_sealed_is_read_by_who_it_is_for(size: int) -> None:
     content = random.Random(size).randbytes(size)
     raw = sealed(content)
     assert read(raw) == content
-    assert content[:64] not in raw or not content
+    if size >= 64:  # a byte alone is somewhere in every file
+        assert content[:64] not in raw
     with pytest.raises(NotOpened, match="another recipient"):
         read(raw, new_identity()[0])
 

@@ -179,11 +179,14 @@ def test_a_start_that_is_cancelled_leaves_nothing_and_can_be_repeated(tmp_path: 
     asyncio.run(main())
 
 
-def test_a_stop_while_it_starts_ends_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [1, 5, 20])  # of the event loop: a start takes many more
+def test_a_stop_while_it_starts_ends_the_start(tmp_path: Path, turns: int) -> None:
     async def main() -> None:
         node = alone(tmp_path)
         starting = asyncio.create_task(node.start())
-        await asyncio.sleep(0.05)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not starting.done()
         await node.stop()
         with pytest.raises(StartupError, match="stopped while it started"):
             await starting
