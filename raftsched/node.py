@@ -39,9 +39,10 @@ from raftsched.leader.leader import Leader
 from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
 from raftsched.private import UMASK, make_private
-from raftsched.raft import Change, Raft, RaftOptions, wire
-from raftsched.raft.committed import Committed
+from raftsched.raft import Change, Raft, RaftOptions
+from raftsched.raft.proposals.committed import Committed
 from raftsched.raft.snapshots.files import require_room
+from raftsched.raft.transport import tls
 from raftsched.sealing import Sealer
 from raftsched.store import SnapshotMeta, Store, make_directory
 from raftsched.worker import cgroup
@@ -156,7 +157,7 @@ class Node:
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             keys=keys,
-            wire=wire.configured(config, self.clock, log.warning),
+            wire=tls.configured(config, self.clock, log.warning),
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,

@@ -13,7 +13,7 @@ from raftsched.core import refound
 from raftsched.core.apply.tx import Tx
 from raftsched.errors import StartupError
 from raftsched.keyring import KEY_FILE, Keyring
-from raftsched.raft.formation import alone
+from raftsched.raft.membership.formation import alone
 from raftsched.raft.snapshots.files import require_room
 from raftsched.store import backup, records, snapshot
 from raftsched.store.backup import Contents, NotABackup

@@ -20,18 +20,19 @@ from raftsched.core.commands import Answer, check
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.keyring import Keyring
-from raftsched.raft import audit, codec, snapshots
-from raftsched.raft.barrier import Barriers
+from raftsched.raft import codec, snapshots
+from raftsched.raft.consensus import audit
 from raftsched.raft.guards import ALL, Guards
+from raftsched.raft.membership.admission import Standing
+from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Reply, settle
+from raftsched.raft.proposals.barrier import Barriers
+from raftsched.raft.proposals.proposer import Reply, settle
 from raftsched.raft.replica import Replica
-from raftsched.raft.requests import Request
-from raftsched.raft.standing import Standing
 from raftsched.raft.status import Knock, MemberStatus, PeerStatus
-from raftsched.raft.transport import Transport, only_loopback, split_address
+from raftsched.raft.transport.tls import KeyTls, Plain, Wire
+from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.turns import ThreadWriter, Writer
-from raftsched.raft.wire import KeyTls, Plain, Wire
 from raftsched.store import Store
 
 log = logging.getLogger(__name__)

@@ -22,19 +22,19 @@ from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
-from raftsched.raft.engine import Engine
-from raftsched.raft.formation import Formation
-from raftsched.raft.forming import Forming
-from raftsched.raft.forwarding import Forwarding
-from raftsched.raft.gathering import Gathering
+from raftsched.raft.consensus.engine import Engine
+from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.raft.intake import Intake
-from raftsched.raft.journal import Journal
-from raftsched.raft.membership import Membership
+from raftsched.raft.membership.configuration import Membership
+from raftsched.raft.membership.formation import Formation
+from raftsched.raft.membership.forming import Forming
+from raftsched.raft.membership.peer_set import Roster
+from raftsched.raft.membership.requests import Done, Request
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Proposer, Reply, contained
-from raftsched.raft.requests import Done, Request
-from raftsched.raft.roster import Roster
+from raftsched.raft.proposals.batching import Gathering
+from raftsched.raft.proposals.forwarding import Forwarding
+from raftsched.raft.proposals.proposer import Proposer, Reply, contained
+from raftsched.raft.proposals.queue import Intake
 from raftsched.raft.snapshots import Installer, Sender
 from raftsched.raft.stamps import Stamps
 from raftsched.raft.turns import Action, ContainedWriter, TurnDriver, Writer

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from raftsched.clock import Clock
+from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.raft.journal import Journal
 from raftsched.store.turn import OnApplied, Turn, TurnResult
 
 SLOW_TURN_S = 0.005  # most of such a turn is the disk's

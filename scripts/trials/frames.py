@@ -23,8 +23,8 @@ import msgspec
 
 from raftsched.clock import SystemClock
 from raftsched.raft import Raft, codec
-from raftsched.raft.link import Link, proof
-from raftsched.raft.wire import Contexts, KeyTls, Plain, Seal
+from raftsched.raft.transport.link import Link, proof
+from raftsched.raft.transport.tls import Contexts, KeyTls, Plain, Seal
 from tests.sim.checks import state_hash
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, until
 

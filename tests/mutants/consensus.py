@@ -15,7 +15,7 @@ CONSENSUS = (
     Mutant(
         "campaign_unheld",
         "a candidate's vote for itself is on its disk before it asks for others'",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "self._host.hold(lambda: self._ask_votes(term))",
         "self._ask_votes(term)",
         profile="votes",
@@ -23,7 +23,7 @@ CONSENSUS = (
     Mutant(
         "vote_unheld",
         "a vote is on the disk before it is told",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "        answer = VoteAnswer(m.term, True)\n        self._host.hold(lambda: self._send_late(peer, answer))",
         "        answer = VoteAnswer(m.term, True)\n        self._send_late(peer, answer)",
         profile="votes",
@@ -31,7 +31,7 @@ CONSENSUS = (
     Mutant(
         "old_campaign_asks",
         "a candidate that has gone on to another term asks for no votes of the earlier one",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "if term != self.term or self._core.role != CANDIDATE:",
         "if False:",
         profile="votes",
@@ -40,7 +40,7 @@ CONSENSUS = (
     Mutant(
         "vote_tie",
         "half of the voters are no majority",
-        "raft/membership.py",
+        "raft/membership/configuration.py",
         "self.majority = len(self.voters) // 2 + 1",
         "self.majority = (len(self.voters) + 1) // 2",
         profile="network",
@@ -49,7 +49,7 @@ CONSENSUS = (
     Mutant(
         "learner_votes",
         "who has no vote is not counted in an election",
-        "raft/membership.py",
+        "raft/membership/configuration.py",
         "len(set(self.voters) & set(nodes)) >= self.majority",
         "len(set(nodes)) >= self.majority",
         profile="members",
@@ -57,7 +57,7 @@ CONSENSUS = (
     Mutant(
         "learner_campaigns",
         "who has no vote does not campaign",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "return self._host.may_vote() and self.membership.may_lead and not self.installing",
         "return self._host.may_vote() and not self.installing",
         profile="members",
@@ -65,7 +65,7 @@ CONSENSUS = (
     Mutant(
         "installing_campaigns",
         "nobody campaigns while a snapshot is taking the place of its log",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "return self._host.may_vote() and self.membership.may_lead and not self.installing",
         "return self._host.may_vote() and self.membership.may_lead",
         profile="snapshots",
@@ -73,7 +73,7 @@ CONSENSUS = (
     Mutant(
         "pre_votes_of_earlier_rounds",
         "pre-votes of an earlier round count for nothing",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "asking = m.round == self._pre_round and bool(self._pre_votes)",
         "asking = bool(self._pre_votes)",
         profile="followers",
@@ -81,7 +81,7 @@ CONSENSUS = (
     Mutant(
         "anybody_hands_over",
         "only the leader of this term tells somebody to campaign at once",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "if frame.term == self.term and peer == self.leader_id and self._may_campaign():",
         "if self._may_campaign():",
         profile="followers",
@@ -99,7 +99,7 @@ CONSENSUS = (
     Mutant(
         "append_unheld",
         "an append is on the disk before it is acknowledged",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "m.commit, verified))\n        self._host.hold(lambda: self._send_late(peer, answer))",
         "m.commit, verified))\n        self._send_late(peer, answer)",
         profile="kills",
@@ -107,7 +107,7 @@ CONSENSUS = (
     Mutant(
         "late_answer_sent",
         "what a newer leader has replaced is not acknowledged any more",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "        if answer.term == self.term:\n            self._host.send(peer, answer)",
         "        self._host.send(peer, answer)",
         profile="network",
@@ -131,7 +131,7 @@ CONSENSUS = (
     Mutant(
         "told_before_commit",
         "what is told early is applied, and so committed",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "turn.apply = [entry for entry in ready if entry.index <= self.commit_index]",
         "turn.apply = ready",
         profile="kills",
@@ -148,7 +148,7 @@ CONSENSUS = (
     Mutant(
         "durable_after_cut",
         "a turn that ends says nothing of entries that were cut off while it ran",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "                last = min(last, self._turn.truncate_from - 1)",
         "                pass",
         profile="network",
@@ -156,7 +156,7 @@ CONSENSUS = (
     Mutant(
         "own_end_stays",
         "what is cut off is not durable any more",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "        self.durable_index = min(self.durable_index, self.last_index)\n",
         "",
         profile="network",
@@ -164,7 +164,7 @@ CONSENSUS = (
     Mutant(
         "running_turn_not_cut",
         "entries that the running turn writes are cut off on the disk, too",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "return max(self._store.log_bounds()[1], running.append[-1].index)",
         "return self._store.log_bounds()[1]",
         profile="network",
@@ -172,7 +172,7 @@ CONSENSUS = (
     Mutant(
         "stale_tail_read",
         "of what was cut off nothing is read from the disk meanwhile",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "                stored = [entry for entry in stored if entry.index < self._memory_first]\n",
         "                pass\n",
         profile="network",
@@ -180,7 +180,7 @@ CONSENSUS = (
     Mutant(
         "undurable_evicted",
         "entries stay in memory until they are on the disk",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "limit = max(0, self.durable_index + 1 - self._memory_first)",
         "limit = count",
         profile="pressure",
@@ -188,7 +188,7 @@ CONSENSUS = (
     Mutant(
         "commit_goes_back",
         "the commit index never goes back",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "        if index > self.commit_index:\n            self.commit_index = index",
         "        if index != self.commit_index:\n            self.commit_index = index",
         profile="network",
@@ -196,17 +196,17 @@ CONSENSUS = (
     Mutant(
         "vote_lost_at_install",
         "term and vote that are gathered while a snapshot is installed are written",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "self._turn = Turn(hard_state=self._turn.hard_state, local=self._turn.local)",
         "self._turn = Turn(local=self._turn.local)",
-        tests=("unit/raft/test_snapshots.py", "unit/raft"),
+        tests=("unit/raft/snapshots/test_installer.py", "unit/raft"),
         profile="snapshots",
     ),
     # the members
     Mutant(
         "learner_counts",
         "what a member without a vote has on its disk does not commit",
-        "raft/leadership.py",
+        "raft/consensus/leadership.py",
         "for v in membership.voters]",
         "for v in (m.node for m in membership.current)]",
         profile="members",
@@ -214,7 +214,7 @@ CONSENSUS = (
     Mutant(
         "new_member_votes",
         "a new member begins without a vote",
-        "raft/membership.py",
+        "raft/membership/configuration.py",
         "msgspec.structs.replace(node, voter=False)",
         "msgspec.structs.replace(node, voter=True)",
         profile="empty-voter",
@@ -222,7 +222,7 @@ CONSENSUS = (
     Mutant(
         "last_voter_leaves",
         "the only voter cannot be taken out",
-        "raft/membership.py",
+        "raft/membership/configuration.py",
         "if not any(m.voter for m in kept):",
         "if False:",
         profile=None,
@@ -230,7 +230,7 @@ CONSENSUS = (
     Mutant(
         "truncated_config_stays",
         "a configuration that is cut off counts no more",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "        self._membership.truncated(index)\n",
         "",
         profile="hasty-changes",
@@ -239,7 +239,7 @@ CONSENSUS = (
     Mutant(
         "config_not_found_at_start",
         "a configuration in the log counts after a restart, too",
-        "raft/journal.py",
+        "raft/consensus/journal.py",
         "        self._find_configurations()\n\n",
         "\n",
         profile="members",
@@ -256,7 +256,7 @@ CONSENSUS = (
     Mutant(
         "armed_early",
         "a node says that it remembers the others' disks when its own disk has it",
-        "raft/forming.py",
+        "raft/membership/forming.py",
         "self._hold(self._armed)",
         "self._armed()",
         profile="votes",
@@ -264,7 +264,7 @@ CONSENSUS = (
     Mutant(
         "agreed_early",
         "and that all remember the same disks when its own disk has it",
-        "raft/forming.py",
+        "raft/membership/forming.py",
         "self._hold(self._agreed)",
         "self._agreed()",
         profile="votes",
@@ -272,7 +272,7 @@ CONSENSUS = (
     Mutant(
         "another_disk_welcome",
         "a known node with another disk is refused",
-        "raft/formation.py",
+        "raft/membership/formation.py",
         "if known is not None and known != peer.store_id:",
         "if False:",
         profile="disks",
@@ -280,7 +280,7 @@ CONSENSUS = (
     Mutant(
         "foreign_cluster_welcome",
         "a node of another cluster is refused",
-        "raft/formation.py",
+        "raft/membership/formation.py",
         "return bool(self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id)",
         "return False",
         profile=None,
@@ -288,7 +288,7 @@ CONSENSUS = (
     Mutant(
         "foreign_directory",
         "a data directory of another node is refused",
-        "raft/formation.py",
+        "raft/membership/formation.py",
         "if own is not None and own != self.node_id.encode():",
         "if False:",
         profile=None,
@@ -297,7 +297,7 @@ CONSENSUS = (
     Mutant(
         "pong_of_another_term",
         "a heartbeat that was answered in another term counts for nothing",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "elif m.accepted and m.term == self.term and self.is_leader:",
         "elif m.accepted and self.is_leader:",
         profile="lonely",
@@ -305,7 +305,7 @@ CONSENSUS = (
     Mutant(
         "refused_pong_counts",
         "a heartbeat that was refused counts for nothing",
-        "raft/engine.py",
+        "raft/consensus/engine.py",
         "elif m.accepted and m.term == self.term and self.is_leader:",
         "elif m.term == self.term and self.is_leader:",
         profile="lonely",
@@ -313,7 +313,7 @@ CONSENSUS = (
     Mutant(
         "rounds_from_receipt",
         "a round counts from when it was sent",
-        "raft/heartbeat.py",
+        "raft/consensus/heartbeat.py",
         "            state.sent_at_ms = sent_at_ms\n",
         "            state.sent_at_ms = now_ms\n",
         profile="lonely",
@@ -321,7 +321,7 @@ CONSENSUS = (
     Mutant(
         "round_of_a_minority",
         "a round counts when a majority has answered it",
-        "raft/heartbeat.py",
+        "raft/consensus/heartbeat.py",
         "        if len(known) < membership.majority:\n            return None\n        known.sort(reverse=True)\n"
         "        return known[membership.majority - 1]",
         "        return max(known, default=None)",
@@ -331,7 +331,7 @@ CONSENSUS = (
     Mutant(
         "told",
         "whoever was told of an entry can be shown it",
-        "raft/proposals.py",
+        "raft/proposals/proposer.py",
         "        self.told_index = index  # before",
         "        self.told_index = 0  # before",
         profile=None,
@@ -339,7 +339,7 @@ CONSENSUS = (
     Mutant(
         "refused_early",
         "refusals wait for the disk",
-        "raft/proposals.py",
+        "raft/proposals/proposer.py",
         "if not any(type(answer) is Rejected for answer in own):",
         "if True:",
         profile=None,
@@ -347,7 +347,7 @@ CONSENSUS = (
     Mutant(
         "later_read_shares",
         "a read uses no barrier that was proposed before it came",
-        "raft/barrier.py",
+        "raft/proposals/barrier.py",
         "                for reached, _ in waiting:\n",
         "                waiting += self._waiting\n                for reached, _ in waiting:\n",
         profile=None,
@@ -355,7 +355,7 @@ CONSENSUS = (
     Mutant(
         "repeated_is_accepted",
         "a batch that was applied before is answered with an unknown outcome",
-        "raft/proposals.py",
+        "raft/proposals/proposer.py",
         "        if answers is None:\n            self._fail(sealed.calls, UnknownOutcome())\n            return\n",
         "        if answers is None:\n            answers = []\n",
         profile="network",
@@ -364,7 +364,7 @@ CONSENSUS = (
     Mutant(
         "unproven_peer",
         "who dials proves that it holds the cluster's key",
-        "raft/link.py",
+        "raft/transport/link.py",
         "        if not any(owner.verifies(",
         "        if self.expected is not None and not any(owner.verifies(",
         tests=("unit/raft", "integration/raft/test_transport.py"),
@@ -373,7 +373,7 @@ CONSENSUS = (
     Mutant(
         "unproven_answer",
         "who is dialled proves that it holds the cluster's key",
-        "raft/link.py",
+        "raft/transport/link.py",
         "        if not any(owner.verifies(",
         "        if self.expected is None and not any(owner.verifies(",
         tests=("unit/raft", "integration/raft/test_transport.py"),
@@ -382,7 +382,7 @@ CONSENSUS = (
     Mutant(
         "unbound_proof",
         "a proof is about the certificate that its end has seen",
-        "raft/link.py",
+        "raft/transport/link.py",
         'b"" if self._seal is None else self._seal.binding',
         'b""',
         tests=("integration/raft/test_transport.py", "integration/raft/test_between.py"),

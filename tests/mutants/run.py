@@ -76,7 +76,7 @@ def intact() -> str | None:
 
 
 def _first_failure(name: str, first: tuple[str, ...], directory: Path) -> str | None:
-    """Of the tests in these places, and then of the others; as `unit/raft/test_rules.py::test_x`."""
+    """Of the tests in these places, and then of the others; as `unit/raft/consensus/test_rules.py::test_x`."""
     for places in (first, tuple(place for place in OTHERS if place not in first)):
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
         command += ["--timeout", "300", *(f"tests/{place}" for place in places)]

@@ -27,6 +27,6 @@ def test_what_is_to_miss_it_is_there(mutant: Mutant) -> None:
 
 
 def test_a_rule_that_has_moved_is_told() -> None:
-    gone = Mutant("gone", "a rule", "raft/engine.py", "what is not there", "")
-    with pytest.raises(ValueError, match=r"gone: raftsched/raft/engine\.py has 0 times"):
+    gone = Mutant("gone", "a rule", "raft/consensus/engine.py", "what is not there", "")
+    with pytest.raises(ValueError, match=r"gone: raftsched/raft/consensus/engine\.py has 0 times"):
         gone.applied_to("something else")

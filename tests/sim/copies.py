@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from raftsched.raft.incarnations import Met
+from raftsched.raft.membership.incarnations import Met
 from tests.sim.checks import DurableLog
 
 if TYPE_CHECKING:

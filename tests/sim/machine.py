@@ -17,7 +17,7 @@ from raftsched.keyring import Keyring
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.wire import Plain
+from raftsched.raft.transport.tls import Plain
 from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, Turn, TurnResult
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock

@@ -75,7 +75,7 @@ MUTATIONS: dict[str, Mutation] = {
     "hold_for_gathered_turn": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
     "count_self_when_durable": Mutation((NO_MAJORITY,), "kills"),
     "commit_within_log": Mutation(
-        test="tests/unit/raft/test_durability.py::test_a_loaded_commit_index_is_never_ahead_of_the_log"
+        test="tests/unit/raft/consensus/test_durability.py::test_a_loaded_commit_index_is_never_ahead_of_the_log"
     ),
     "stop_on_apply_error": Mutation((NOT_ON_DISK, "behind a hole", TWO_LEADERS, NO_MAJORITY), "full-disks"),
     "contain_callback_errors": Mutation(("the room's own bug",), "raising"),
@@ -84,7 +84,7 @@ MUTATIONS: dict[str, Mutation] = {
     "leader_heard_first": Mutation(("nothing had happened to the leader",), "followers"),
     "lonely_leader_resigns": Mutation(("still leads term",), "lonely"),
     "rounds_of_this_leadership": Mutation(
-        test="tests/unit/raft/test_elections.py::test_a_leadership_begins_without_the_answers_of_an_earlier_one"
+        test="tests/unit/raft/consensus/test_elections.py::test_a_leadership_begins_without_the_answers_of_an_earlier_one"
     ),
     "wiped_disk_refused": Mutation(("is no member with this disk, and votes",), "disks"),
     "rolled_back_disk_refused": Mutation(("is no member with this disk, and votes", NO_MAJORITY), "rolled-back"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from raftsched.raft import codec
-from raftsched.raft.link import proof
+from raftsched.raft.transport.link import proof
 from tests.sim.loop import Loop
 from tests.sim.network import MACHINE_UP
 

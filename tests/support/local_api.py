@@ -25,8 +25,8 @@ from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
 from raftsched.keyring import Keyring
 from raftsched.raft import Change, Knock, MemberStatus
-from raftsched.raft.barrier import Barriers
-from raftsched.raft.membership import Members, added, removed
+from raftsched.raft.membership.configuration import Members, added, removed
+from raftsched.raft.proposals.barrier import Barriers
 from raftsched.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.turn import LogEntry, Turn

@@ -13,7 +13,7 @@ from raftsched.core.commands import RunNow, encode
 from raftsched.core.entry import decode_entry, encode_entry
 from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.incarnations import Met
+from raftsched.raft.membership.incarnations import Met
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
 from raftsched.raft.turns import InlineWriter

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from raftsched.raft.codec import AppendAnswer, Frame, SnapshotChunk, SnapshotOffer
-from raftsched.raft.engine import Engine
+from raftsched.raft.consensus.engine import Engine
+from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.raft.journal import Journal
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots.receiver import Incoming, Receiver
 from raftsched.raft.turns import Action, TurnDriver, Writer

@@ -12,8 +12,8 @@ from zlib import crc32
 
 from raftsched.clock import Clock
 from raftsched.raft.codec import Frame, SnapshotAnswer, SnapshotChunk, SnapshotOffer
+from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.raft.journal import Journal
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots import files
 from raftsched.raft.turns import Writer

@@ -12,7 +12,7 @@ import pytest
 from raftsched.api.context import Peer
 from raftsched.errors import NoLeader, RaftschedError, UnknownOutcome
 from raftsched.raft import Knock
-from raftsched.raft.membership import promoted
+from raftsched.raft.membership.configuration import promoted
 from tests.support.local_api import Client, LocalCluster, serving
 
 MEMBERS = "/v1/cluster/members"

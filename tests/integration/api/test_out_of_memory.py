@@ -10,7 +10,7 @@ import pytest
 
 from raftsched.api import batch
 from raftsched.core.cluster import Member
-from raftsched.raft.membership import added
+from raftsched.raft.membership.configuration import added
 from tests.integration.api.test_fastpath import ORDINARY, request, talk
 from tests.integration.api.test_fastpath import read_answer as answer_of
 from tests.support.local_api import Client, run

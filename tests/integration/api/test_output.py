@@ -13,7 +13,7 @@ from raftsched.bounds import Bounds
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
-from raftsched.raft.membership import removed
+from raftsched.raft.membership.configuration import removed
 from raftsched.worker import spool
 from raftsched.worker.output import Record
 from tests.support.local_api import Client, LocalCluster, serving

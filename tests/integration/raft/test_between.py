@@ -14,7 +14,7 @@ from raftsched import certificates
 from raftsched.clock import SystemClock
 from raftsched.core.commands import RunNow, encode
 from raftsched.raft import Raft
-from raftsched.raft.wire import KeyTls, Plain, Wire
+from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from tests.support.raft_cluster import Cluster, address_of, until
 
 MARKER = b"body-of-a-job-" * 20

@@ -14,7 +14,7 @@ from raftsched import certificates
 from raftsched.certificates import Pair
 from raftsched.clock import SystemClock
 from raftsched.raft import codec
-from raftsched.raft.wire import KeyTls, MutualTls
+from raftsched.raft.transport.tls import KeyTls, MutualTls
 from tests.integration.raft.test_transport import Bed, Peer
 from tests.support.raft_cluster import BARRIER, Cluster, until
 

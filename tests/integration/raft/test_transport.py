@@ -19,11 +19,11 @@ import pytest
 from raftsched import certificates
 from raftsched.clock import SystemClock
 from raftsched.raft import codec
-from raftsched.raft.formation import peers_hash
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.link import proof
-from raftsched.raft.transport import Transport
-from raftsched.raft.wire import KeyTls, Plain, Wire
+from raftsched.raft.membership.formation import peers_hash
+from raftsched.raft.transport.link import proof
+from raftsched.raft.transport.tls import KeyTls, Plain, Wire
+from raftsched.raft.transport.transport import Transport
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
 from tests.support.raft_replica import hello
 

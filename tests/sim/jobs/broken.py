@@ -17,7 +17,7 @@ from raftsched.core.model import FINAL, Delivery
 from raftsched.core.tables import Table, u64
 from raftsched.leader import firing as leader_firing
 from raftsched.leader import lanes, leases, window
-from raftsched.raft import heartbeat
+from raftsched.raft.consensus import heartbeat
 from raftsched.worker import tenure, worker
 
 # ---------------------------------------------------------------- leases

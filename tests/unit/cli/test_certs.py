@@ -14,7 +14,7 @@ from raftsched.cli.main import cli
 from raftsched.clock import SystemClock
 from raftsched.config import ConfigError, build
 from raftsched.errors import StartupError
-from raftsched.raft.wire import MutualTls
+from raftsched.raft.transport.tls import MutualTls
 from tests.support.raft_replica import ManualClock
 
 

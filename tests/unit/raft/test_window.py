@@ -12,7 +12,7 @@ from raftsched.errors import Overloaded
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals import Proposer
+from raftsched.raft.proposals.proposer import Proposer
 from raftsched.raft.window import Window
 from tests.support.raft_replica import Solo, unique
 from tests.unit.raft.house import Leader

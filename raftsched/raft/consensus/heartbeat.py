@@ -1,0 +1,97 @@
+"""Heartbeat rounds: since when a majority is known to follow this leader, and how far the peers' clocks are off.
+
+A round counts from when it was SENT: a peer that answers in this term had not helped another leader up to then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import accumulate
+
+from raftsched.raft.guards import Guards
+from raftsched.raft.membership.configuration import Membership
+
+_SLOW_ROUND_TRIP_MS = 100  # a slower answer says little about a clock
+
+
+@dataclass(slots=True)
+class _Peer:
+    sent_at_ms: int | None = None  # newest round answered in this term, boot clock
+    offset_ms: int | None = None  # peer's wall clock minus ours
+
+
+class HeartbeatRounds:
+    """Kept by the leader, forgotten with the leadership."""
+
+    def __init__(self, membership: Membership, guards: Guards) -> None:
+        self._membership = membership
+        self._guards = guards
+        self._peers: dict[str, _Peer] = {}
+        self._since_ms = 0
+
+    def begin(self, now_ms: int) -> None:
+        """A leadership begins."""
+        self._since_ms = now_ms
+        if self._guards.rounds_of_this_leadership:
+            self._peers = {}
+
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk."""
+        self._peers.pop(peer, None)
+
+    def forget_offsets(self) -> None:
+        """They are measured anew by the next answers."""
+        for peer in self._peers.values():
+            peer.offset_ms = None
+
+    def answered(self, peer: str, sent_at_ms: int, peer_wall_ms: int, now_ms: int, wall_ms: int) -> None:
+        """`now_ms` and `sent_at_ms` are boot time, the others wall time."""
+        if sent_at_ms > now_ms:
+            return
+        state = self._peers.setdefault(peer, _Peer())
+        if state.sent_at_ms is None or sent_at_ms > state.sent_at_ms:
+            state.sent_at_ms = sent_at_ms
+        round_trip = now_ms - sent_at_ms
+        if round_trip <= _SLOW_ROUND_TRIP_MS:  # a slower one says too little: it may be wrong by half of it
+            state.offset_ms = peer_wall_ms + round_trip // 2 - wall_ms
+
+    def quorum_sent_at_ms(self, now_ms: int) -> int | None:
+        """The newest boot time at which a round was sent that a majority (this node included) answered."""
+        membership, known = self._membership, []
+        for voter in membership.voters:
+            if voter == membership.node_id:
+                known.append(now_ms)
+            elif (state := self._peers.get(voter)) is not None and state.sent_at_ms is not None:
+                known.append(state.sent_at_ms)
+        if len(known) < membership.majority:
+            return None
+        known.sort(reverse=True)
+        return known[membership.majority - 1]
+
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago a majority was last known to follow, or the leadership began."""
+        return now_ms - max(self._since_ms, self.quorum_sent_at_ms(now_ms) or 0)
+
+    def offset_ms(self, peer: str) -> int | None:
+        state = self._peers.get(peer)
+        return None if state is None else state.offset_ms
+
+
+class Lateness:
+    """How late heartbeats were sent against their schedule, since this node started. Up to RaftOptions.tick_ms is as it
+    should be."""
+
+    BOUNDS_S = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(self.BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """(seconds, how many heartbeats were late by no more than that); infinity comes last."""
+        return list(zip((*self.BOUNDS_S, float("inf")), accumulate(self._counts), strict=True))

@@ -1,0 +1,290 @@
+"""The Raft log as the engine sees it: memory in front of the store, and the turn that is being gathered.
+
+Changes take effect in memory at once and are written by the next turn. Entries that are not durable yet are always in
+memory; what is durable may be evicted and is then read from the store.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from raftsched.core.entry import members_of
+from raftsched.raft.guards import Guards
+from raftsched.raft.membership.configuration import Membership
+from raftsched.raft.options import RaftOptions
+from raftsched.store.records import MARK_EVERY
+from raftsched.store.snapshot import SnapshotMeta
+from raftsched.store.turn import LogEntry, Turn
+
+_ROW_BYTES = 64  # that an entry takes beside its data
+
+
+class LogStore(Protocol):
+    """What the journal reads from the store."""
+
+    @property
+    def commit_index(self) -> int: ...
+    @property
+    def applied_index(self) -> int: ...
+    @property
+    def applied_term(self) -> int: ...
+    @property
+    def log_marks(self) -> list[tuple[int, int]]: ...
+    @property
+    def log_bytes(self) -> int: ...
+    def hard_state(self) -> tuple[int, str | None]: ...
+    def log_bounds(self) -> tuple[int, int]: ...
+    def log_term(self, index: int) -> int | None: ...
+    def log_entries(self, first: int, max_bytes: int) -> list[LogEntry]: ...
+
+
+class Journal:
+    """Indices count from 1; index 0 with term 0 stands before the first entry."""
+
+    def __init__(self, store: LogStore, options: RaftOptions, guards: Guards, membership: Membership) -> None:
+        self._store = store
+        self._membership = membership
+        self._options = options
+        self._guards = guards
+        self.first_index, self.last_index = store.log_bounds()
+        self.applied_index = store.applied_index  # applied by turns that have run
+        self._applied_term = store.applied_term
+        self._applying = self.applied_index  # handed to the running turn
+        self.commit_index = store.commit_index
+        if guards.commit_within_log:
+            self.commit_index = min(self.commit_index, self.last_index)
+        self.commit_index = max(self.commit_index, self.applied_index)
+        self.durable_index = self.last_index
+        self._memory: list[LogEntry] = []
+        self._memory_bytes = 0
+        self._memory_first = self.last_index + 1
+        self.last_term = self._term_of(self.last_index)
+        self._turn = Turn()
+        self._dirty = False
+        self._running: Turn | None = None
+        self._bytes = store.log_bytes  # of the entries found at the start, and of all appended since
+        self._marks = list(store.log_marks)  # (index, _bytes before it), ascending
+        self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_grown` is above that)
+        self._find_configurations()
+
+    def _find_configurations(self) -> None:
+        """In what is not applied yet."""
+        first = self.applied_index + 1
+        while entries := self.entries(first, self._options.apply_max_bytes):
+            for entry in entries:
+                members = members_of(entry.data)
+                if members is not None:
+                    self._membership.appended(entry.index, members)
+            first = entries[-1].index + 1
+
+    # ------------------------------------------------------------ reads
+
+    def term(self, index: int) -> int | None:
+        """None: not in the log (compacted, or past its end)."""
+        if index == self.last_index:
+            return self.last_term
+        if index > self.last_index or index < 0:
+            return None
+        position = index - self._memory_first
+        if position >= 0:
+            return self._memory[position].term
+        if index == 0:
+            return 0
+        if index == self.applied_index:
+            return self._applied_term
+        return self._store.log_term(index)
+
+    def _term_of(self, last: int) -> int:
+        """Term of what becomes the last entry."""
+        position = last - self._memory_first
+        if position >= 0:
+            return self._memory[position].term
+        if last == self.applied_index:
+            return self._applied_term
+        return self._store.log_term(last) or 0
+
+    def entries(self, first: int, max_bytes: int) -> list[LogEntry]:
+        """From `first` on, at least one if there is one, no more than about `max_bytes`. Raises CorruptLog."""
+        if first < self.first_index or first > self.last_index:
+            return []
+        position = first - self._memory_first
+        if position < 0:
+            stored = self._store.log_entries(first, max_bytes)
+            if stored and stored[-1].index >= self._memory_first:  # the store may lag behind a truncation
+                stored = [entry for entry in stored if entry.index < self._memory_first]
+            return stored
+        size = 0
+        end = position
+        memory = self._memory
+        while end < len(memory):
+            size += len(memory[end].data)
+            if size > max_bytes and end > position:
+                break
+            end += 1
+        return memory[position:end]
+
+    @property
+    def dirty(self) -> bool:
+        """There is something to write or to apply."""
+        return self._dirty or self.commit_index > self._applying
+
+    # ------------------------------------------------------------ changes
+
+    def append(self, term: int, data: bytes) -> int:
+        """Adds one entry at the end; returns its index."""
+        index = self.last_index + 1
+        entry = LogEntry(index, term, data)
+        self._memory.append(entry)
+        self._memory_bytes += len(data)
+        self._turn.append.append(entry)
+        self.last_index = index
+        self.last_term = term
+        if index % MARK_EVERY == 0:
+            self._marks.append((index, self._bytes))
+        self._bytes += len(data)
+        self._dirty = True
+        members = members_of(data)
+        if members is not None:
+            self._membership.appended(index, members)
+        return index
+
+    def truncate_from(self, index: int) -> None:
+        """Deletes the entries from `index` on. Below the commit index it is a bug, and raises."""
+        if self._guards.truncate_only_at_conflict and index <= self.commit_index:
+            raise RuntimeError(f"truncation at {index} below commit index {self.commit_index}")
+        if index > self.last_index:
+            return
+        turn = self._turn
+        turn.append = [entry for entry in turn.append if entry.index < index]
+        if index <= self._written_last():
+            turn.truncate_from = min(index, turn.truncate_from or index)
+        keep = max(0, index - self._memory_first)
+        self._memory_bytes -= sum(len(entry.data) for entry in self._memory[keep:])
+        del self._memory[keep:]
+        self._memory_first = min(self._memory_first, index)
+        self.last_index = index - 1
+        self.last_term = self._term_of(self.last_index)
+        self.durable_index = min(self.durable_index, self.last_index)
+        while self._marks and self._marks[-1][0] >= index:
+            self._marks.pop()
+        self._dirty = True
+        self._membership.truncated(index)
+
+    def _written_last(self) -> int:
+        """Last index that the store has or that the running turn gives it."""
+        running = self._running
+        if running is not None and running.append:
+            return max(self._store.log_bounds()[1], running.append[-1].index)
+        return self._store.log_bounds()[1]
+
+    def set_hard_state(self, term: int, voted_for: str | None) -> None:
+        if self._guards.vote_remembered:
+            self._turn.hard_state = (term, voted_for)
+        self._dirty = True
+
+    def set_commit(self, index: int) -> None:
+        """Never goes back."""
+        if index > self.commit_index:
+            self.commit_index = index
+            self._turn.commit_index = index
+            self._dirty = True
+
+    def put_local(self, name: str, value: bytes | None) -> None:
+        self._turn.local[name] = value
+        self._dirty = True
+
+    # ------------------------------------------------------------ turns
+
+    def take(self) -> Turn:
+        """What is to be written now, with the committed entries that are due to be applied."""
+        turn, self._turn = self._turn, Turn()
+        self._dirty = False
+        if self.commit_index > self._applying:
+            ready = self.entries(self._applying + 1, self._options.apply_max_bytes)
+            turn.apply = [entry for entry in ready if entry.index <= self.commit_index]
+            if turn.apply:
+                self._applying = turn.apply[-1].index
+            elif self._guards.commit_within_log:
+                raise RuntimeError(f"committed entry {self._applying + 1} is not in the log")
+        drop_below = self._drop_below()
+        if drop_below > self.first_index:
+            turn.drop_below = drop_below
+            self.first_index = drop_below
+        elif self.first_index > self._store.log_bounds()[0]:
+            turn.drop_below = self.first_index  # the store drops a bounded number per turn
+        self._running = turn
+        return turn
+
+    def done(self, turn: Turn) -> None:
+        """The turn is on the disk."""
+        self._running = None
+        if turn.append:
+            last = turn.append[-1].index
+            if self._turn.truncate_from is not None:
+                last = min(last, self._turn.truncate_from - 1)
+            self.durable_index = max(self.durable_index, last)
+        if turn.apply:
+            self.applied_index = turn.apply[-1].index
+            self._applied_term = turn.apply[-1].term
+            self._membership.applied_to(self.applied_index)
+        self._evict()
+
+    def reset(self, meta: SnapshotMeta) -> None:
+        """A snapshot replaced state and log; hard state and own records gathered meanwhile stay."""
+        self.first_index, self.last_index = meta.index + 1, meta.index
+        self.last_term = self._applied_term = meta.term
+        self.applied_index = self._applying = self.durable_index = meta.index
+        self.commit_index = max(self.commit_index, meta.index)
+        self._memory, self._memory_bytes, self._memory_first = [], 0, meta.index + 1
+        self._marks, self._bytes = [], 0
+        self._pin = None
+        self._turn = Turn(hard_state=self._turn.hard_state, local=self._turn.local)
+        self._dirty = self._turn.hard_state is not None or bool(self._turn.local)
+
+    # ------------------------------------------------------------ limits
+
+    def pin(self, index: int, max_bytes: int) -> None:
+        """A snapshot of entry `index` is on its way to a peer: what follows is kept, for `max_bytes` more of log."""
+        self._pin = (index, self._grown + max_bytes)
+
+    def unpin(self) -> None:
+        self._pin = None
+
+    @property
+    def pinned_index(self) -> int | None:
+        """None: not pinned, or the limit is passed."""
+        return None if self._pin is None or self._grown > self._pin[1] else self._pin[0]
+
+    @property
+    def _grown(self) -> int:
+        """What the log has taken of the disk, about."""
+        return self._bytes + _ROW_BYTES * self.last_index
+
+    def _evict(self) -> None:
+        options = self._options
+        count = len(self._memory)
+        if count <= options.memory_max_entries and self._memory_bytes <= options.memory_max_bytes:
+            return
+        drop = 0
+        limit = max(0, self.durable_index + 1 - self._memory_first)
+        while drop < limit and (
+            count - drop > options.memory_max_entries * 3 // 4 or self._memory_bytes > options.memory_max_bytes * 3 // 4
+        ):
+            self._memory_bytes -= len(self._memory[drop].data)
+            drop += 1
+        del self._memory[:drop]
+        self._memory_first += drop
+
+    def _drop_below(self) -> int:
+        """Compaction keeps a tail of applied entries, bounded by count and by bytes."""
+        options = self._options
+        if not self._guards.keep_log_tail:
+            return self.applied_index + 1
+        below = self.applied_index - options.keep_entries
+        while len(self._marks) > 1 and self._bytes - self._marks[1][1] > options.keep_bytes:
+            self._marks.pop(0)
+        if self._marks and self._bytes - self._marks[0][1] > options.keep_bytes:
+            below = max(below, self._marks[0][0])
+        if self.pinned_index is not None:
+            below = min(below, self.pinned_index)
+        return min(below, self.applied_index) if self._guards.compaction_below_applied else below

@@ -1,0 +1,240 @@
+"""The leader's side of replication: what each follower has, what it is sent next, what is committed, heartbeats."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from raftsched.clock import Clock
+from raftsched.raft.codec import Append, AppendAnswer, Frame, Ping
+from raftsched.raft.consensus.heartbeat import HeartbeatRounds, Lateness
+from raftsched.raft.consensus.journal import Journal
+from raftsched.raft.consensus.library import GuardedSyncObj
+from raftsched.raft.consensus.replication import Progress
+from raftsched.raft.guards import Guards
+from raftsched.raft.membership.configuration import Membership
+from raftsched.raft.options import RaftOptions
+from raftsched.raft.window import Window
+
+_PROBE_BYTES = 64 * 1024  # entries that travel with a probe
+
+
+class LeaderHost(Protocol):
+    """What leading needs from the node around it."""
+
+    def send(self, peer: str, frame: Frame) -> bool: ...
+    def opening(self, term: int) -> bytes: ...
+    def need_snapshot(self, peer: str) -> None: ...
+    def log_ms(self) -> int: ...
+    def lacks(self, peer: str, last: int, acknowledged: int) -> None: ...
+
+
+class Leadership:
+    """Meaningful while this node leads; `begin` starts it afresh."""
+
+    def __init__(
+        self,
+        core: GuardedSyncObj,
+        membership: Membership,
+        host: LeaderHost,
+        journal: Journal,
+        clock: Clock,
+        options: RaftOptions,
+        guards: Guards,
+    ) -> None:
+        self.heartbeats = HeartbeatRounds(membership, guards)
+        self.lateness = Lateness()
+        self.opening_index = 0
+        self._core = core
+        self._membership = membership
+        self._host = host
+        self._journal = journal
+        self._clock = clock
+        self._options = options
+        self._guards = guards
+        self._progress: dict[str, Progress] = {}
+        self._goals: dict[str, tuple[float, int]] = {}  # who catches up -> (since, the log's end then)
+        self._beat_at = 0.0  # monotonic seconds: the next heartbeat
+
+    def begin(self) -> None:
+        """Every leadership opens with an entry of its own: only its commit commits what earlier leaders left."""
+        for peer in self._membership.peers:
+            self._start(peer)
+        self._goals.clear()
+        self.heartbeats.begin(self._clock.boot_ms())
+        term = self._core.term
+        if self._guards.leader_opens_with_entry or self._journal.last_index == 0:
+            self.opening_index = self._journal.append(term, self._host.opening(term))
+        self._beat_at = 0.0
+        self.beat(self._clock.monotonic())
+
+    # ------------------------------------------------------------ heartbeats
+
+    def has_lost_majority(self) -> bool:
+        """No majority answered for so long that another one may have elected somebody else."""
+        return self.heartbeats.age_ms(self._clock.boot_ms()) > self._options.fallback_ms
+
+    def beat(self, now: float) -> None:
+        if now < self._beat_at:
+            return
+        if self._beat_at:
+            self.lateness.add(now - self._beat_at)
+        self._beat_at = now + self._options.heartbeat_ms / 1000
+        ping = Ping(self._core.term, self._clock.boot_ms(), self._host.log_ms())
+        for peer in self._membership.peers:
+            if not self._core.is_connected(peer):
+                continue
+            self._host.send(peer, ping)
+            progress = self._of(peer)
+            if progress.snapshot:
+                continue
+            if progress.probing:
+                if progress.asked and not self._send_empty(peer, progress):
+                    progress.asked = False  # what it is asked about is compacted away meanwhile
+            elif self._core.match_index(peer) < self._journal.last_index:
+                self._send_empty(peer, progress)  # shows whether it lost something, as it may while it loads a snapshot
+
+    # ------------------------------------------------------------ sending
+
+    def append(self, data: bytes) -> int:
+        """The next entry; returns its index."""
+        if self._guards.entries_below_batch and len(data) > self._options.append_max_bytes:
+            raise RuntimeError(f"an entry of {len(data)} bytes does not fit a message")
+        return self._journal.append(self._core.term, data)
+
+    def replicate(self, more_soon: bool) -> None:
+        """See Engine.replicate."""
+        for peer in self._membership.peers:
+            if self._core.is_connected(peer):
+                self._replicate(peer, self._of(peer), more_soon)
+
+    def _replicate(self, peer: str, progress: Progress, more_soon: bool) -> None:
+        if progress.snapshot or (progress.probing and progress.asked):
+            return
+        journal, options, core = self._journal, self._options, self._core
+        limit = _PROBE_BYTES if progress.probing else min(options.append_bytes, progress.window.size)
+        while (start := core.next_index(peer)) <= journal.last_index or progress.probing:
+            full = progress.inflight_bytes >= progress.window.size
+            if progress.inflight and (full or len(progress.inflight) >= options.inflight_max_messages):
+                return
+            prev_term = journal.term(start - 1)
+            entries = journal.entries(start, limit)
+            if prev_term is None or (not entries and start <= journal.last_index):
+                progress.snapshot = True
+                self._host.need_snapshot(peer)
+                return
+            sent = [(entry.term, entry.data) for entry in entries]
+            commit = journal.commit_index
+            if not self._host.send(peer, Append(core.term, start - 1, prev_term, commit, sent)):
+                return
+            progress.told(commit, start - 1 + len(sent))
+            if progress.probing:
+                progress.asked = True
+                return
+            core.set_next_index(peer, entries[-1].index + 1)
+            progress.sent(entries[-1].index, sum(len(data) for _, data in sent))
+        if progress.told_commit < journal.commit_index and not more_soon:
+            self._send_empty(peer, progress)
+
+    def _send_empty(self, peer: str, progress: Progress) -> bool:
+        """False: the entry before the follower's next one is compacted away."""
+        prev_index = self._core.next_index(peer) - 1
+        prev_term = self._journal.term(prev_index)
+        if prev_term is None:
+            return False
+        commit = self._journal.commit_index
+        progress.told(commit, prev_index)
+        self._host.send(peer, Append(self._core.term, prev_index, prev_term, commit, []))
+        return True
+
+    # ------------------------------------------------------------ answers
+
+    def answered(self, peer: str, m: AppendAnswer) -> None:
+        """An answer of this term."""
+        if self._membership.member(peer) is None:
+            return
+        if m.next_index > self._journal.last_index + 1:
+            return  # nobody has what was never sent
+        core, progress = self._core, self._of(peer)
+        match = core.match_index(peer)
+        if m.success:
+            if m.next_index - 1 > match or m.next_index >= self._journal.first_index:
+                progress.snapshot = False  # it got further, or can go on with entries
+            match = max(match, m.next_index - 1)
+            core.set_match_index(peer, match)
+            core.set_next_index(peer, max(core.next_index(peer), m.next_index))
+            progress.acknowledged(match)
+            self.advance_commit()
+        elif m.reset and (m.next_index > match or not self._guards.next_index_above_match):
+            core.set_next_index(peer, max(1, progress.probe(m.next_index, self._guards)))
+        elif m.reset and self._guards.old_connections_dropped and self._guards.rolled_back_disk_refused:
+            self._host.lacks(peer, m.next_index - 1, match)  # no late answer: those of older connections are dropped
+
+    def measured(self, peer: str, took_ms: int) -> None:
+        """A heartbeat was answered."""
+        self._of(peer).window.measured(took_ms)
+
+    def entry_bytes(self) -> int:
+        """How large an entry may be, so that the followers who are needed for a majority have two on their way."""
+        membership, options = self._membership, self._options
+        windows = sorted((self._of(v).window.size for v in membership.voters if v != membership.node_id), reverse=True)
+        needed = membership.majority - 1
+        if not 0 < needed <= len(windows):
+            return options.entry_max_bytes
+        return min(options.entry_max_bytes, max(options.window_least_bytes, windows[needed - 1] // 2))
+
+    def advance_commit(self) -> None:
+        """Commits what a majority has on its disks, entries of this term only (and with them all before)."""
+        journal = self._journal
+        own = journal.durable_index if self._guards.count_self_when_durable else journal.last_index
+        membership, core = self._membership, self._core
+        have = [own if v == membership.node_id else core.match_index(v) for v in membership.voters]
+        index = sorted(have, reverse=True)[membership.majority - 1]
+        own_term = journal.term(index) == self._core.term or not self._guards.commit_own_term_only
+        if index > journal.commit_index and own_term:
+            self._core.commit_to(index)
+
+    # ------------------------------------------------------------ connections and snapshots
+
+    def connection_changed(self, peer: str) -> None:
+        """What was on its way is lost: go on from what is acknowledged."""
+        match = self._core.match_index(peer)
+        self._start(peer)
+        if match:
+            self._core.set_match_index(peer, match)
+            self._core.set_next_index(peer, match + 1)
+
+    def takes_snapshot(self, peer: str) -> bool:
+        return self._of(peer).snapshot
+
+    def snapshot_failed(self, peer: str) -> None:
+        self._of(peer).snapshot = False
+
+    # ------------------------------------------------------------ members that come and go
+
+    def _start(self, peer: str) -> Progress:
+        self._core.set_next_index(peer, self._journal.last_index + 1)
+        self._core.set_match_index(peer, 0)
+        progress = self._progress[peer] = Progress(Window(self._options, self._options.inflight_max_bytes))
+        return progress
+
+    def _of(self, peer: str) -> Progress:
+        return self._progress.get(peer) or self._start(peer)
+
+    def forget(self, peer: str) -> None:
+        """A member no more, or with another disk."""
+        self._progress.pop(peer, None)
+        self._goals.pop(peer, None)
+        self.heartbeats.forget(peer)
+
+    def caught_up(self, peer: str, now: float) -> bool:
+        """Whether a member that does not vote yet is so near the end that its vote would delay nobody: it got what
+        there was within one election timeout (Ongaro, 2014, section 4.2.1). To be asked again and again."""
+        if not self._core.is_connected(peer) or not self._guards.caught_up_before_voting:
+            return not self._guards.caught_up_before_voting
+        since, goal = self._goals.get(peer, (0.0, -1))
+        in_time = now - since <= self._options.election_min_ms / 1000
+        if goal >= 0 and self._core.match_index(peer) >= goal and in_time:
+            return True
+        if goal < 0 or not in_time:
+            self._goals[peer] = (now, self._journal.last_index)
+        return False

@@ -1,0 +1,113 @@
+"""How far a follower's log agrees with a message, and what a leader remembers of each follower."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from raftsched.raft.consensus.journal import Journal
+from raftsched.raft.guards import Guards
+from raftsched.raft.window import Window
+
+_WALK = 4096  # entries looked at for one answer; the next probe goes on from there
+
+
+class Verdict(NamedTuple):
+    """`matches`: everything up to `index` agrees once `entries` replaced what is there from `truncate_from` on.
+    Otherwise the sender should start at `index` or lower."""
+
+    matches: bool
+    index: int  # type: ignore[assignment]  # hides tuple.index on purpose
+    truncate_from: int | None
+    first_new: int  # index of entries[0]
+    entries: list[tuple[int, bytes]]
+
+
+def verify(
+    journal: Journal,
+    floor: int,
+    prev_index: int,
+    prev_term: int,
+    entries: list[tuple[int, bytes]],
+    guards: Guards,
+) -> Verdict:
+    """Compares a message with the log. Up to `floor` (the commit index) the log is every later leader's log too.
+
+    Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014), figure 2, AppendEntries:
+    existing entries go only where one conflicts, because a message may be late and the log longer than it."""
+    if prev_index < floor and guards.truncate_only_at_conflict:
+        entries = entries[floor - prev_index :]
+        if not entries:
+            vouched = floor if guards.late_append_answers_commit else journal.last_index
+            return Verdict(True, vouched, None, floor + 1, [])
+        prev_index = floor
+    else:
+        found = journal.term(prev_index)
+        if found is None:
+            return Verdict(False, journal.last_index + 1, None, 0, [])
+        if found != prev_term and guards.previous_entry_compared:
+            return Verdict(False, _start_of_term(journal, prev_index, found, floor, guards), None, 0, [])
+    verified = prev_index + len(entries)
+    first = prev_index + 1
+    if not guards.truncate_only_at_conflict:
+        cut = first if first <= journal.last_index else None
+        return Verdict(True, verified, cut, first, entries)
+    same = 0
+    for term, _ in entries:
+        if first + same > journal.last_index or journal.term(first + same) != term:
+            break
+        same += 1
+    first += same
+    conflict = first if first <= journal.last_index and same < len(entries) else None
+    return Verdict(True, verified, conflict, first, entries[same:])
+
+
+def _start_of_term(journal: Journal, index: int, term: int, floor: int, guards: Guards) -> int:
+    """Where the conflicting term begins: one answer skips all of it."""
+    if not guards.lowest_probe_remembered:
+        return index
+    lowest = max(floor + 1, index - _WALK)
+    while index > lowest and journal.term(index - 1) == term:
+        index -= 1
+    return max(index, floor + 1)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the leader remembers of a follower beside its next and match index."""
+
+    window: Window
+    probing: bool = True  # one message at a time until one matched
+    asked: bool = False  # a probe is on its way
+    lowest: int | None = None  # lowest start a follower asked for since something matched
+    told_commit: int = 0  # what it can have taken of the commit index
+    inflight: deque[tuple[int, int]] = field(default_factory=deque)  # (last index, bytes)
+    inflight_bytes: int = 0
+    snapshot: bool = False  # a snapshot is being prepared or sent
+
+    def told(self, commit: int, last_index: int) -> None:
+        """The commit index went out in a message up to `last_index`; the follower takes it as far as that only."""
+        self.told_commit = max(self.told_commit, min(commit, last_index))
+
+    def sent(self, last_index: int, size: int) -> None:
+        self.inflight.append((last_index, size))
+        self.inflight_bytes += size
+        self.window.used(self.inflight_bytes)
+
+    def acknowledged(self, match: int) -> None:
+        while self.inflight and self.inflight[0][0] <= match:
+            self.inflight_bytes -= self.inflight.popleft()[1]
+        self.probing = self.asked = False
+        self.lowest = None
+
+    def probe(self, index: int, guards: Guards) -> int:
+        """The follower wants an earlier start; returns the index to go on with."""
+        if guards.lowest_probe_remembered:
+            self.lowest = index if self.lowest is None else min(self.lowest, index)
+            index = self.lowest
+            self.probing = True
+        self.asked = False
+        self.inflight.clear()
+        self.inflight_bytes = 0
+        return index

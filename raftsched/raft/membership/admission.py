@@ -1,0 +1,97 @@
+"""Whether the members know this node and its disk, as they tell in their hellos; and what its operator should do.
+
+A node that was taken out may never hear of it through the log: nobody replicates to it any more. A disk that was lost
+and replaced has nothing to remember. Both are told by the members that refuse them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from raftsched.clock import Clock
+from raftsched.raft.codec import Hello
+from raftsched.raft.membership.formation import Formation
+
+log = logging.getLogger(__name__)
+
+FRESH_S = 10.0  # how long a member's word holds; it is dialled about once a second
+PEERS_MAX = 64
+
+
+class Standing:
+    def __init__(self, formation: Formation, clock: Clock) -> None:
+        self._formation = formation
+        self._clock = clock
+        self._refused: dict[str, tuple[float, bytes | None]] = {}  # member -> (monotonic, the disk it knows of us)
+        self._back: dict[str, tuple[float, str]] = {}  # member -> (monotonic, what it says of our disk)
+        self._told = ""
+
+    def heard(self, peer: Hello) -> None:
+        """The hello of a node that proved to hold the cluster key."""
+        formation = self._formation
+        if not peer.formed or not peer.remembered or formation.foreign(peer):
+            return
+        known = peer.remembered.get(formation.node_id)
+        back = formation.own_disk_back(peer)
+        if back is None:
+            self._back.pop(peer.node, None)
+        elif peer.node in self._back or len(self._back) < PEERS_MAX:
+            self._back[peer.node] = (self._clock.monotonic(), back)
+        if known == formation.store_id or formation.is_ahead_of(peer):
+            self._refused.pop(peer.node, None)
+        elif peer.node in self._refused or len(self._refused) < PEERS_MAX:
+            self._refused[peer.node] = (self._clock.monotonic(), known)
+        text = self.refusal or ""
+        if text and text != self._told:
+            log.warning("%s", text)
+        self._told = text
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the members do not let this node in, and what helps; None: none of them said so lately."""
+        now = self._clock.monotonic()
+        back = next((text for at, text in self._back.values() if now - at <= FRESH_S), None)
+        if back is not None:
+            return f"{back[0].upper()}{back[1:]}."
+        fresh = [known for at, known in self._refused.values() if now - at <= FRESH_S]
+        if not fresh:
+            return None
+        node, disk = self._formation.node_id, self._formation.store_id.hex()[:8]
+        others = [known for known in fresh if known is not None]
+        if others:
+            return (
+                f"{node} has another disk (store {disk}) than the member of that name (store {others[0].hex()[:8]}): "
+                "it neither votes nor counts. Bring back the old data directory, or admit this disk with "
+                f"'raftsched cluster members replace {node}'."
+            )
+        if self._formation.formed:
+            return (
+                f"{node} was removed from the cluster. Stop it; or take it back with 'raftsched cluster members add "
+                f"{node}'."
+            )
+        return f"{node} is no member of the cluster yet: admit it with 'raftsched cluster members add {node}'."
+
+    def waits_for(self, connected: list[str], voters: list[str]) -> str:
+        """What a node without a leader waits for."""
+        refusal = self.refusal
+        if refusal is not None:
+            return refusal
+        formation = self._formation
+        others = ", ".join(sorted(formation.addresses.keys() - {formation.node_id}))
+        if formation.formed:
+            heard = ", ".join(sorted(connected)) or "none of the others"
+            return f"No leader at the moment: of the voting members {', '.join(voters)} it is connected with {heard}."
+        if formation.join:
+            return (
+                f"{formation.node_id} waits to be let in, but no member of the cluster has answered yet: check that "
+                f"--peers names running members (it names {others or 'none'}) and that the cluster key is theirs."
+            )
+        if unheard := formation.unheard:
+            return (
+                "The cluster is being formed: every node of the peer list has to say that it remembers the same disks; "
+                f"not heard from yet: {', '.join(unheard)}."
+            )
+        missing = ", ".join(sorted(formation.addresses.keys() - {formation.node_id} - set(connected)))
+        return "The cluster is not formed yet: that needs all nodes of the peer list, with empty data directories; " + (
+            f"missing: {missing}." if missing else "all are connected."
+        )

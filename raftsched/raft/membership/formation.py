@@ -1,0 +1,408 @@
+"""Who this node is, whom it knows, and when it may vote.
+
+A cluster forms once, in two steps. When every listed node answered and all of them are empty, each remembers the
+others' disks (store ids) for good. When every listed node has said that it remembers the same disks, each notes that
+for good as well, and votes from then on. A disk remembers one set only, so that no two sets can both be agreed upon:
+what a node saw of another one may be out of date by the time it votes, what was said is not. From the first step on a
+node id with another disk is a stranger: it may have forgotten votes and acknowledged entries. After formation the
+members are what the replicated state says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from raftsched.core.cluster import Member, Meta
+from raftsched.errors import StartupError
+from raftsched.raft.codec import PROTOCOL, Hello
+from raftsched.raft.guards import Guards
+from raftsched.raft.membership.configuration import MEMBERS_MAX
+from raftsched.raft.membership.incarnations import Incarnations
+from raftsched.raft.transport.transport import split_address
+
+log = logging.getLogger(__name__)
+
+ADDRESSES_MAX = 4 * MEMBERS_MAX  # that a node which is no member asks to be let in
+NODE_ID_CHARS = 64
+STORE_ID_MAX_BYTES = 64
+
+AGREED: dict[str, bytes | None] = {"agreed": b"1"}  # the own record
+
+_START_OVER = (
+    "; if the cluster was never formed, no node ever having had a leader, stop all nodes and start them with empty "
+    "data directories"
+)
+
+_map = msgspec.msgpack.Decoder(dict[str, bytes])
+
+
+def alone(node: str, raft: str, rng: random.Random) -> tuple[Member, dict[str, bytes]]:
+    """A new disk whose node is the only member of its cluster: as a member, and its own records."""
+    store_id = rng.randbytes(16)
+    remembered = msgspec.msgpack.encode({node: store_id})
+    return Member(node, raft, store_id), {"node_id": node.encode(), "store_id": store_id, "remembered": remembered}
+
+
+def peers_hash(node_ids: list[str]) -> bytes:
+    return hashlib.sha256("\n".join(sorted(node_ids)).encode()).digest()
+
+
+def is_sound(node: str, address: str, store_id: bytes | None = None) -> bool:
+    """Whether a node told of by another one can be kept and dialled: what gets into a configuration stays there."""
+    try:
+        split_address(address)
+    except StartupError:
+        return False
+    return 0 < len(node) <= NODE_ID_CHARS and (store_id is None or 0 < len(store_id) <= STORE_ID_MAX_BYTES)
+
+
+def empty_and_replace(node: str) -> str:
+    return (
+        "It may have forgotten votes and acknowledged entries. Stop it, start it with an empty data directory, and "
+        f"admit that with 'raftsched cluster members replace {node}'"
+    )
+
+
+class Formation:
+    """Identity and admission. `peers` are the configured nodes with this one, id -> host:port."""
+
+    def __init__(
+        self,
+        node_id: str,
+        peers: dict[str, str],
+        http: str,
+        rng: random.Random,
+        guards: Guards,
+        join: bool = False,
+    ) -> None:
+        if node_id not in peers:
+            raise StartupError(
+                f"The peer list has no node {node_id!r}, only {', '.join(sorted(peers))}; "
+                "it must name every node, this one too."
+            )
+        self.node_id = node_id
+        self.addresses = dict(peers)  # where to look for the others; a configuration knows better
+        self.store_id = b""
+        self.cluster_id = b""
+        self.formed = False
+        self.armed = False  # the remembered disks are durable, and this one is among them
+        self.agreed = False  # durable, too: every listed node remembers the same disks
+        self.remembered: dict[str, bytes] = {}
+        self.join = join  # a new node of a cluster that exists: it never forms one
+        self.leaving: Callable[[Hello], bool] = lambda peer: False  # a member whose removal is not committed
+        self.settled: Callable[[], int] = lambda: self._configuration  # index of the newest applied configuration
+        self.incarnations = Incarnations(node_id, rng, guards)
+        self._names = set(peers)
+        self._learners: list[str] = []
+        self._configuration = 0  # index of the entry that says who the members are
+        self._raft = peers[node_id]
+        self._http = http
+        self._hash = peers_hash(list(peers))
+        self._rng = rng
+        self._guards = guards
+        self._seen: dict[str, Hello] = {}  # connected now
+        self._same: set[str] = {node_id}  # who said that it remembers the disks that this node remembers
+        self._told: set[str] = set()
+        self._strangers: set[str] = set()  # peers of another cluster, met since the start
+        self._at_home = False  # a peer of the own cluster was met since the start
+
+    # ------------------------------------------------------------ start
+
+    def load(self, local: Callable[[str], bytes | None], meta: Meta) -> dict[str, bytes | None]:
+        """Reads identity and memory; returns the records to be written before anything is sent. Raises StartupError."""
+        own = local("node_id")
+        if own is not None and own != self.node_id.encode():
+            raise StartupError(
+                f"The data directory belongs to node {own.decode()!r}, not to {self.node_id!r}; use its own directory."
+            )
+        fresh = self.incarnations.load(local)
+        self.store_id = local("store_id") or self._rng.randbytes(16)
+        if own is None:
+            fresh |= {"node_id": self.node_id.encode(), "store_id": self.store_id}
+        raw = local("remembered")
+        if raw is not None:
+            self.remembered = _map.decode(raw)
+            self.armed = True
+            self.agreed = local("agreed") is not None
+        self.formed_as(meta)
+        if self.armed and not self.formed and set(self.remembered) != set(self.addresses):
+            raise StartupError(
+                f"This node was forming a cluster of {', '.join(sorted(self.remembered))}; "
+                "start it with that peer list."
+            )
+        if not self.armed and not self.formed and len(self.addresses) == 1:
+            fresh.update(self.arm({}))
+            self.armed = True
+        if self.armed and not self.agreed and self.remembered.keys() == {self.node_id}:
+            fresh.update(AGREED)
+            self.agreed = True
+        return fresh
+
+    def formed_as(self, meta: Meta) -> None:
+        """The applied state is the authority once it names a cluster."""
+        if meta.cluster_id:
+            self.formed = True
+            self.cluster_id = meta.cluster_id
+
+    def applied_members(self, meta: Meta) -> tuple[Member, ...]:
+        """Those of the state when formed, else the configured ones."""
+        if meta.members:
+            return meta.members
+        return tuple(Member(n, a, self.remembered.get(n, b"")) for n, a in sorted(self.addresses.items()))
+
+    def follow(self, members: tuple[Member, ...], index: int) -> None:
+        """The newest configuration in the log, and the index of its entry: who may connect, and whether this very disk
+        belongs to it.
+
+        Before the cluster is formed the configured peers stand there, whose disks are not known yet."""
+        if all(member.store_id for member in members):
+            self.remembered = {member.node: member.store_id for member in members}
+            self.armed = self.remembered.get(self.node_id) == self.store_id
+            self.agreed = self.agreed or (self.armed and index > 0)  # changes come after the formation
+        self._configuration = index
+        self._names = {member.node for member in members}
+        self._learners = [member.node for member in members if not member.voter]
+        for member in members:
+            self.addresses[member.node] = member.raft
+
+    def where(self) -> dict[str, str]:
+        """The nodes to be connected with, id -> host:port. One that is no member looks wherever one may be."""
+        names = self._names if self.armed else self.addresses
+        return {node: self.addresses[node] for node in names if node != self.node_id}
+
+    def member_rows(self) -> tuple[Member, ...]:
+        """What the first leader proposes as the cluster's members."""
+        return tuple(Member(node, self.addresses[node], self.remembered[node]) for node in sorted(self.remembered))
+
+    @property
+    def may_vote(self) -> bool:
+        return self.armed and (self.agreed or self.formed or not self._guards.formed_by_all)
+
+    # ------------------------------------------------------------ admission
+
+    def hello(self, empty: bool) -> Hello:
+        return Hello(
+            protocol=PROTOCOL,
+            node=self.node_id,
+            store_id=self.store_id,
+            cluster_id=self.cluster_id,
+            formed=self.formed,
+            empty=empty and not self.formed,
+            peers_hash=self._hash,
+            http=self._http,
+            remembered=self.remembered if self.armed else {},
+            raft=self._raft,
+            configuration=self._configuration,
+            learners=self._learners,
+            addresses={node: self.addresses[node] for node in self._names} if self.armed and self.formed else {},
+            agreed=self.agreed and not self.formed,
+            incarnation=self.incarnations.number,
+            starts=self.incarnations.starts,
+            met=self.incarnations.known(self.remembered) if self.armed else {},
+        )
+
+    def refusal(self, peer: Hello) -> str | None:
+        """Why a node that proved to hold the cluster key is not let in, in one line; None: welcome."""
+        if peer.protocol != PROTOCOL:
+            return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
+        if peer.node != self.node_id and (self.knows_better(peer) or self._may_stay(peer)):
+            return self.went_back(peer)
+        if peer.node == self.node_id or peer.node not in self._names:
+            if not self.formed:
+                return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
+            return f"node {peer.node!r} is not a member: admit it with 'raftsched cluster members add {peer.node}'"
+        if self.foreign(peer):
+            self._strangers.add(peer.node)
+            return (
+                f"node {peer.node!r} belongs to another cluster ({peer.cluster_id.hex()[:8]}, this one is "
+                f"{self.cluster_id.hex()[:8]}); check the peer list and the data directory"
+            )
+        if not self.formed and not peer.formed and peer.peers_hash != self._hash:
+            return f"node {peer.node!r} was started with another peer list; start all nodes with the same one"
+        if not self._guards.wiped_disk_refused:
+            return None
+        forming = not (self.formed or peer.formed)
+        known = self.remembered.get(peer.node) if self.armed else None
+        if known is not None and known != peer.store_id:
+            return (
+                f"node {peer.node!r} has another disk than the member of that name (store {peer.store_id.hex()[:8]} "
+                f"instead of {known.hex()[:8]}): bring back its old data directory, or admit the new one with "
+                f"'raftsched cluster members replace {peer.node}'{_START_OVER if forming else ''}"
+            )
+        mine = peer.remembered.get(self.node_id)
+        if mine is not None and mine != self.store_id and not self.is_ahead_of(peer):
+            return (
+                f"node {peer.node!r} knows this node with another disk (store {mine.hex()[:8]} instead of "
+                f"{self.store_id.hex()[:8]}): bring back the old data directory, or admit the new one with "
+                f"'raftsched cluster members replace {self.node_id}'{_START_OVER if forming else ''}"
+            )
+        if (back := self.went_back(peer)) is not None:
+            return back
+        return self._disagreement(peer) if forming else None
+
+    def went_back(self, peer: Hello) -> str | None:
+        """What to do about a peer whose disk is the right one, but in an earlier state than it was known in; None:
+        nothing is known of that. Also where the peer says so of this node's disk."""
+        if not self.armed:
+            return None
+        if self.remembered.get(peer.node) == peer.store_id and (fault := self.incarnations.fault(peer)) is not None:
+            return (
+                f"the disk of node {peer.node!r} went back to an earlier state, or another process runs on a copy of "
+                f"its data directory: {fault}. {empty_and_replace(peer.node)}"
+            )
+        return self.own_disk_back(peer)
+
+    def own_disk_back(self, peer: Hello) -> str | None:
+        """The same about this node's disk, by a peer's word."""
+        counts_us = peer.remembered.get(self.node_id) == self.store_id
+        if not counts_us or self.foreign(peer) or not self.incarnations.is_back(peer):
+            return None
+        return (
+            "the disk of this node went back to an earlier state, or another process runs on a copy of its data "
+            f"directory: node {peer.node!r} has met it in a later state or as another process. "
+            f"{empty_and_replace(self.node_id)}"
+        )
+
+    def _disagreement(self, peer: Hello) -> str | None:
+        """Why this node and a peer will never form a cluster: another node has shown a disk to the one and another disk
+        to the other. None: nothing is known of that."""
+        if not self.armed or self._configuration or peer.configuration:
+            return None
+        nodes = sorted(self.remembered.keys() & peer.remembered.keys())
+        other = next((node for node in nodes if self.remembered[node] != peer.remembered[node]), None)
+        if other is None:
+            return None
+        return (
+            f"node {peer.node!r} met {other!r} with another disk than this node did (store "
+            f"{peer.remembered[other].hex()[:8]} and {self.remembered[other].hex()[:8]}): two machines were started as "
+            f"{other!r}, or its disk was lost while the cluster was being formed{_START_OVER}"
+        )
+
+    def knocks(self, peer: Hello) -> bool:
+        """Whether a refused peer could be let in by a change of the members: another node, or another disk of one."""
+        if not (self.armed and self.formed) or peer.protocol != PROTOCOL or self.foreign(peer):
+            return False
+        if not is_sound(peer.node, peer.raft, peer.store_id):
+            return False
+        return peer.node != self.node_id and self.remembered.get(peer.node) != peer.store_id
+
+    def knows_better(self, peer: Hello) -> bool:
+        """A member of our cluster, by a configuration that is newer than what is settled here and has this very disk in
+        it: it may lead the cluster, and then it is the only one that can bring us up to date. It counts for nothing
+        here until it is in our own log. One in our log that is not applied yet says nothing: it may be a deposed
+        leader's, and have a higher index than what was committed instead of it."""
+        counts_us = peer.formed and peer.remembered.get(self.node_id) == self.store_id
+        if not counts_us or self.foreign(peer):
+            return False
+        return not self.armed or peer.configuration > self.settled()
+
+    def _may_stay(self, peer: Hello) -> bool:
+        """A member whose removal stands in our log and may come to nothing: then it may lead the others, who know
+        nothing of that, and it is the only one that can say so."""
+        counts_us = peer.remembered.get(self.node_id) == self.store_id
+        return peer.node not in self._names and counts_us and not self.foreign(peer) and self.leaving(peer)
+
+    def learns_of(self, peer: Hello) -> bool:
+        """A node that is no member may have been told of one of them only; it has to ask the one that leads. True: it
+        heard of others."""
+        if self.armed or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
+            return False
+        told = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
+        after = {**self.addresses, **told}
+        if after == self.addresses or len(after) > ADDRESSES_MAX:
+            return False
+        self.addresses = after
+        return True
+
+    def is_ahead_of(self, peer: Hello) -> bool:
+        """This very disk is a member's by a configuration that the peer has not got yet; it will learn of it."""
+        return self.armed and self.formed and peer.configuration < self._configuration
+
+    def foreign(self, peer: Hello) -> bool:
+        """Whether the peer is of another cluster."""
+        return bool(self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id)
+
+    @property
+    def stranded(self) -> str | None:
+        """Why this node is in the wrong place, in one line: most of its peers are of another cluster, none is of its
+        own. One that has met its own cluster since it started never says so, whatever others claim to be."""
+        others = len(self._names - {self.node_id})
+        if self._at_home or 2 * len(self._strangers) <= others:
+            return None
+        return (
+            f"The data directory is of cluster {self.cluster_id.hex()[:8]}, but {', '.join(sorted(self._strangers))} "
+            "belong to another one; check --data and --peers."
+        )
+
+    def connected(self, peer: Hello) -> dict[str, bytes] | None:
+        """A welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
+        self._seen[peer.node] = peer
+        self._at_home = True
+        if self.armed or self.remembered:
+            return None
+        if peer.remembered.get(self.node_id) == self.store_id and self._counts_from_the_start(peer):
+            return dict(peer.remembered)
+        if self.join or peer.formed:
+            self._wait()  # the log will say so when it is let in
+            return None
+        others = [node for node in self.addresses if node != self.node_id]
+        if any(node not in self._seen for node in others):
+            return None
+        if all(self._seen[node].empty for node in others):
+            return {node: self._seen[node].store_id for node in others}
+        self._wait()
+        return None
+
+    def all_remember(self) -> bool:
+        """Whether every listed node remembers the same disks, which this node does not know for good yet: then that is
+        due. A node that knows it, or has been in the formed cluster, speaks for all."""
+        if not self.armed or self.agreed or self.formed:
+            return False
+        for peer in self._seen.values():
+            counts_us = peer.remembered.get(self.node_id) == self.store_id
+            if peer.formed and counts_us and self.node_id not in peer.learners and not self.foreign(peer):
+                return True
+            if peer.remembered == self.remembered and self.remembered.get(peer.node) == peer.store_id:
+                if peer.agreed:
+                    return True
+                self._same.add(peer.node)
+        return self._same >= self.remembered.keys()
+
+    @property
+    def unheard(self) -> list[str]:
+        """Who has not said yet that it remembers the same disks; empty as long as this node remembers none, and when
+        that is settled."""
+        if not self.armed or self.agreed or self.formed:
+            return []
+        return sorted(self.remembered.keys() - self._same)
+
+    def _counts_from_the_start(self, peer: Hello) -> bool:
+        """Whether the peer counted this very disk in when it saw everybody empty. A disk that came later is let in by
+        the log alone: before it has that, it knows nothing of what was committed, and two such could elect each other.
+        """
+        if self.node_id in peer.learners:
+            return False
+        return peer.remembered.keys() == self.addresses.keys() and not self.join
+
+    def _wait(self) -> None:
+        if "waits" not in self._told:
+            self._told.add("waits")
+            log.warning("%s is no member of the cluster that it found: waiting to be let in", self.node_id)
+
+    def disconnected(self, peer: str) -> None:
+        self._seen.pop(peer, None)
+
+    def http_of(self, peer: str) -> str | None:
+        """The API address a peer announced, while it is connected."""
+        hello = self._seen.get(peer)
+        return None if hello is None else hello.http
+
+    def arm(self, others: dict[str, bytes]) -> dict[str, bytes | None]:
+        """Remembers the disks; the record returned must be durable before this node says so."""
+        self.remembered = {**others, self.node_id: self.store_id}
+        return {"remembered": msgspec.msgpack.encode(self.remembered)}

@@ -1,0 +1,56 @@
+"""The two steps in which a node forms a cluster with others, each on the disk before it is told; see formation.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from raftsched.raft.codec import Hello
+from raftsched.raft.membership.formation import AGREED, Formation
+
+
+class Forming:
+    """`note` puts an own record into the next turn, `hold` calls when all that was noted so far is on the disk, `tell`
+    introduces this node again to those that it is connected with."""
+
+    def __init__(
+        self,
+        formation: Formation,
+        *,
+        note: Callable[[str, bytes | None], None],
+        hold: Callable[[Callable[[], None]], None],
+        tell: Callable[[], None],
+    ) -> None:
+        self._formation = formation
+        self._note = note
+        self._hold = hold
+        self._tell = tell
+        self._agreeing = False  # that all remember the same disks is on its way to the disk
+
+    def note(self, records: dict[str, bytes | None]) -> None:
+        for name, value in records.items():
+            self._note(name, value)
+
+    def heard(self, hello: Hello) -> None:
+        """A connected peer, or news of it."""
+        if self._formation.armed:
+            self.note(self._formation.incarnations.meets(hello, self._formation.remembered))
+        disks = self._formation.connected(hello)
+        if disks is not None:
+            self.note(self._formation.arm(disks))
+            self._hold(self._armed)
+        self._compare()
+
+    def _armed(self) -> None:
+        self._formation.armed = True
+        self._tell()
+        self._compare()
+
+    def _compare(self) -> None:
+        if not self._agreeing and self._formation.all_remember():
+            self._agreeing = True
+            self.note(AGREED)
+            self._hold(self._agreed)
+
+    def _agreed(self) -> None:
+        self._formation.agreed = True
+        self._tell()

@@ -1,0 +1,218 @@
+"""Members coming and going, at one node: whom it is connected with, who knocks, what is asked of the leader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from raftsched.clock import Clock
+from raftsched.core.cluster import Member
+from raftsched.core.entry import encode_configuration
+from raftsched.raft.codec import Answered, ChangeMembers, Frame, Hello
+from raftsched.raft.consensus.engine import Engine
+from raftsched.raft.guards import Guards
+from raftsched.raft.membership.changes import Changes
+from raftsched.raft.membership.configuration import Members, find
+from raftsched.raft.membership.formation import Formation
+from raftsched.raft.membership.join_requests import Knocks
+from raftsched.raft.membership.requests import Done, Request, Requests
+from raftsched.raft.options import RaftOptions
+from raftsched.raft.stamps import Stamps
+
+log = logging.getLogger(__name__)
+
+
+class Links(Protocol):
+    def send(self, peer: str, frame: Frame) -> bool: ...
+    def wake(self) -> None: ...
+    def members_changed(self) -> None: ...
+
+
+class Roster:
+    """`is_leading`: this node leads and has applied its opening entry. `origin` is a random number of
+    this life of the node. `drop` ends the connection with a peer."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        formation: Formation,
+        links: Links,
+        stamps: Stamps,
+        clock: Clock,
+        options: RaftOptions,
+        guards: Guards,
+        *,
+        origin: int,
+        is_leading: Callable[[], bool],
+        drop: Callable[[str], None],
+    ) -> None:
+        self.changes = Changes(self, engine, clock, options, guards)
+        self.requests = Requests(origin)
+        self.knocks = Knocks(clock)
+        self._engine = engine
+        self._membership = engine.membership
+        self._formation = formation
+        self._links = links
+        self._stamps = stamps
+        self._clock = clock
+        self._guards = guards
+        self._is_leading = is_leading
+        self._drop = drop
+        self._peers: dict[str, Hello] = {}  # connected now
+        self._strangers = False  # somebody is connected who is no member, or whose removal is not committed
+        self._seen = self._membership.current
+        formation.leaving = self._is_leaving
+        formation.settled = lambda: self._membership.applied_at
+        formation.follow(self._seen, self._membership.index)
+        self._membership.subscribe(self._reconfigured)
+
+    # ------------------------------------------------------------ connections
+
+    def connected(self, hello: Hello) -> None:
+        self._peers[hello.node] = hello
+        self._strangers = self._strangers or not self._is_in(self._membership.current, hello)
+        if not self._knocks_on(hello):
+            self.knocks.let_in(hello.node)
+
+    def _knocks_on(self, hello: Hello) -> bool:
+        """One that is connected though it is no member with that disk: its configuration looks newer than ours, and may
+        be one that came to nothing. As long as it is connected it does not ask again by itself."""
+        waits = self._formation.knocks(hello) and not self._is_leaving(hello)
+        if waits:
+            self.knocks.heard(hello)
+        return waits
+
+    def disconnected(self, peer: str) -> None:
+        self._peers.pop(peer, None)
+
+    def counts(self, peer: str) -> bool:
+        """Whether a connected peer is a member with the disk that it has. One that is not may lead all the same: its
+        configuration is newer than ours."""
+        hello = self._peers.get(peer)
+        known = hello is not None and self._is_in(self._membership.current, hello)
+        return known or not self._guards.members_only_count
+
+    def knocked(self, hello: Hello) -> None:
+        """A refused node that proved to hold the cluster key."""
+        if self._formation.knocks(hello):
+            self.knocks.heard(hello)
+        elif self._formation.went_back(hello) is not None and self._formation.own_disk_back(hello) is None:
+            self.knocks.heard(hello, back=True)
+
+    def lacks(self, peer: str, last: int, acknowledged: int) -> dict[str, bytes | None]:
+        """A follower says that it has entries up to `last`, and had acknowledged more to this leader. Returns the own
+        record to be written."""
+        hello = self._peers.get(peer)
+        if hello is None:
+            return {}
+        log.error("%s acknowledged entries up to %d and has them up to %d only", peer, acknowledged, last)
+        return self._formation.incarnations.lacks(hello)
+
+    def drop_who_went_back(self) -> None:
+        """Somebody who is connected was seen to have lost what it had, or is another process than the one that counts:
+        it is let in no more, and what it said counts for nothing."""
+        for peer, hello in list(self._peers.items()):
+            if (why := self._formation.went_back(hello)) is not None:
+                log.error("%s", why)
+                self._drop(peer)
+                self._engine.forget(peer)
+                self._links.members_changed()
+
+    def _reconfigured(self) -> None:
+        """Another configuration counts: in the midst of an append or a truncation, so only data change here."""
+        before, self._seen = self._seen, self._membership.current
+        self._formation.follow(self._seen, self._membership.index)
+        for old in before:
+            new = self._membership.member(old.node)
+            other = new is None or old.store_id not in (b"", new.store_id)
+            if other and old.node != self._engine.node_id and self._guards.replaced_disk_forgotten:
+                self._engine.forget(old.node)
+        self._drop_strangers()
+        self._links.members_changed()
+
+    def _drop_strangers(self) -> None:
+        """Who is taken out stays connected until that is committed: it may be the one that asked for it."""
+        self._strangers = False
+        for peer, hello in list(self._peers.items()):
+            if self._is_in(self._membership.current, hello) or not self._formation.armed:
+                continue
+            removed = self._membership.member(hello.node) is None
+            if self._is_leaving(hello) or self._formation.knows_better(hello):
+                self._strangers = True
+            else:
+                self._drop(peer)
+                if removed and self._guards.replaced_disk_forgotten:
+                    self._engine.forget(peer)
+
+    def _is_leaving(self, hello: Hello) -> bool:
+        """A member that was taken out by a configuration which is not committed, as far as this node knows."""
+        membership = self._membership
+        removed = membership.member(hello.node) is None
+        return removed and membership.pending and self._is_in(membership.applied, hello)
+
+    def _is_in(self, members: Members, hello: Hello) -> bool:
+        member = find(members, hello.node)
+        return member is not None and member.store_id in (b"", hello.store_id)
+
+    def applied(self) -> None:
+        """Entries were applied."""
+        self.changes.applied()
+        if self._strangers and not self._membership.pending:
+            self._drop_strangers()
+            self._links.members_changed()
+
+    # ------------------------------------------------------------ changes: what they need of the node
+
+    @property
+    def leading(self) -> bool:
+        return self._is_leading()
+
+    def configure(self, members: Members) -> None:
+        """Leader: the next configuration, as an entry."""
+        self._engine.append(encode_configuration(self._stamps.now_ms(), members))
+        self._links.wake()
+
+    def knocking(self, node: str) -> Member | None:
+        return self.knocks.member(node)
+
+    def answer(self, peer: str, frame: Answered) -> None:
+        if peer == self._engine.node_id:
+            self.answered(frame)
+        else:
+            self._links.send(peer, frame)
+
+    # ------------------------------------------------------------ requests
+
+    def request(self, frame: Request, timeout: float, done: Done) -> None:
+        """Asks the leader; `timeout` in seconds. Raises Overloaded."""
+        self.requests.add(frame, self._clock.monotonic() + timeout, done)
+        self._links.wake()
+
+    def forward(self, leader: str) -> None:
+        """What is due goes to the leader, which may be this node."""
+        for frame in self.requests.due(self._clock.monotonic()):
+            if leader == self._engine.node_id:
+                self.asked(leader, frame)
+            else:
+                self._links.send(leader, frame)
+
+    def asked(self, peer: str, m: Request) -> None:
+        if not self._engine.is_leader:
+            return
+        if isinstance(m, ChangeMembers):
+            self.changes.change(peer, m)
+        else:
+            self.changes.transfer(peer, m)
+        self._links.wake()
+
+    def answered(self, frame: Answered) -> None:
+        self.requests.answered(frame, self._clock.monotonic())
+
+    def tick(self) -> None:
+        self.requests.expire(self._clock.monotonic())
+        self.drop_who_went_back()
+        for hello in self._peers.values():
+            self._knocks_on(hello)
+        if self._engine.is_leader:
+            self.changes.tick()

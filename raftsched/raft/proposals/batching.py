@@ -1,0 +1,57 @@
+"""When the leader makes an entry of what was proposed to it.
+
+Usually once per turn of its store: what comes meanwhile is gathered, and the more there is to do the longer turns take.
+A caller who asks for one thing after the other leaves nothing to gather. His next create goes to the followers at once,
+while the turn that applied the one before is still being written here; and they hear that it is committed from the
+entry after it, or when it is applied here, so that two turns of theirs become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from raftsched.raft.consensus.journal import Journal
+from raftsched.raft.proposals.proposer import Batch, Proposer
+from raftsched.raft.proposals.queue import Intake
+
+ALONE_CALLS = 4  # in an entry, and in the one before it, that are not worth gathering for
+ALONE_BYTES = 16 * 1024
+
+
+class Gathering:
+    """The leader's next entry."""
+
+    def __init__(self, intake: Intake, proposer: Proposer, journal: Journal) -> None:
+        self._intake = intake
+        self._proposer = proposer
+        self._journal = journal
+        self._alone = False  # there was next to nothing in the newest entry
+
+    def due(self, busy: bool) -> bool:
+        """Whether an entry is to be made now. `busy`: a turn is being written."""
+        return bool(self._intake) and (not busy or self._asked_alone())
+
+    def _asked_alone(self) -> bool:
+        journal = self._journal
+        return self._alone and journal.commit_index == journal.last_index and self._are_few(self._intake.batches)
+
+    def _are_few(self, batches: Sequence[Batch]) -> bool:
+        """Next to nothing, and of callers of this node only, who need not wait for its disk."""
+        calls = size = 0
+        for batch in batches:
+            alone = self._proposer.early_calls(batch)
+            if not alone:
+                return False
+            calls += alone
+            size += sum(map(len, batch[2]))
+        return calls <= ALONE_CALLS and size <= ALONE_BYTES
+
+    def take(self, max_bytes: int) -> list[Batch]:
+        """The batches of the next entry, of about `max_bytes`."""
+        batches = self._intake.take(max_bytes)
+        self._alone = self._are_few(batches)
+        return batches
+
+    def told_later(self) -> bool:
+        """The followers need not hear of the commit yet: they will when it is applied here, or with the next entry."""
+        return self._alone and self._journal.applied_index < self._journal.commit_index

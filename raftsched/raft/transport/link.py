@@ -1,0 +1,304 @@
+"""One connection between two members: sealed, proved from both ends, then frames.
+
+The dialer greets with an id and a nonce, and so does the acceptor; the dialer proves that it holds the key, and only
+then the acceptor does, and says hello: who it is, its disk, its members. The dialer says hello, and is welcomed. A
+proof is an HMAC-SHA256 over both greetings and the acceptor's certificate as each end sees it. Frames flow only then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING, cast
+
+from raftsched.raft import codec
+from raftsched.raft.transport.tls import Broken, Seal
+
+if TYPE_CHECKING:
+    from raftsched.raft.transport.transport import Transport
+
+_GREETING_MAX_BYTES = 4 * 1024  # of who has proved nothing
+_HELLO_MAX_BYTES = 64 * 1024
+_NONCE_MIN_BYTES = 16
+_OF_LINKS = frozenset({*codec.HANDSHAKE, codec.KeepAlive})
+_REASON_CHARS = 400  # of a refusal: it may quote a stranger
+
+
+def proof(key: bytes, role: bytes, dialer: codec.Greeting, acceptor: codec.Greeting, binding: bytes) -> bytes:
+    """What `role` (b"dial" or b"accept") sends to show that it has the key. `binding`: SHA-256 of the certificate that
+    the acceptor showed (as in RFC 5929, 4); empty without TLS."""
+    greetings = sha256(codec.payload(dialer)).digest() + sha256(codec.payload(acceptor)).digest()
+    return hmac.digest(key, b"raftsched/2 " + role + b"\0" + greetings + binding, "sha256")
+
+
+class Link(asyncio.Protocol):
+    """One TCP connection, from the handshake to its end."""
+
+    def __init__(self, owner: Transport, expected: str | None) -> None:
+        self.expected = expected  # the peer that was dialled; None: accepted
+        self.peer: str | None = None  # once open
+        self.proven = False  # the other end holds the key
+        self.step = 0  # how far the handshake got
+        self.number = 0
+        self.heard_at = self.sent_at = self.opened_at = owner.now()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._owner = owner
+        self._reader = codec.Reader(_GREETING_MAX_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._seal: Seal | None = None
+        self._mine: codec.Greeting | None = None
+        self._theirs: codec.Greeting | None = None
+        self._hello: codec.Hello | None = None  # the acceptor's, at the dialer
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+
+    # ------------------------------------------------------------ asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods, not by its class
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._owner.opened(self)
+        if self._transport.is_closing():
+            return
+        contexts = self._owner.wire.contexts()
+        if contexts is not None:
+            self._seal = Seal(contexts, self.expected is None, self._transport.write)
+            if self.expected is not None:
+                self._seal.begin()
+        elif self.expected is not None:
+            self._greet(self.expected)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._owner.now()
+        try:
+            if self._seal is not None:
+                shaken = self._seal.done
+                data = self._seal.feed(data)
+                if not shaken and self._seal.done:
+                    self._sealed()
+                if not data:
+                    return
+            for frame in self._reader.feed(data):
+                if self._transport is None or self._transport.is_closing():
+                    return
+                if self.peer is None:
+                    self._shake(frame)
+                elif type(frame) not in _OF_LINKS:
+                    self._owner.on_frame(self.peer, self.number, frame)
+                else:
+                    self._said(frame, self.peer)
+        except codec.Malformed as error:
+            self.close(f"{self.name} sent what is not a message: {error}", "malformed")
+        except Broken as error:
+            self.close(self._why_broken(error), "tls")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._out.clear()
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._owner.lost(self)
+
+    # ------------------------------------------------------------ sending
+
+    @property
+    def name(self) -> str:
+        if self.peer or self.expected:
+            return self.peer or str(self.expected)
+        address = self._transport.get_extra_info("peername") if self._transport else None
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a connection"
+
+    @property
+    def address(self) -> str:
+        """Of the other end, without its port."""
+        address = self._transport.get_extra_info("peername") if self._transport else None
+        return str(address[0]) if isinstance(address, tuple) else ""
+
+    @property
+    def _host(self) -> str:
+        """Whose next connection comes from another port, and has the same to say."""
+        return self.peer or self.expected or self.address or "a connection"
+
+    def send(self, data: bytes) -> bool:
+        """Gathers what one loop iteration sends; False when the connection is gone or too slow."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if self._transport.get_write_buffer_size() + self._out_bytes > self._owner.options.send_buffer_bytes:
+            self.close(f"{self.name} reads too slowly: closing its connection")
+            return False
+        return True
+
+    def _flush(self) -> None:
+        if self._transport is None or not self._out:
+            return
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        self._out_bytes = 0
+        self.sent_at = self._owner.now()
+        if self._seal is None:
+            self._transport.write(data)
+            return
+        try:
+            self._seal.send(data)
+        except Broken as error:
+            self.close(self._why_broken(error), "tls")
+
+    def close(self, line: str | None = None, why: str = "") -> None:
+        """At once, dropping what is not sent yet. `why`: of Refusals, when the other end is to blame."""
+        if line is not None:
+            self._owner.refusals.refused(why, self._host, line) if why else self._owner.refusals.tell(
+                "closed", self._host, line
+            )
+        if self._transport is not None:
+            self._transport.abort()
+
+    def end(self) -> None:
+        """When all that was sent is out."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse(self, reason: str, why: str = "") -> None:
+        """Without `why` it is nothing that an operator wants to know. Of who does not hold the key, the reasons are not
+        told apart in the log, as they may quote him."""
+        reason = reason[:_REASON_CHARS]
+        if why:
+            line = f"connection with {self.name} refused: {reason}"
+            self._owner.refusals.refused(why, self._host, line, reason if self.proven else "")
+        if self._transport is not None:
+            self.send(codec.encode(codec.Refused(reason, not why)))
+            self.end()
+
+    # ------------------------------------------------------------ handshake
+
+    def _sealed(self) -> None:
+        assert self._seal is not None
+        self.step = 1
+        if self.expected is not None:
+            if self._seal.names(self.expected):
+                self._greet(self.expected)
+            else:
+                self.refuse(f"its certificate is not that of node {self.expected!r}", "wrong-member")
+
+    def _why_broken(self, error: Broken) -> str:
+        if self._seal is not None and self._seal.done:
+            return f"the connection with {self.name} was disturbed on its way: {error}"
+        return f"TLS with {self.name} failed: {error}. All nodes of a cluster are started alike: with a key, or none"
+
+    def _greet(self, to: str) -> None:
+        owner = self._owner
+        self._mine = codec.Greeting(codec.PROTOCOL, owner.node_id, to, owner.nonce(32))
+        self.send(codec.encode(self._mine))
+
+    def _shake(self, frame: codec.Frame) -> None:
+        if isinstance(frame, codec.Refused):
+            if not frame.quiet:
+                reason = frame.reason[:_REASON_CHARS]
+                about = reason if self.proven else ""
+                line = f"{self.name} refuses this node: {reason!r}"
+                self._owner.refusals.tell("refuses this node", self._host, line, about)
+            self.close()
+        elif isinstance(frame, codec.Greeting) and self._theirs is None:
+            self._greeted(frame)
+        elif isinstance(frame, codec.Proof) and self._theirs is not None and not self.proven:
+            self._proved(frame)
+        elif isinstance(frame, codec.Hello) and self.proven and self._hello is None:
+            self._told(frame)
+        elif isinstance(frame, codec.Welcome) and self.expected is not None and self._hello is not None:
+            self._open(self._hello)
+        else:
+            self.close(f"{self.name} broke the handshake", "handshake")
+
+    def _said(self, frame: codec.Frame, peer: str) -> None:
+        """By a member, about the connection itself or about who it is. Raises Malformed."""
+        if isinstance(frame, codec.Refused):  # it has heard who we are when it was welcome already
+            self._shake(frame)
+        elif isinstance(frame, codec.Hello) and frame.node == peer:
+            self._owner.on_frame(peer, self.number, frame)
+        elif not isinstance(frame, codec.KeepAlive):
+            raise codec.Malformed(f"a {type(frame).__name__} out of place")
+
+    def _greeted(self, theirs: codec.Greeting) -> None:
+        owner = self._owner
+        self._theirs = theirs
+        self.step = 2
+        if theirs.protocol != codec.PROTOCOL:
+            self.refuse(
+                f"node {theirs.node!r} speaks protocol {theirs.protocol}, this node {codec.PROTOCOL}; stop all nodes,"
+                " and start them with one version",
+                "wrong-member",
+            )
+        elif self.expected is not None and (theirs.node != self.expected or theirs.to != owner.node_id):
+            self.refuse(f"{theirs.node!r} answered where {self.expected!r} was expected", "wrong-member")
+        elif theirs.to != owner.node_id:
+            self.refuse(f"{theirs.to!r} is not the node at this address; it is {owner.node_id!r}", "wrong-member")
+        elif self._seal is not None and not self._seal.names(theirs.node):
+            self.refuse(f"the certificate is not that of node {theirs.node!r}", "wrong-member")
+        elif len(theirs.nonce) < _NONCE_MIN_BYTES:
+            self.refuse("the greeting carries no nonce", "handshake")
+        elif self.expected is None:
+            self._greet(theirs.node)
+        else:
+            self._prove(next(iter(owner.keys)))
+
+    def _proved(self, frame: codec.Proof) -> None:
+        assert self._theirs is not None
+        owner, role = self._owner, b"dial" if self.expected is None else b"accept"
+        if not any(owner.verifies(frame, self._proof(key, role)) for key in owner.keys):
+            self.refuse(
+                f"{self._theirs.node!r} does not hold this cluster's key; use the same key file (or somebody sits"
+                " between the nodes)",
+                "wrong-key",
+            )
+            return
+        self.proven, self.step = True, 3
+        self._reader.max_bytes = _HELLO_MAX_BYTES
+        owner.proved(self)
+        if self.expected is None:
+            self._prove(next(iter(owner.keys)))  # what it seals must be read by all
+            self.send(codec.encode(owner.hello()))
+
+    def _told(self, theirs: codec.Hello) -> None:
+        assert self._theirs is not None
+        owner = self._owner
+        self._hello = theirs
+        if theirs.node != self._theirs.node:
+            self.close(f"{self.name} broke the handshake", "handshake")
+            return
+        reason = owner.refusal(theirs)
+        if self.expected is not None:
+            self.send(codec.encode(owner.hello()))  # who we are is news to the other side as well, refused or not
+        if reason is not None:
+            self.refuse(reason, "not-admitted")
+        elif self.expected is None and owner.dials(theirs.node):
+            self.refuse(f"{owner.node_id!r} dials {theirs.node!r}, not the other way round")
+        elif self.expected is None:
+            self.send(codec.encode(codec.Welcome()))
+            self._open(theirs)
+
+    def _prove(self, key: bytes) -> None:
+        self.send(codec.encode(codec.Proof(self._proof(key, b"accept" if self.expected is None else b"dial"))))
+
+    def _proof(self, key: bytes, role: bytes) -> bytes:
+        assert self._mine is not None and self._theirs is not None  # noqa: PT018
+        greetings = (self._mine, self._theirs) if self.expected is not None else (self._theirs, self._mine)
+        return proof(key, role, *greetings, b"" if self._seal is None else self._seal.binding)
+
+    def _open(self, theirs: codec.Hello) -> None:
+        self._reader.max_bytes = self._owner.options.frame_max_bytes
+        self.peer = theirs.node
+        self._owner.welcomed(self, theirs)
+
+
+def keys_of(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    """What proofs are made and tried with; an empty key where there is none."""
+    return tuple(keys) or (b"",)

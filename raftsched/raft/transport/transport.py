@@ -1,0 +1,263 @@
+"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key (`raft.link`).
+
+The lower node id dials. A newer connection of a peer replaces the older one, whose frames count no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import random
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from raftsched.clock import Clock
+from raftsched.errors import StartupError
+from raftsched.raft import codec
+from raftsched.raft.guards import Guards
+from raftsched.raft.options import RaftOptions
+from raftsched.raft.transport.link import Link, keys_of
+from raftsched.raft.transport.pending import Pending, place
+from raftsched.raft.transport.refusals import Refusals
+from raftsched.raft.transport.tls import Wire
+
+log = logging.getLogger(__name__)
+
+_LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers proves nothing
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port" or "[v6]:port". Raises StartupError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise StartupError(f"{address!r} is not an address; write host:port.")
+    return host.strip("[]"), int(port)
+
+
+def only_loopback(addresses: list[str]) -> None:
+    """Without a key anybody who reaches the port could speak as a member."""
+    for address in addresses:
+        host, _ = split_address(address)
+        try:
+            loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = host == "localhost"
+        if not loopback:
+            raise StartupError(
+                f"The raft address {address} is not on this machine's loopback: "
+                "give every node the same cluster key file."
+            )
+
+
+class Transport:
+    """Listens, dials, keeps one link per peer. Proves with the first of `keys`, and takes proofs under all of them."""
+
+    def __init__(
+        self,
+        node_id: str,
+        bind: str | socket.socket,
+        keys: Iterable[bytes],
+        wire: Wire,
+        clock: Clock,
+        rng: random.Random,
+        options: RaftOptions,
+        guards: Guards,
+        *,
+        hello: Callable[[], codec.Hello],
+        refusal: Callable[[codec.Hello], str | None],
+        on_connected: Callable[[codec.Hello, int], None],
+        on_disconnected: Callable[[str, int], None],
+        on_frame: Callable[[str, int, codec.Frame], None],
+        nonce: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self.node_id = node_id
+        self.keys = keys_of(keys)
+        self.wire = wire
+        self.refusals = Refusals(clock.monotonic)
+        self.options = options
+        self.hello = hello
+        self.refusal = refusal
+        self.on_frame = on_frame
+        self.nonce = nonce
+        self.now = clock.monotonic
+        self._bind = bind
+        self._rng = rng
+        self._guards = guards
+        self._on_connected = on_connected
+        self._on_disconnected = on_disconnected
+        self._server: asyncio.Server | None = None
+        self._links: dict[str, Link] = {}
+        self._all: dict[Link, None] = {}  # in the order they were opened
+        self._number = 0
+        self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
+        self._pending: Pending[Link] = Pending(options)
+        self._homes: dict[str, str] = {}  # where peers were met: peer -> place
+        self._reached: dict[str, str] = {}  # where who was dialled by a name is: peer -> place
+        self._known: frozenset[str] = frozenset()  # where peers are said to be, as far as that is an address
+        self._ticked_at = self.now()
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Listens; `set_peers` dials. Raises StartupError when the port cannot be had."""
+        loop = asyncio.get_running_loop()
+        try:
+            if isinstance(self._bind, socket.socket):
+                self._server = await loop.create_server(self._accept, sock=self._bind, start_serving=False)
+            else:
+                host, port = split_address(self._bind)
+                self._server = await loop.create_server(self._accept, host, port, start_serving=False)
+            await self._server.start_serving()  # a step of its own: who is cancelled in it can still close the server
+        except OSError as error:
+            raise StartupError(
+                f"The raft address {self._bind} cannot be listened on: {error.strerror or error}."
+            ) from None
+
+    def set_peers(self, addresses: dict[str, str]) -> None:
+        """Whom to be connected with, id -> host:port. The lower id dials; the higher one does when nothing came of it
+        for a while: the other may not know of it yet."""
+        wanted = set(addresses.items())
+        for key in [key for key in self._dialers if key not in wanted]:
+            self._dialers.pop(key).cancel()
+        for peer, address in sorted(wanted - self._dialers.keys()):
+            task = asyncio.get_running_loop().create_task(self._dial(peer, *split_address(address)))
+            self._dialers[peer, address] = task
+        self._known = frozenset(place(split_address(address)[0]) for address in addresses.values())
+        self._homes = {peer: where for peer, where in self._homes.items() if peer in addresses}
+        self._reached = {peer: where for peer, where in self._reached.items() if peer in addresses}
+
+    def dials(self, peer: str) -> bool:
+        """Whether it is up to this node to dial that one."""
+        return peer > self.node_id and any(known == peer for known, _ in self._dialers)
+
+    def drop(self, peer: str) -> None:
+        """Closes the link with a peer when what was sent is out; it may be made again when it is not refused."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.end()
+
+    async def stop(self) -> None:
+        """Closes everything; idempotent."""
+        self._stopping = True
+        dialers = list(self._dialers.values())
+        for task in dialers:
+            task.cancel()
+        if dialers:
+            await asyncio.gather(*dialers, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        elif isinstance(self._bind, socket.socket):
+            self._bind.close()
+        links = list(self._all)
+        for link in links:
+            link.close()
+        if links:
+            await asyncio.gather(*(link.closed for link in links))
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def peers(self) -> list[str]:
+        """Who is connected."""
+        return list(self._links)
+
+    def is_connected(self, peer: str) -> bool:
+        return peer in self._links
+
+    def send(self, peer: str, frame: codec.Frame) -> bool:
+        """False: not connected. Raises RuntimeError for a frame that the other side would have to refuse."""
+        link = self._links.get(peer)
+        return link is not None and self.send_encoded(link, codec.encode(frame))
+
+    def send_encoded(self, link: Link, data: bytes) -> bool:
+        if self._guards.entries_below_batch and len(data) > self.options.frame_max_bytes:
+            raise RuntimeError(f"a frame of {len(data)} bytes is over the limit")
+        return link.send(data)
+
+    def tick(self) -> None:
+        """Keep-alives, silent peers, handshakes that take too long."""
+        now, options = self.now(), self.options
+        late = now - self._ticked_at > _LATE_TICK_S
+        self._ticked_at = now
+        self.refusals.tick()
+        self.wire.tick()
+        for link in list(self._all):
+            if late:
+                link.heard_at = now
+            if link.peer is None:
+                if now - link.opened_at > options.handshake_ms / 1000:
+                    link.close(f"{link.name} did not finish the handshake in time", "slow")
+            elif now - link.heard_at > options.dead_peer_ms / 1000:
+                link.close(f"nothing heard from {link.name} for {options.dead_peer_ms} ms")
+            elif now - link.sent_at > options.keepalive_ms / 1000:
+                link.send(_KEEP_ALIVE)
+
+    def verifies(self, frame: codec.Proof, expected: bytes) -> bool:
+        return hmac.compare_digest(frame.mac, expected) or not self._guards.peers_authenticated
+
+    # ------------------------------------------------------------ links
+
+    def _accept(self) -> Link:
+        return Link(self, None)
+
+    def opened(self, link: Link) -> None:
+        self._all[link] = None
+        if self._stopping:
+            link.close()
+        elif link.expected is None:
+            homes = self._known.union(self._homes.values(), self._reached.values())
+            other = self._pending.comes(link, place(link.address), homes, self.now())
+            if other is not None:
+                other.close(f"too many connections of {link.address} have not proved who they are", "too-many")
+        elif link.address:
+            self._reached[link.expected] = place(link.address)
+
+    def proved(self, link: Link) -> None:
+        """It needs no room among strangers any more."""
+        self._pending.goes(link)
+
+    def welcomed(self, link: Link, hello: codec.Hello) -> None:
+        self._number += 1
+        link.number = self._number
+        if any(peer == hello.node for peer, _ in self._dialers):
+            self._homes[hello.node] = place(link.address)
+        older = self._links.get(hello.node)
+        self._links[hello.node] = link
+        if older is not None and self._guards.old_connections_dropped:
+            older.close()
+        log.info("%s is connected with %s", self.node_id, hello.node)
+        self._on_connected(hello, link.number)
+
+    def lost(self, link: Link) -> None:
+        self._all.pop(link, None)
+        self._pending.goes(link)
+        if link.peer is None:
+            return
+        if self._links.get(link.peer) is link:
+            del self._links[link.peer]
+            log.info("%s lost its connection with %s", self.node_id, link.peer)
+        self._on_disconnected(link.peer, link.number)
+
+    async def _dial(self, peer: str, host: str, port: int) -> None:
+        loop, options = asyncio.get_running_loop(), self.options
+        pause = options.connect_min_ms / 1000
+        while True:
+            if peer < self.node_id:
+                await asyncio.sleep(options.connect_late_ms / 1000 * self._rng.uniform(0.75, 1.25))
+                if peer in self._links:
+                    continue
+            link: Link | None = None
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(options.handshake_ms / 1000):
+                    _, link = await loop.create_connection(lambda: Link(self, peer), host, port)
+            if link is not None:
+                await asyncio.shield(link.closed)
+                if link.peer is not None:
+                    pause = options.connect_min_ms / 1000
+            await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
+            pause = min(pause * 2, options.connect_max_ms / 1000)
+
+
+_KEEP_ALIVE = codec.encode(codec.KeepAlive())
