@@ -22,28 +22,28 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from raftsched import __version__, descriptors
-from raftsched.api.access import is_locked
+from raftsched.api.auth.access import is_locked
+from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
-from raftsched.api.kept import unreadable
-from raftsched.api.peer_proof import PURPOSE
-from raftsched.api.server import ApiServer
-from raftsched.api.tls import certificates_of, peer_trust
-from raftsched.cautions import Cautions
+from raftsched.api.http.server import ApiServer
+from raftsched.api.http.tls import certificates_of, peer_trust
+from raftsched.api.resources.kept import unreadable
 from raftsched.clock import Clock, SystemClock
-from raftsched.config import SLOTS_MAX, NodeConfig
+from raftsched.config.cautions import Cautions
+from raftsched.config.node import SLOTS_MAX, NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
-from raftsched.keyring import Keyring, own_key, read_keyring
 from raftsched.leader.leader import Leader
-from raftsched.local_token import LocalToken
 from raftsched.metrics import RunMetrics
-from raftsched.private import UMASK, make_private
 from raftsched.raft import Change, Raft, RaftOptions
 from raftsched.raft.proposals.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.raft.transport import tls
-from raftsched.sealing import Sealer
+from raftsched.security.keyring import Keyring, own_key, read_keyring
+from raftsched.security.local_token import LocalToken
+from raftsched.security.private import UMASK, make_private
+from raftsched.security.sealing import Sealer
 from raftsched.store import SnapshotMeta, Store, make_directory
 from raftsched.worker import cgroup
 from raftsched.worker.checks import Checks

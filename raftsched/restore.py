@@ -12,9 +12,9 @@ from random import Random
 from raftsched.core import refound
 from raftsched.core.apply.tx import Tx
 from raftsched.errors import StartupError
-from raftsched.keyring import KEY_FILE, Keyring
 from raftsched.raft.membership.formation import alone
 from raftsched.raft.snapshots.files import require_room
+from raftsched.security.keyring import KEY_FILE, Keyring
 from raftsched.store import backup, records, snapshot
 from raftsched.store.backup import Contents, NotABackup
 from raftsched.store.environment import Environment

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from raftsched.api.openapi import operation_id
+from raftsched.api.openapi.description import operation_id
 from raftsched.api.routes import ROUTES
 from tests.support.cluster import Cluster, NodeProcess
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.callers import proposing, reading_from, signed
-from raftsched.api.defaults import Space, read_space
-from raftsched.api.issuer import Issuer
-from raftsched.api.peer_proof import Seen
-from raftsched.api.rates import Rates
-from raftsched.api.refusals import Refusals
-from raftsched.bounds import Bounds
+from raftsched.api.auth.callers import proposing, reading_from, signed
+from raftsched.api.auth.issuer import Issuer
+from raftsched.api.auth.peer_proof import Seen
+from raftsched.api.auth.rates import Rates
+from raftsched.api.auth.refusals import Refusals
+from raftsched.api.jobs.defaults import Space, read_space
 from raftsched.clock import Clock
+from raftsched.config.bounds import Bounds
 from raftsched.core.access import Access, Oidc, Token
 from raftsched.core.apply.tx import META_KEY, decode_instance, decode_meta
 from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
@@ -28,14 +28,14 @@ from raftsched.core.commands import Answer
 from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
-from raftsched.keyring import Keyring
+from raftsched.security.keyring import Keyring
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from raftsched.api.tls import PeerTrust
+    from raftsched.api.http.tls import PeerTrust
     from raftsched.raft import Change, Knock, MemberStatus
-    from raftsched.sealing import Sealer
+    from raftsched.security.sealing import Sealer
     from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
 

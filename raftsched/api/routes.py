@@ -7,42 +7,15 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from raftsched.api import (
-    actions,
-    audit,
-    backfill,
-    batch,
-    calendars,
-    cluster,
-    compare,
-    dead_letters,
-    documents,
-    events,
-    explain,
-    health,
-    instances,
-    jobs,
-    jobs_list,
-    kept,
-    kills,
-    members,
-    namespaces,
-    nodes,
-    oidc,
-    operations,
-    output,
-    queues,
-    revisions,
-    schedules,
-    secrets,
-    settings,
-    snapshot,
-    stats,
-    tokens,
-    webhooks,
-    whoami,
-)
+from raftsched.api.auth import audit, oidc, tokens, whoami
+from raftsched.api.cluster import cluster, health, members, snapshot
 from raftsched.api.context import ApiContext
+from raftsched.api.jobs import actions, backfill, batch, compare, operations, revisions, schedules
+from raftsched.api.jobs import endpoints as jobs
+from raftsched.api.jobs import listing as jobs_list
+from raftsched.api.openapi import documents
+from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
+from raftsched.api.runs import dead_letters, events, explain, instances, kills, output, stats
 
 Handler = Callable[[ApiContext, web.Request], Awaitable[web.StreamResponse]]
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from raftsched.api.callers import check_permitted, permits, sees, within
-from raftsched.api.problems import Problem
-from raftsched.api.requests import job_id_of
+from raftsched.api.auth.callers import check_permitted, permits, sees, within
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.requests import job_id_of
 from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule, decode_session
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job

@@ -11,8 +11,8 @@ from typing import IO
 import click
 
 from raftsched.cli.main import Failure
-from raftsched.cli.output import TRUST, print_json, print_table
 from raftsched.cli.remote import Listing, contexts_path, format_option
+from raftsched.cli.terminal.output import TRUST, print_json, print_table
 from raftsched.client.contexts import FILES, Context
 from raftsched.client.trust import Trust
 from raftsched.errors import Exit
@@ -48,7 +48,7 @@ def context_of(name: str | None) -> Context | None:
         raise Failure(str(error.args[0]), Exit.NOT_FOUND) from None
     except ValueError as error:
         raise Failure(str(error)) from None
-    from raftsched.cli.logins import renewed
+    from raftsched.cli.auth.logins import renewed
 
     return renewed(wanted or "", found)
 

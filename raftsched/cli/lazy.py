@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# name: (module, attribute, one line for --help)
+# name: (module within raftsched.cli, attribute, one line for --help)
 Later = Mapping[str, tuple[str, str, str]]
 
 
@@ -27,7 +27,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.later:
             return super().get_command(ctx, cmd_name)
         module, attribute, _ = self.later[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(f"raftsched.cli.{module}"), attribute)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

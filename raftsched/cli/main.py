@@ -12,40 +12,40 @@ import click
 
 from raftsched import __version__
 from raftsched.cli.lazy import LazyGroup
-from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
+from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.errors import Exit, RaftschedError
 
 # in the order of --help
 _CLUSTER = {
-    "dev": ("raftsched.cli.dev", "dev", "Start a whole cluster on this machine, with sample jobs."),
-    "node": ("raftsched.cli.node", "node", "Run one node of a cluster."),
-    "cluster": ("raftsched.cli.cluster", "cluster", "Who leads, how far everybody is; members, settings, backup."),
-    "nodes": ("raftsched.cli.nodes", "nodes", "What runs where: list, drain, undrain, label."),
-    "bench": ("raftsched.cli.bench", "bench", "How fast a running cluster takes jobs and runs them."),
-    "keys": ("raftsched.cli.keys", "keys", "Cluster keys: make one, look at a file."),
-    "certs": ("raftsched.cli.certs", "certs", "Certificates of nodes: make an authority, and what it signs."),
-    "doctor": ("raftsched.cli.doctor", "doctor", "What is wrong, or soon will be, and what to do about it."),
+    "dev": ("dev.command", "dev", "Start a whole cluster on this machine, with sample jobs."),
+    "node": ("cluster.node", "node", "Run one node of a cluster."),
+    "cluster": ("cluster.cluster", "cluster", "Who leads, how far everybody is; members, settings, backup."),
+    "nodes": ("resources.nodes", "nodes", "What runs where: list, drain, undrain, label."),
+    "bench": ("cluster.bench", "bench", "How fast a running cluster takes jobs and runs them."),
+    "keys": ("auth.keys", "keys", "Cluster keys: make one, look at a file."),
+    "certs": ("auth.certs", "certs", "Certificates of nodes: make an authority, and what it signs."),
+    "doctor": ("doctor.command", "doctor", "What is wrong, or soon will be, and what to do about it."),
 }
 _WORK = {
-    "jobs": ("raftsched.cli.jobs", "jobs", "List, create, run, pause, import, ... jobs."),
-    "operations": ("raftsched.cli.operations", "operations", "Actions on many jobs: list, watch, cancel."),
-    "instances": ("raftsched.cli.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
-    "events": ("raftsched.cli.events", "events", "What changes, as it happens."),
-    "namespaces": ("raftsched.cli.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
-    "secrets": ("raftsched.cli.secrets", "secrets", "Secrets that jobs refer to: list, set, delete."),
-    "queues": ("raftsched.cli.queues", "queues", "Queues with limits: list, set, pause, delete."),
-    "calendars": ("raftsched.cli.calendars", "calendars", "Days on which nothing is due: list, set, import."),
-    "webhooks": ("raftsched.cli.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),
-    "dlq": ("raftsched.cli.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
-    "preview": ("raftsched.cli.preview", "preview", "Say in words and times when a schedule is due."),
-    "tokens": ("raftsched.cli.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),
-    "login": ("raftsched.cli.login", "login", "Log in at an OpenID Connect issuer, for a context."),
-    "logout": ("raftsched.cli.login", "logout", "Forget that login."),
-    "whoami": ("raftsched.cli.login", "whoami", "What the cluster takes you for."),
-    "oidc": ("raftsched.cli.oidc", "oidc", "Whose logins are taken, and which roles they give."),
-    "audit": ("raftsched.cli.audit", "audit", "Who asked for what."),
-    "contexts": ("raftsched.cli.contexts", "contexts", "Clusters by a name, instead of --server."),
-    "completion": ("raftsched.cli.completion", "completion", "Print the completion script of your shell."),
+    "jobs": ("jobs.commands", "jobs", "List, create, run, pause, import, ... jobs."),
+    "operations": ("jobs.operations", "operations", "Actions on many jobs: list, watch, cancel."),
+    "instances": ("runs.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
+    "events": ("runs.events", "events", "What changes, as it happens."),
+    "namespaces": ("resources.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
+    "secrets": ("resources.secrets", "secrets", "Secrets that jobs refer to: list, set, delete."),
+    "queues": ("resources.queues", "queues", "Queues with limits: list, set, pause, delete."),
+    "calendars": ("resources.calendars", "calendars", "Days on which nothing is due: list, set, import."),
+    "webhooks": ("resources.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),
+    "dlq": ("runs.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
+    "preview": ("jobs.preview", "preview", "Say in words and times when a schedule is due."),
+    "tokens": ("auth.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),
+    "login": ("auth.login", "login", "Log in at an OpenID Connect issuer, for a context."),
+    "logout": ("auth.login", "logout", "Forget that login."),
+    "whoami": ("auth.login", "whoami", "What the cluster takes you for."),
+    "oidc": ("auth.oidc", "oidc", "Whose logins are taken, and which roles they give."),
+    "audit": ("auth.audit", "audit", "Who asked for what."),
+    "contexts": ("contexts", "contexts", "Clusters by a name, instead of --server."),
+    "completion": ("terminal.completion", "completion", "Print the completion script of your shell."),
 }
 _COMMANDS = {**_CLUSTER, **_WORK}
 

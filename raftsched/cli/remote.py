@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raftsched.cli.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
+from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
 from raftsched.client.trust import SYSTEM, Trust, from_environment
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _dev() -> Context | None:
     """All nodes of a dev cluster that runs in this directory, also those that are down just now; None without one."""
     if not os.path.isfile(_DEV):
         return None
-    from raftsched.cli.dev_state import DEFAULT_DIR, DevState
+    from raftsched.cli.dev.state import DEFAULT_DIR, DevState
     from raftsched.client.contexts import Context
     from raftsched.client.servers import parse_servers
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftsched import handlers
-from raftsched.config import SETTINGS, NodeConfig, build, parse_peers
+from raftsched.config.node import SETTINGS, NodeConfig, build, parse_peers
 from raftsched.errors import Exit, RaftschedError, StartupError
 
 if TYPE_CHECKING:

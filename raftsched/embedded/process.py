@@ -9,7 +9,7 @@ import signal
 import sys
 
 from raftsched import descriptors
-from raftsched.config import NodeConfig
+from raftsched.config.node import NodeConfig
 from raftsched.embedded.logs import configure
 from raftsched.embedded.node import Node, NodeFailed
 from raftsched.errors import StartupError

@@ -19,7 +19,6 @@ from raftsched.clock import Clock
 from raftsched.core.commands import Answer, check
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
-from raftsched.keyring import Keyring
 from raftsched.raft import codec, snapshots
 from raftsched.raft.consensus import audit
 from raftsched.raft.guards import ALL, Guards
@@ -33,6 +32,7 @@ from raftsched.raft.status import Knock, MemberStatus, PeerStatus
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.turns import ThreadWriter, Writer
+from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.cluster import Meta
 from raftsched.core.model import JobState
 from raftsched.core.tables import Table
-from raftsched.keyring import Keyring
+from raftsched.security.keyring import Keyring
 from raftsched.store.environment import table_name
 from raftsched.store.records import STATE, Damaged, UnknownFormat, decode_state
 from raftsched.store.snapshot import SnapshotMeta

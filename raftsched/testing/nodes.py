@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from raftsched.embedded.node import Node
-from raftsched.keyring import KEY_FILE, own_key
+from raftsched.security.keyring import KEY_FILE, own_key
 
 SIZE_MAX = 7
 SLOTS = 8  # of each node

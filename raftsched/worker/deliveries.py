@@ -13,7 +13,7 @@ from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.notices import decode_notice
 from raftsched.core.tables import ReadView, Table
 from raftsched.core.webhooks import decode_secrets, decode_webhook
-from raftsched.sealing import WEBHOOKS, Sealer, Unsealable, open_value
+from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 from raftsched.webhooks import ID, SIGNATURE, TIMESTAMP, sign
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob

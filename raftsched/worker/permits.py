@@ -16,7 +16,7 @@ from raftsched.core.allowed import Allowed, wrong_in_run
 from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.secrets import find_secret
 from raftsched.core.tables import ReadView
-from raftsched.sealing import Sealer
+from raftsched.security.sealing import Sealer
 from raftsched.worker.deliveries import delivery_of
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob, spec_of

@@ -10,7 +10,7 @@ import pwd
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from raftsched.config_runs import RunsConfig
+from raftsched.config.runs import RunsConfig
 from raftsched.core.eligibility import EVERY, may_run_as
 from raftsched.errors import Exit, StartupError
 from raftsched.worker.users import PIDS_MAX, Confines, User

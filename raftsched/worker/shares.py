@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from raftsched.config import NodeConfig
+from raftsched.config.node import NodeConfig
 from raftsched.core.namespaces import decode_namespace
 from raftsched.core.tables import ReadView, Table
 from raftsched.worker.output import OutputStore

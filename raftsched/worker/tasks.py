@@ -13,7 +13,7 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.secrets import SECRET, Secret, may_refer, target
 from raftsched.quantities import parse_duration, parse_size
-from raftsched.sealing import Sealer, Unsealable, open_value
+from raftsched.security.sealing import Sealer, Unsealable, open_value
 from raftsched.worker.run_as import RunAs, UnknownUser
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task

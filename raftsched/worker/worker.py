@@ -25,7 +25,7 @@ from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
-from raftsched.sealing import Sealer
+from raftsched.security.sealing import Sealer
 from raftsched.worker.outbox import Outbox
 from raftsched.worker.patience import Patience
 from raftsched.worker.permits import prepared

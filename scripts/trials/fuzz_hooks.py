@@ -18,8 +18,8 @@ from schemathesis.core.failures import AcceptedNegativeData, ServerError
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
-from raftsched.api import patterns
-from raftsched.api.durations import parse_time
+from raftsched.api.http.durations import parse_time
+from raftsched.api.openapi import patterns
 from raftsched.quantities import parse_duration, parse_size
 from scripts.trials.fuzz_pool import Pool
 from scripts.trials.fuzz_report import CALLS

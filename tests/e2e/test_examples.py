@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from raftsched.api.routes import ROUTES
-from raftsched.cli.documents import read_jobs
-from raftsched.config import load
+from raftsched.cli.terminal.documents import read_jobs
+from raftsched.config.node import load
 from tests.e2e.steps import wait_final
 from tests.support.cluster import Cluster
 from tests.support.examples import (

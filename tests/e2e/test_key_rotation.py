@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from raftsched.cli.main import cli
-from raftsched.keyring import Keyring, new_key, read_keyring
+from raftsched.security.keyring import Keyring, new_key, read_keyring
 from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.e2e

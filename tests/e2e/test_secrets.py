@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from tests.e2e.steps import wait_final
 from tests.support.cluster import Cluster, NodeProcess

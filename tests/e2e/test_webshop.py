@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched.keyring import KEY_FILE, own_key
+from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.cluster import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import lmdb
 
 from raftsched.errors import StartupError
-from raftsched.keyring import Keyring
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.transport.tls import Plain
+from raftsched.security.keyring import Keyring
 from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, Turn, TurnResult
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from raftsched.certificates import Pair, make_ca, make_node
+from raftsched.security.certificates import Pair, make_ca, make_node
 
 DAY_MS = 86_400_000
 CLUSTER = "tests"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from raftsched.keyring import KEY_FILE, own_key
+from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.authority import Files, ca_file, certificate, put
 
 READY_S = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from raftsched.api.openapi import describe
+from raftsched.api.openapi.description import describe
 from raftsched.api.routes import ROUTES
 
 BIG = 2_000_000  # bytes of a body that is not looked into: that would take too long

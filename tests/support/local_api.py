@@ -13,21 +13,21 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
-from raftsched.api.peer_proof import PURPOSE
-from raftsched.api.server import ApiServer
-from raftsched.bounds import Bounds
+from raftsched.api.http.server import ApiServer
+from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
 from raftsched.core.operations import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
-from raftsched.keyring import Keyring
 from raftsched.raft import Change, Knock, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
-from raftsched.sealing import Sealer
+from raftsched.security.keyring import Keyring
+from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.turn import LogEntry, Turn
 from raftsched.worker.output import OutputStore

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raftsched.api.access import role_of
-from raftsched.api.callers import ROLES
-from raftsched.api.operation import HEALTH, OPERATIONS, Operation
+from raftsched.api.auth.access import role_of
+from raftsched.api.auth.callers import ROLES
+from raftsched.api.openapi.operation import HEALTH, OPERATIONS, Operation
 from raftsched.api.routes import ROUTES, Route
 from raftsched.core.access import Role
 from raftsched.core.ids import job_text

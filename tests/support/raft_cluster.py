@@ -12,10 +12,10 @@ from typing import Any
 
 from raftsched.clock import SystemClock
 from raftsched.core.commands import Barrier, encode
-from raftsched.keyring import Keyring
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport.tls import Wire
 from raftsched.raft.turns import Done, ThreadWriter, Writer
+from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 
 FAST = RaftOptions(

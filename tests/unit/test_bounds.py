@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from raftsched.bounds import RESERVE, Bounds, bounds
-from raftsched.config import ConfigError
+from raftsched.config.bounds import RESERVE, Bounds, bounds
+from raftsched.config.node import ConfigError
 
 
 @pytest.mark.parametrize("descriptors", [64, 256, 1_024, 4_096, 20_000, 1 << 20])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.cautions import EVERY_S, Cautions
-from raftsched.config import build
+from raftsched.config.cautions import EVERY_S, Cautions
+from raftsched.config.node import build
 from tests.support.local_api import ManualClock
 
 BASE = {"id": "n1", "data": "/var/lib/n1"}

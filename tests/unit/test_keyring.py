@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.errors import StartupError
-from raftsched.keyring import (
+from raftsched.security.keyring import (
     KEY_FILE,
     KEYS_MAX,
     Keyring,
@@ -152,7 +152,7 @@ def test_a_key_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_killed_at_any_line_it_is_whole_or_not_there(tmp_path: Path) -> None:
-    from raftsched import keyring
+    from raftsched.security import keyring
 
     for line in range(1_000):
         data = tmp_path / str(line)

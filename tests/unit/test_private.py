@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from raftsched.errors import StartupError
-from raftsched.local_token import LocalToken, read_local_token, read_local_url
-from raftsched.private import make_private
 from raftsched.raft.snapshots.files import clear
+from raftsched.security.local_token import LocalToken, read_local_token, read_local_url
+from raftsched.security.private import make_private
 from raftsched.store.store import Store
 from raftsched.worker.output import OutputStore
 

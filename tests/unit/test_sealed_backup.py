@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.errors import StartupError
-from raftsched.sealed_backup import (
+from raftsched.security.sealed_backup import (
     CHUNK,
     MAGIC,
     NotOpened,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.keyring import Keyring
-from raftsched.sealing import Sealer, Unsealable, open_value
+from raftsched.security.keyring import Keyring
+from raftsched.security.sealing import Sealer, Unsealable, open_value
 
 KEY = Keyring(b"k" * 32)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.doctor_local import FILES_WARN
-from raftsched.config import GRACE_MS
+from raftsched.cli.doctor.local import FILES_WARN
+from raftsched.config.node import GRACE_MS
 from raftsched.worker.patience import SLACK_MS
 from raftsched.worker.runner import STOP_PATIENCE_S
 

@@ -16,11 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from raftsched import certificates
-from raftsched.certificates import Pair
 from raftsched.clock import Clock
-from raftsched.config import NodeConfig
+from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
+from raftsched.security import certificates
+from raftsched.security.certificates import Pair
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
 _SHAKE_MAX_BYTES = 128 << 10  # of the other end, until the handshake is done

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.access import role_of
-from raftsched.api.openapi import operation_id
-from raftsched.api.operation import HEALTH, OPERATIONS
-from raftsched.api.peer_proof import PEER, peer_said
+from raftsched.api.auth.access import role_of
+from raftsched.api.auth.peer_proof import PEER, peer_said
+from raftsched.api.openapi.description import operation_id
+from raftsched.api.openapi.operation import HEALTH, OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role, SetAccess
 from tests.integration.api.test_fastpath import short_way_taken
@@ -31,7 +31,7 @@ def test_every_route_says_which_role_it_needs() -> None:
     silent = [f"{r.method} {r.path} ({r.handler.__module__})" for r in ROUTES if OPERATIONS[r.handler].role is None]
     assert not silent, (
         "say who may do it, in @operation(..., role=...) above the handler, one of open, viewer, editor, operator, "
-        f"admin (see raftsched/api/operation.py, also for scope and work): {'; '.join(silent)}"
+        f"admin (see raftsched/api/openapi/operation.py, also for scope and work): {'; '.join(silent)}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import split_record
 from raftsched.core.cluster import Settings

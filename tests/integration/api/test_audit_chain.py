@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli import audit_chain
-from raftsched.cli.audit_chain import Broken, Export, verify_all
+from raftsched.cli.auth import audit_chain
+from raftsched.cli.auth.audit_chain import Broken, Export, verify_all
 from raftsched.client.errors import AuthError, UnavailableError
 from tests.integration.api.test_audit import JOB, listed
 from tests.support.local_api import Client, run

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.api.fast_answers import _stamp
-from raftsched.api.replies import GUARDS, STRICT
-from raftsched.api.server import ApiServer
+from raftsched.api.http.fast_answers import _stamp
+from raftsched.api.http.replies import GUARDS, STRICT
+from raftsched.api.http.server import ApiServer
 from tests.support.local_api import Client, LocalCluster, run
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp.compression_utils
 import pytest
 
-from raftsched.api import requests
+from raftsched.api.http import requests
 from tests.support.local_api import Client, run
 from tests.support.tokens import guarded
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.operation import OPERATIONS, PageOf
+from raftsched.api.openapi.operation import OPERATIONS, PageOf
 from raftsched.api.routes import ROUTES, Route
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, LocalCluster, serving

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api import dead_letters
+from raftsched.api.runs import dead_letters
 from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome

@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from raftsched.api.events import READ_MAX, TYPES
-from raftsched.bounds import Bounds
+from raftsched.api.runs.events import READ_MAX, TYPES
+from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import raftsched
-from raftsched.api.fastpath import Door
+from raftsched.api.http.fastpath import Door
 from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import CreateJob
 from raftsched.core.ids import parse_job

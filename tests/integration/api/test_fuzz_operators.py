@@ -10,9 +10,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from raftsched.api.calendars_schema import CalendarIn, RangeIn
 from raftsched.api.context import meta
-from raftsched.api.operators_schema import NodeIn, QueueIn, RateIn, SettingsIn
+from raftsched.api.resources.calendars_schema import CalendarIn, RangeIn
+from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn, SettingsIn
 from raftsched.core.limits import SETTINGS
 from tests.integration.api.test_fuzz import durations, junk, loose, text
 from tests.support.local_api import LocalCluster, serving

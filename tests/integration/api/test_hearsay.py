@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.strangers import WAITING_MAX, WAITING_MAX_EACH
+from raftsched.api.auth.strangers import WAITING_MAX, WAITING_MAX_EACH
 from raftsched.core.access import CreateToken, Role
 from raftsched.core.commands import CreateJob, EditJob
 from raftsched.core.ids import job_text

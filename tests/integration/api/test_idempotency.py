@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.model import JobState
 from raftsched.core.tables import Table
@@ -60,7 +60,7 @@ def test_every_post_takes_a_key_or_changes_nothing(route: Any) -> None:
     if said.changes_nothing:
         assert "Idempotency-Key" not in said.headers, "it is not looked at"
         return
-    assert "Idempotency-Key" in said.headers, f"{route.path} takes no Idempotency-Key; see raftsched.api.keys"
+    assert "Idempotency-Key" in said.headers, f"{route.path} takes no Idempotency-Key; see api/http/idempotency.py"
     assert "idempotency-mismatch" in said.codes, route.path
     assert route.path in PREPARED, f"say in tests/support/posts.py how POST {route.path} is sent"
 
@@ -264,7 +264,7 @@ def test_a_requeue_that_broke_off_is_finished_by_its_repeat(
 
     async def test(call: Client) -> None:
         cluster = call.cluster
-        monkeypatch.setattr("raftsched.api.dead_letters.CHUNK", 1)
+        monkeypatch.setattr("raftsched.api.runs.dead_letters.CHUNK", 1)
         ids = [await dead(call) for _ in range(2)]
         left = broken
 

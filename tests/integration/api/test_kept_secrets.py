@@ -13,15 +13,15 @@ import lmdb
 import pytest
 
 from raftsched import webhooks
-from raftsched.api.kept import unreadable
-from raftsched.api.peer_proof import PEER
+from raftsched.api.auth.peer_proof import PEER
+from raftsched.api.resources.kept import unreadable
 from raftsched.core.access import ACCESS_KEY, SeedTokens, SetAccess, decode_access
 from raftsched.core.commands import encode
 from raftsched.core.secrets import PutSecret
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import PutWebhook, WebhookSpec, decode_secrets
-from raftsched.keyring import Keyring, new_key
-from raftsched.sealing import WEBHOOKS, Sealer, open_value
+from raftsched.security.keyring import Keyring, new_key
+from raftsched.security.sealing import WEBHOOKS, Sealer, open_value
 from tests.support.local_api import Client, run
 
 TOKENS = "/v1/tokens"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched.api import kills
+from raftsched.api.runs import kills
 from tests.support.local_api import Client, run
 from tests.support.tokens import guarded, limited
 

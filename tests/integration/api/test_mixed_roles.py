@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.callers import ROLES, Caller
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.auth.callers import ROLES, Caller
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role
 from tests.integration.api.test_fastpath import short_way_taken

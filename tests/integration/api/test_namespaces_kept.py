@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from raftsched.api import streams
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.http import streams
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from tests.support import sse
 from tests.support.local_api import Client, run

@@ -16,8 +16,9 @@ import jwt
 import pytest
 from aiohttp import web
 
-from raftsched.api import issuer as issuers
-from raftsched.api import strangers, streams
+from raftsched.api.auth import issuer as issuers
+from raftsched.api.auth import strangers
+from raftsched.api.http import streams
 from tests.integration.api.test_fastpath import short_way_taken
 from tests.support import sse
 from tests.support.issuer import CLIENT, FakeIssuer, as_setting, ec_key, ed_key, issuing, jwk_of, rsa_key, text

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from raftsched.api.openapi import describe
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.openapi.description import describe
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Route
 from raftsched.errors import KINDS
 from tests.support.documented import check, document

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api import operations
+from raftsched.api.jobs import operations
 from raftsched.core.operations import REFUSALS_MAX
 from tests.support.local_api import Client, run
 

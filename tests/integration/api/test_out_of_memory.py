@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api import batch
+from raftsched.api.jobs import batch
 from raftsched.core.cluster import Member
 from raftsched.raft.membership.configuration import added
 from tests.integration.api.test_fastpath import ORDINARY, request, talk
@@ -44,13 +44,13 @@ def created(directory: Path, extra: bytes) -> tuple[int, str, str, int]:
 
 @both_ways
 def test_before_the_proposal_nothing_was_done(tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "raftsched.api.fastpath.read_job", "raftsched.api.jobs.read_job")
+    failing(monkeypatch, "raftsched.api.http.fastpath.read_job", "raftsched.api.jobs.endpoints.read_job")
     assert created(tmp_path, extra) == (503, "overloaded", "1", 0)
 
 
 @both_ways
 def test_after_the_proposal_it_is_not_known(tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "raftsched.api.fast_answers.job_json", "raftsched.api.replies.job_json")
+    failing(monkeypatch, "raftsched.api.http.fast_answers.job_json", "raftsched.api.http.replies.job_json")
     assert created(tmp_path, extra) == (504, "unknown-outcome", "", 1)
 
 
@@ -64,9 +64,9 @@ def test_what_is_known_of_one_request_says_nothing_of_the_next(
         for place, code in (("job_json", "unknown-outcome"), ("read_job", "overloaded")):
             with monkeypatch.context() as patch:
                 if place == "job_json":
-                    failing(patch, "raftsched.api.fast_answers.job_json", "raftsched.api.replies.job_json")
+                    failing(patch, "raftsched.api.http.fast_answers.job_json", "raftsched.api.http.replies.job_json")
                 else:
-                    failing(patch, "raftsched.api.fastpath.read_job", "raftsched.api.jobs.read_job")
+                    failing(patch, "raftsched.api.http.fastpath.read_job", "raftsched.api.jobs.endpoints.read_job")
                 writer.write(request(extra=extra))
                 assert (await answer_of(reader))[2]["code"] == code
 
@@ -79,7 +79,7 @@ def test_reads_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     async def test(call: Client) -> None:
         status, job = await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY)
         assert status == 201
-        failing(monkeypatch, "raftsched.api.replies.job_json")
+        failing(monkeypatch, "raftsched.api.http.replies.job_json")
         status, problem = await call("GET", f"/v1/jobs/{job['id']}")
         assert (status, problem["code"], call.headers["Retry-After"]) == (503, "overloaded", "1")
 
@@ -89,7 +89,7 @@ def test_reads_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_before_anybody_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(call: Client) -> None:
         assert (await call("POST", "/v1/jobs", JOB, BY_THE_ORDINARY_WAY))[0] == 201
-        failing(monkeypatch, "raftsched.api.access.identify")
+        failing(monkeypatch, "raftsched.api.auth.access.identify")
         status, problem = await call("GET", "/v1/jobs")
         assert (status, problem["code"]) == (503, "overloaded")
 
@@ -100,7 +100,7 @@ def test_a_part_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """The first part is on its way when there is no memory for the second."""
 
     async def test(call: Client) -> None:
-        monkeypatch.setattr("raftsched.api.batch.PROPOSAL_COMMANDS", 1)
+        monkeypatch.setattr("raftsched.api.jobs.batch.PROPOSAL_COMMANDS", 1)
         create = batch.create_command
         made: list[bytes] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from raftsched.bounds import Bounds
+from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from raftsched.api.output_stream import PIECE_MAX, _pieces
+from raftsched.api.runs.output_stream import PIECE_MAX, _pieces
 from raftsched.core.commands import EndSession, Kill
 from raftsched.core.ids import parse_instance
 from raftsched.worker import spool

@@ -110,8 +110,8 @@ def test_what_runs_and_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for line in ('running{queue="q"} 2.0', 'running{queue="r"} 0.0', 'max_running{queue="q"} 2.0'):
             assert f"raftsched_queue_{line}" in text
         assert 'raftsched_queue_paused{queue="q"} 0.0' in text
-        monkeypatch.setattr("raftsched.api.queues.COUNT_MAX", 4)
-        monkeypatch.setattr("raftsched.api.queues.COUNT_LEAST", 3)
+        monkeypatch.setattr("raftsched.api.resources.queues.COUNT_MAX", 4)
+        monkeypatch.setattr("raftsched.api.resources.queues.COUNT_LEAST", 3)
         _, queue = await call("GET", "/v1/queues/q")
         assert (queue["waiting"], queue["waiting_exact"]) == (4, False)
         _, page = await call("GET", "/v1/queues")

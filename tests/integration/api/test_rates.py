@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.callers import Caller, Rate
-from raftsched.api.problems import Problem
-from raftsched.api.rates import Buckets, Rates, network_of
-from raftsched.bounds import Bounds
+from raftsched.api.auth.callers import Caller, Rate
+from raftsched.api.auth.rates import Buckets, Rates, network_of
+from raftsched.api.http.problems import Problem
+from raftsched.config.bounds import Bounds
 from raftsched.core.access import Role
 from raftsched.core.cluster import Settings
 from tests.support.local_api import Client, run

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.operation import OPERATIONS
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.secrets import DeleteSecret, find_secret
-from raftsched.keyring import Keyring
-from raftsched.sealing import Sealer
+from raftsched.security.keyring import Keyring
+from raftsched.security.sealing import Sealer
 from tests.support.local_api import Client, run
 
 VALUE = "hunter2-and-more"

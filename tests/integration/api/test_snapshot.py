@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from raftsched.api import snapshot
+from raftsched.api.cluster import snapshot
 from raftsched.errors import NoLeader
 from raftsched.store import SnapshotMeta
 from raftsched.store.backup import TRAILER, look, verify

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api import stats
+from raftsched.api.runs import stats
 from raftsched.core import commands as c
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.limits import HISTORY_MAX

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from raftsched.api import connections, fastpath, requests, turnstile
-from raftsched.api.acceptor import ACCEPTED_MAX
-from raftsched.bounds import Bounds
+from raftsched.api.http import connections, fastpath, requests, turnstile
+from raftsched.api.http.acceptor import ACCEPTED_MAX
+from raftsched.config.bounds import Bounds
 from tests.integration.api.test_fastpath import JOB, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run
 from tests.support.tokens import guarded
@@ -231,7 +231,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch
 def test_a_request_that_does_not_come_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    monkeypatch.setattr("raftsched.api.server.LOOK_S", 0.01)
+    monkeypatch.setattr("raftsched.api.http.server.LOOK_S", 0.01)
 
     async def test(visitor: Visitor) -> None:
         reader, writer = await visitor.connect()
@@ -251,7 +251,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
 
 def test_the_rest_of_a_refused_body_is_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.api.server.LOOK_S", 0.01)
+    monkeypatch.setattr("raftsched.api.http.server.LOOK_S", 0.01)
 
     async def test(visitor: Visitor) -> None:
         await guarded(visitor.call)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.api import entrance
-from raftsched.api.server import ApiServer
-from raftsched.api.tls import Certificates, PeerTrust, TlsFiles
-from raftsched.certificates import Pair
+from raftsched.api.http import entrance
+from raftsched.api.http.server import ApiServer
+from raftsched.api.http.tls import Certificates, PeerTrust, TlsFiles
 from raftsched.errors import StartupError
+from raftsched.security.certificates import Pair
 from tests.integration.api.test_output import FRAMES, TEXT, end, start
 from tests.support.authority import Files, authority, ca_file, certificate, put
 from tests.support.local_api import LocalCluster, ManualClock, serving

@@ -11,7 +11,7 @@ import pytest
 
 import raftsched
 from raftsched.client.transport import encode
-from raftsched.local_token import read_local_token
+from raftsched.security.local_token import read_local_token
 from raftsched.testing import cluster
 from raftsched.testing.nodes import Cluster
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched import certificates
 from raftsched.clock import SystemClock
 from raftsched.core.commands import RunNow, encode
 from raftsched.raft import Raft
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
+from raftsched.security import certificates
 from tests.support.raft_cluster import Cluster, address_of, until
 
 MARKER = b"body-of-a-job-" * 20

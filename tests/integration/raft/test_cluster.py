@@ -16,8 +16,8 @@ from raftsched.clock import SystemClock
 from raftsched.core.commands import Accepted, Keyed, encode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
-from raftsched.keyring import Keyring
 from raftsched.raft import Raft
+from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
 

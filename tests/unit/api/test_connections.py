@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from raftsched.api.connections import ASKING_S, SILENT_S, Connections, Place
-from raftsched.bounds import SHARE, Bounds
+from raftsched.api.http.connections import ASKING_S, SILENT_S, Connections, Place
+from raftsched.config.bounds import SHARE, Bounds
 
 
 class Now:

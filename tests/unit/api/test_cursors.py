@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.cursors import decode_cursor, encode_cursor
+from raftsched.api.http.cursors import decode_cursor, encode_cursor
 
 
 @given(st.binary(max_size=200), st.dictionaries(st.text(max_size=5), st.text(max_size=5)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.durations import (
+from raftsched.api.http.durations import (
     DURATION_MAX_MS,
     TIME_MAX_MS,
     format_duration,

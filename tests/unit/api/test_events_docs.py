@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raftsched.api.events import TYPES
-from raftsched.api.requests import MIN_INDEX_WAIT_S
-from raftsched.api.streams import HEARTBEAT_S, STALLED_S
-from raftsched.bounds import Bounds
+from raftsched.api.http.requests import MIN_INDEX_WAIT_S
+from raftsched.api.http.streams import HEARTBEAT_S, STALLED_S
+from raftsched.api.runs.events import TYPES
+from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Settings
 from raftsched.core.model import HOUR_MS
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from raftsched.api.context import ClusterStatus
-from raftsched.api.durations import format_time
-from raftsched.api.explain import ExplainOut, explain
-from raftsched.api.waiting import Obstacle, waits_for
+from raftsched.api.http.durations import format_time
+from raftsched.api.runs.explain import ExplainOut, explain
+from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
 from raftsched.core.cluster import NodeRule
 from raftsched.core.ids import instance_text

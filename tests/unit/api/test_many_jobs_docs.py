@@ -7,10 +7,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from raftsched.api.job_filters import PARAMETERS
+from raftsched.api.jobs.filters import PARAMETERS
 from raftsched.api.routes import ROUTES
 from raftsched.api.rows import SCAN_MAX
-from raftsched.api.stats import LOOK_MAX
+from raftsched.api.runs.stats import LOOK_MAX
 from raftsched.cli.main import cli
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.operations import IDS_MAX, KEPT_MAX, RUNNING_MAX, BulkAction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.api.jobs_in import parse_name, parse_namespace
+from raftsched.api.jobs.parse import parse_name, parse_namespace
 
 
 @pytest.mark.parametrize("name", ["a", "...", ".a", "a.", "-x", "a" * 64])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.noted import BODY_MAX, change_of
+from raftsched.api.auth.noted import BODY_MAX, change_of
 from raftsched.core.access import CHANGE_MAX
 
 VALUES = st.recursive(

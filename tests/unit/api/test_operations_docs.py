@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raftsched.api.operators_schema import is_duration, setting_name
+from raftsched.api.resources.operators_schema import is_duration, setting_name
 from raftsched.api.routes import ROUTES
 from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS

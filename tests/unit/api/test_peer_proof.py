@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.api.peer_proof import SEEN_MAX, SPAN_MS, Seen, peer_said
+from raftsched.api.auth.peer_proof import SEEN_MAX, SPAN_MS, Seen, peer_said
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 NOW = 1_893_456_000_000

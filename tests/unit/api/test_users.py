@@ -6,8 +6,8 @@ from contextvars import copy_context
 
 import pytest
 
-from raftsched.api.callers import Call, Caller, answer_to
-from raftsched.api.users import naming_users
+from raftsched.api.auth.callers import Call, Caller, answer_to
+from raftsched.api.resources.users import naming_users
 from raftsched.core.access import Role
 from raftsched.core.apply.users import USERS_MAX
 from raftsched.core.commands import Rejected

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from raftsched.cli import operations
+from raftsched.cli.jobs import operations
 from raftsched.cli.main import cli
 from tests.support.stub_server import Reply, Request, Stub, serve
 

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 
-from raftsched import certificates
 from raftsched.cli.main import cli
 from raftsched.clock import SystemClock
-from raftsched.config import ConfigError, build
+from raftsched.config.node import ConfigError, build
 from raftsched.errors import StartupError
 from raftsched.raft.transport.tls import MutualTls
+from raftsched.security import certificates
 from tests.support.raft_replica import ManualClock
 
 

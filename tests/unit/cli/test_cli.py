@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import Result
 
-from raftsched.cli.dev_state import DevState, Member, Process
+from raftsched.cli.dev.state import DevState, Member, Process
 from raftsched.cli.main import cli
 from raftsched.cli.remote import client
 from tests.support.stub_server import Stub, serve
@@ -44,7 +44,7 @@ def test_a_command_that_talks_imports_little() -> None:
         "except SystemExit as e: assert e.code == 6\n"
         "heavy = ['aiohttp','lmdb','pysyncobj','croniter','rich','asyncio','msgspec','orjson','yaml',\n"
         "         'raftsched.core','http.client','email','ssl','tomllib','pathlib','shutil','tzdata','zoneinfo',\n"
-        "         'concurrent.futures','importlib.metadata','raftsched.cli.jobs_apply','raftsched.cli.jobs_write']\n"
+        "         'concurrent.futures','importlib.metadata','raftsched.cli.jobs.apply','raftsched.cli.jobs.create']\n"
         "print([m for m in heavy if m in sys.modules], sum(m.startswith('raftsched') for m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from raftsched.cli import members
+from raftsched.cli.cluster import members
 from raftsched.cli.main import cli
 from tests.support.stub_server import Reply, Request, problem, serve
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from raftsched.config import Address, ConfigError, Unprotected, build, load, parse_address, parse_labels, parse_peers
+from raftsched.config.node import (
+    Address,
+    ConfigError,
+    Unprotected,
+    build,
+    load,
+    parse_address,
+    parse_labels,
+    parse_peers,
+)
 from raftsched.core.allowed import Allowed
 from raftsched.raft import RaftOptions
 from raftsched.worker import wire

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.config_runs import RunsConfig, build_runs
+from raftsched.config.runs import RunsConfig, build_runs
 from raftsched.errors import Exit, StartupError
 from raftsched.worker.run_as import RunAs, UnknownUser, own_name, users_of
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.crontab import Crontab, read_crontab
-from raftsched.cli.crontab_line import Command, setting, shell_text, split_percent
+from raftsched.cli.importers.crontab import Crontab, read_crontab
+from raftsched.cli.importers.crontab_line import Command, setting, shell_text, split_percent
 
 FILES = Path(__file__).parents[2] / "data" / "crontabs"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.cli.crontab import Crontab, read_crontab
-from raftsched.cli.crontab_line import Refusal, setting
+from raftsched.cli.importers.crontab import Crontab, read_crontab
+from raftsched.cli.importers.crontab_line import Refusal, setting
 from tests.unit.cli.test_crontab import only, read
 
 FILES = Path(__file__).parents[2] / "data" / "crontabs"

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from raftsched.cli.dev_cluster import check_ports, describe_end
-from raftsched.cli.dev_samples import sample_jobs
-from raftsched.cli.dev_state import DevState, Process
+from raftsched.cli.dev.cluster import check_ports, describe_end
+from raftsched.cli.dev.samples import sample_jobs
+from raftsched.cli.dev.state import DevState, Process
 from raftsched.cli.main import cli
 from raftsched.errors import StartupError
 
 STUB = Path(__file__).parents[2] / "support" / "stub_node.py"
 START = f"""
 import sys
-from raftsched.cli import dev_cluster
+from raftsched.cli.dev import cluster as dev_cluster
 dev_cluster.DevCluster.__init__.__defaults__ = ((sys.executable, {str(STUB)!r}),)
 dev_cluster.RESTART_S = 0.1
 from raftsched.cli.main import cli

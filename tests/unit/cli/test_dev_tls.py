@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.certificates import identities_of
-from raftsched.cli.dev_state import CA_FILE, DEFAULT_DIR, DevState, Process
-from raftsched.cli.dev_tls import flags_of, make_certificates
+from raftsched.cli.dev.state import CA_FILE, DEFAULT_DIR, DevState, Process
+from raftsched.cli.dev.tls import flags_of, make_certificates
 from raftsched.cli.remote import client
 from raftsched.errors import StartupError
+from raftsched.security.certificates import identities_of
 from tests.support.authority import now_ms
 
 

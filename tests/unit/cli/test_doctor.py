@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched.cli import doctor_local
-from raftsched.cli.doctor_cluster import DAYS_LEFT, DISK_WARN, LAG
-from raftsched.keyring import KEY_FILE, own_key
+from raftsched.cli.doctor import local as doctor_local
+from raftsched.cli.doctor.cluster import DAYS_LEFT, DISK_WARN, LAG
+from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run
 
@@ -247,7 +247,7 @@ def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
         elsewhere(cluster)
         cluster.required = True
 
-    monkeypatch.setattr("raftsched.cli.doctor_cluster.NODE_WAIT_S", 0.05)
+    monkeypatch.setattr("raftsched.cli.doctor.cluster.NODE_WAIT_S", 0.05)
     assert access(lambda c: None)[:2] == ("ok", "open, to this machine only")
     assert access(elsewhere)[0] == "warn"
     assert "tokens bootstrap" in (access(elsewhere)[2] or "")
@@ -269,7 +269,7 @@ def test_who_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_open_files_are_those_that_a_node_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    from raftsched.cli import doctor_local
+    from raftsched.cli.doctor import local as doctor_local
 
     for limits, level in (((256, 1 << 20), "ok"), ((256, 4_096), "warn"), ((256, 512), "fail"), ((9_000, -1), "ok")):
         monkeypatch.setattr(doctor_local.resource, "getrlimit", lambda _, limits=limits: limits)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from raftsched.cli.documents import read_documents
 from raftsched.cli.main import cli
+from raftsched.cli.terminal.documents import read_documents
 from raftsched.client import events
 from raftsched.client.errors import ClientError
 from tests.support.stub_server import Request, problem, serve

@@ -13,11 +13,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.schema import JobShown
-from raftsched.cli import documents
-from raftsched.cli.documents import read_documents, read_jobs
-from raftsched.cli.jobs_export import DEFAULTS, portable
-from raftsched.cli.yaml_text import yaml_text
+from raftsched.api.jobs.schema import JobShown
+from raftsched.cli.jobs.export import DEFAULTS, portable
+from raftsched.cli.terminal import documents
+from raftsched.cli.terminal.documents import read_documents, read_jobs
+from raftsched.cli.terminal.yaml_text import yaml_text
 from tests.support.stub_server import Reply, Request, problem, serve
 from tests.unit.cli.house import JOB, run
 

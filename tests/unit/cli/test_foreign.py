@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.jobs_in import read_job
-from raftsched.cli.dkron import read_dkron
-from raftsched.cli.documents import Document, read_documents
-from raftsched.cli.foreign import Reading
-from raftsched.cli.kubernetes import read_cronjobs
+from raftsched.api.jobs.parse import read_job
+from raftsched.cli.importers.dkron import read_dkron
+from raftsched.cli.importers.foreign import Reading
+from raftsched.cli.importers.kubernetes import read_cronjobs
+from raftsched.cli.terminal.documents import Document, read_documents
 from raftsched.core.cluster import Settings
 from tests.support.stub_server import serve
 from tests.unit.cli.house import JOB, run

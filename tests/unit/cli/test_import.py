@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli.hostzone import host_zone
+from raftsched.cli.importers.hostzone import host_zone
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import JOB, asked, run
 

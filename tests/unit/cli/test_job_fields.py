@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from raftsched.cli.job_fields import retry_of, set_field
+from raftsched.cli.jobs.fields import retry_of, set_field
 from tests.support.stub_server import serve
 from tests.unit.cli.house import JOB, run
 

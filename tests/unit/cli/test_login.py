@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli import logins
+from raftsched.cli.auth import logins
 from raftsched.cli.contexts import contexts_file, read_contexts
 from raftsched.clock import SystemClock
 from tests.support.issuer import CLIENT, FakeIssuer, issuing_beside

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli.jobs_export import DEFAULTS, portable
+from raftsched.cli.jobs.export import DEFAULTS, portable
 from tests.support.stub_server import problem, serve
 from tests.unit.cli.house import JOB, asked, routes, run
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from raftsched.cli import nodes
 from raftsched.cli.main import cli
+from raftsched.cli.resources import nodes
 from tests.support.stub_server import Reply, Request, Stub, problem, serve
 
 QUEUE = {"name": "reports", "max_running": 3, "rate": {"count": 10, "per": "1m"}, "paused": False, "running": 3,

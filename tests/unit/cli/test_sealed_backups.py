@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.keyring import KEY_FILE, Keyring, new_key, write_new
-from raftsched.sealed_backup import MAGIC
+from raftsched.security.keyring import KEY_FILE, Keyring, new_key, write_new
+from raftsched.security.sealed_backup import MAGIC
 from tests.support.memory_view import World
 from tests.support.stub_server import serve
 from tests.unit.cli.house import run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli import jobs_wait
+from raftsched.cli.jobs import wait as jobs_wait
 from tests.support.stub_server import Reply, Request, problem, serve
 from tests.unit.cli.house import ID, INSTANCE, JOB, run
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from raftsched.cli import watching
+from raftsched.cli.terminal import watching
 from raftsched.client.errors import ClientError
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import BY_NAME, JOB, listening, run

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched.api.notify_schema import EndingName
-from raftsched.cli.webhooks import ENDINGS
+from raftsched.api.jobs.notify_schema import EndingName
+from raftsched.cli.resources.webhooks import ENDINGS
 from tests.support.stub_server import Stub, problem, serve
 from tests.unit.cli import house
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched.certificates import Pair
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.trust import Trust, from_environment, in_clear
 from raftsched.errors import Exit
+from raftsched.security.certificates import Pair
 from tests.support.authority import ca_file, certificate, put
 from tests.support.stub_server import serve
 

@@ -7,20 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api import (
-    answers,
-    calendars_schema,
-    cluster,
-    events,
-    explain,
-    job_filters,
-    notify_schema,
-    oidc_schema,
-    operations_schema,
-    operators_schema,
-    schema,
-    webhooks_schema,
-)
+from raftsched.api.auth import oidc_schema
+from raftsched.api.cluster import cluster
+from raftsched.api.http import answers
+from raftsched.api.jobs import filters as job_filters
+from raftsched.api.jobs import notify_schema, operations_schema, schema
+from raftsched.api.resources import calendars_schema, operators_schema, webhooks_schema
+from raftsched.api.runs import events, explain
 from raftsched.client import models, models_bulk, models_cluster, models_webhooks, spec
 
 

@@ -18,8 +18,8 @@ from raftsched.core.model import InstanceState
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError
-from raftsched.keyring import Keyring
 from raftsched.restore import restore
+from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, Store, Turn
 from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer, verify
 from tests.support.invariants import violations

@@ -1,0 +1,188 @@
+"""GET /v1/audit: who asked for what, and it was done."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import access_of
+from raftsched.api.auth.schema import ChainOut, ChainsOut, RecordOut, RefusedOut, RefusedPage
+from raftsched.api.context import ApiContext
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.replies import reply_page, reply_value
+from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
+from raftsched.api.openapi.operation import PageOf, Reply, operation
+from raftsched.api.rows import page
+from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, decode_record, split_record
+from raftsched.core.ids import job_text
+from raftsched.core.tables import ReadView, Table
+
+_KINDS = dict(enumerate(RINGS))
+_ORDERS = ("newest", "oldest")
+_PARAMETERS = ("order", "actor", "resource", "operation", "kind", "namespace", "from", "to", "limit", "cursor", *READ)
+_LISTING = "audit"
+_KEY_BYTES = 12  # of a cursor: a key without its ring
+
+_encode = msgspec.json.Encoder().encode
+
+
+@operation(
+    "List what was asked for and done",
+    {200: Reply(PageOf(RecordOut), "A page of notes, the newest first.", ("Link",))},
+    query=_PARAMETERS,
+    schemas={
+        "kind": {"type": "string", "enum": sorted(_KINDS.values())},
+        "order": {"type": "string", "enum": list(_ORDERS)},
+    },
+    role="operator",
+)
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Changes, and the work that was handed in with tokens. The newest first, or the oldest with `order=oldest`; a page
+    may be short, even empty, while `next` says that there is more to look through."""
+    query = Query(request, *_PARAMETERS)
+    check_namespace(query.text("namespace"))
+    kind = query.choice("kind", *sorted(_KINDS.values()))
+    wanted = _Filter(query)
+    await fresh_enough(ctx, query)
+    newest = query.choice("order", *_ORDERS) != "oldest"
+    start = query.cursor(_LISTING)
+    if start is not None and len(start) != _KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list")
+    rings = [ring for ring, name in _KINDS.items() if kind in (None, name)]
+    with ctx.read() as view:
+        found = (_ring(view, ring, start, newest) for ring in rings)
+        rows = heapq.merge(*found, key=lambda row: row[0][1:], reverse=newest)
+        items, last = page(rows, query.limit(), wanted)
+    return reply_page(request, items, _LISTING, query.filters(), None if last is None else last[1:])
+
+
+@operation(
+    "Read the hashes that the audit ends with",
+    {200: ChainsOut},
+    query=READ,
+    role="operator",
+)
+async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The same on every node that has applied the same. `raftsched audit verify` holds the notes, and a copy that was
+    kept elsewhere, against it."""
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        access = access_of(view)
+        index = ctx.applied()
+    shown = [
+        ChainOut(access.heads[ring].hex(), access.bases[ring].hex(), access.notes[ring])
+        for ring in (CHANGES_RING, WORK_RING)
+    ]
+    return reply_value(ChainsOut(index, *shown))
+
+
+@operation(
+    "List whom this node refused",
+    {200: RefusedPage},
+    query=READ,
+    role="operator",
+)
+async def refusals(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Requests that were answered with 401, 403 or 429 by the node that is asked."""
+    await fresh_enough(ctx, Query(request, *READ))
+    items = [
+        RefusedOut(
+            format_time(one.first_ms),
+            format_time(one.last_ms),
+            one.status,
+            one.method,
+            one.resource,
+            one.actor or None,
+            one.remote or None,
+            one.count,
+        )
+        for one in ctx.refusals.newest_first()
+    ]
+    return reply_value(RefusedPage(ctx.node_id, items))
+
+
+def _ring(view: ReadView, ring: int, start: bytes | None, newest: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Beyond `start` (a key without its ring; None: from one end), the newest first or last."""
+    low, high = bytes((ring,)), bytes((ring + 1,))
+    if start is None:
+        return view.scan(Table.AUDIT, low, high, reverse=newest)
+    if newest:
+        return view.scan(Table.AUDIT, low, low + start, reverse=True)
+    return view.scan(Table.AUDIT, low + start + b"\0", high)
+
+
+class _Filter:
+    def __init__(self, query: Query) -> None:
+        self._actor = query.text("actor")
+        self._resource = query.text("resource")
+        self._operation = query.text("operation")
+        self._namespace = query.text("namespace")
+        self._from_ms, self._to_ms = query.time("from"), query.time("to")
+        if self._from_ms is not None and self._to_ms is not None and self._from_ms > self._to_ms:
+            raise bad_parameter("from", 'is after "to"; it must not be')
+
+    def __call__(self, key: bytes, raw: bytes) -> bytes | None:
+        note = decode_record(raw)
+        if self._from_ms is not None and note.at_ms < self._from_ms:
+            return None
+        if self._to_ms is not None and note.at_ms >= self._to_ms:
+            return None
+        if self._namespace is not None and note.namespace != self._namespace:
+            return None
+        if self._operation is not None and note.operation != self._operation:
+            return None
+        if self._actor is not None and self._actor not in (note.name or ANONYMOUS, _token(note)):
+            return None
+        if self._resource is not None and not _is_of(note, self._resource):
+            return None
+        return _encode(_shown(key, note))
+
+
+def _is_of(note: Record, resource: str) -> bool:
+    """A resource is the address, the first part of it, or the id of what it was about."""
+    if resource in (note.resource, note.subject) or note.resource.startswith(f"{resource}/"):
+        return True
+    first, _, _ = note.operation.partition("_")
+    return (
+        resource == first
+        or note.resource.startswith((f"/v1/{resource}/", f"/v1/{resource}:"))
+        or (note.resource == f"/v1/{resource}")
+    )
+
+
+def _token(note: Record) -> str | None:
+    return job_text(note.actor) if note.actor else None
+
+
+def _shown(key: bytes, note: Record) -> RecordOut:
+    ring, index, position = split_record(key)
+    return RecordOut(
+        index=index,
+        at=format_time(note.at_ms),
+        kind=_KINDS[ring],  # type: ignore[arg-type]
+        actor=note.name or ANONYMOUS,
+        token=_token(note),
+        operation=note.operation,
+        resource=note.resource or None,
+        namespace=note.namespace or None,
+        subject=note.subject or None,
+        job=note.job or None,
+        count=note.count,
+        remote=note.remote or None,
+        change=_change(note.change),
+        position=position,
+        hash=note.hash.hex() or None,
+    )
+
+
+def _change(raw: bytes) -> object:
+    """As JSON; text where another node sent something else."""
+    if not raw:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw.decode("utf-8", "replace")

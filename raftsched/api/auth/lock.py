@@ -1,0 +1,65 @@
+"""A node that is locked: what stands before all that aiohttp leads to, also before what is open elsewhere, what needs
+another method and what is nowhere. `access.identify` does the same for the short way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from raftsched.api.auth.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, counted, digest_of, is_locked
+from raftsched.api.auth.refusals import note_refusal
+from raftsched.api.auth.strangers import STRANGERS
+from raftsched.api.cluster.metrics import RequestCounts
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import Problem, answer
+from raftsched.api.http.replies import stamp
+from raftsched.api.openapi.operation import HEALTH
+from raftsched.errors import RaftschedError
+
+
+def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
+    """For a node that may be locked. Nothing of a body is read before."""
+
+    @web.middleware
+    async def locked(request: web.Request, handler: Handler) -> web.StreamResponse:
+        health = request.path in HEALTH and request.method in ("GET", "HEAD")
+        if health or not is_locked(ctx):
+            return await handler(request)
+        began = ctx.clock.monotonic()
+        try:
+            try:
+                asker(ctx, request)
+            except UnknownToken:  # there may be an admin since a moment ago
+                shown = request.headers.get("Authorization")
+                address = request.remote or ""
+                await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+        except RaftschedError as error:
+            response = answer(counted(ctx, request.remote or "", error))
+            note_refusal(ctx, response.status, request.method, request.path, "", request.remote or "")
+            stamp(ctx, response.headers)
+            counts.count(response.status, ctx.clock.monotonic() - began)
+            return response
+        return await handler(request)
+
+    return locked
+
+
+def unless_locked(
+    ctx: ApiContext, odd: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """For requests that no route is looked for."""
+
+    async def answered(request: web.Request) -> web.StreamResponse:
+        return refusal(ctx) if is_locked(ctx) else await odd(request)
+
+    return answered
+
+
+def refusal(ctx: ApiContext) -> web.Response:
+    """What who cannot be known is told by a locked node."""
+    headers = {"Connection": "close", "WWW-Authenticate": CHALLENGE}
+    response = answer(Problem("locked", LOCKED, headers=headers))
+    stamp(ctx, response.headers)
+    return response

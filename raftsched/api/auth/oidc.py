@@ -1,0 +1,136 @@
+"""/v1/cluster/oidc: whose tokens are taken beside the cluster's own, and which roles they give."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import oidc_of
+from raftsched.api.auth.issuer import MISSING, can_verify, is_safe
+from raftsched.api.auth.oidc_schema import ALGORITHMS_MAX, RULES_MAX, OidcIn, OidcOut
+from raftsched.api.auth.oidc_verify import setting_of
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import propose_one, reply_value
+from raftsched.api.http.requests import (
+    NAMESPACE_HELP,
+    READ,
+    Query,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    read_body,
+)
+from raftsched.api.jobs.actions import BODY_MAX
+from raftsched.api.jobs.parse import parse_namespace
+from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
+from raftsched.core.commands import encode
+
+_oidc = msgspec.json.Decoder(OidcIn)
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+@operation(
+    "Read whose tokens are taken beside the cluster's own",
+    {200: Reply(OidcOut, "As it is.", ("ETag",))},
+    query=READ,
+    codes=("not-found",),
+    role="admin",
+)
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    """404: none are."""
+    await fresh_enough(ctx, Query(request, *READ))
+    return _reply(oidc_of(ctx))
+
+
+@operation(
+    "Take the tokens of an OpenID Connect issuer",
+    {200: Reply(OidcOut, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=OidcIn,
+    codes=(*BODIES, *WRITES, "not-possible", "stale-revision", "not-found"),
+    role="admin",
+)
+async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Says all of it anew. It holds on each node from the moment that the node applied it, also for tokens that were
+    taken before; streams that they opened are cut. Where requests need no token, tokens of an issuer say nothing."""
+    check_type(request)
+    Query(request)
+    given = strict.read(await read_body(request, BODY_MAX), OidcIn, _oidc, "invalid-body")
+    content = _content(given)
+    if not can_verify():
+        raise Problem("not-possible", MISSING)
+    await propose_one(ctx, encode(SetOidc(content, _if_match(ctx, request))))
+    return _reply(oidc_of(ctx))
+
+
+@operation(
+    "Take no tokens of an issuer any more",
+    {204: None},
+    headers=("If-Match",),
+    codes=(*WRITES, "stale-revision"),
+    role="admin",
+)
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """It holds on each node from the moment that the node applied it. A repeat changes nothing."""
+    Query(request)
+    await propose_one(ctx, encode(SetOidc(b"", _if_match(ctx, request))))
+    return web.Response(status=204)
+
+
+def _if_match(ctx: ApiContext, request: web.Request) -> int | None:
+    """Raises Problem stale-revision: If-Match: *, and nothing is set."""
+    revision = if_match(request)
+    if revision is None and "If-Match" in request.headers and not oidc_of(ctx).content:
+        raise Problem("stale-revision", "If-Match was given, but nothing is set; leave it out to set it.")
+    return revision
+
+
+def _reply(row: Oidc) -> web.Response:
+    setting = setting_of(row)
+    if setting is None:
+        raise Problem("not-found", "Tokens of an issuer are not taken here; PUT says whose are.")
+    shown = OidcOut(**msgspec.structs.asdict(setting), revision=row.revision)
+    return reply_value(shown, headers={"ETag": etag_of(row.revision)})
+
+
+def _content(given: OidcIn) -> bytes:
+    """Raises Problem invalid-body with all that is wrong."""
+    errors: list[FieldError] = []
+    if "?" in given.issuer or "#" in given.issuer or not is_safe(given.issuer):
+        errors.append(FieldError("/issuer", "must be https://HOST[:PORT][/PATH]; http is for this machine (127.0.0.1)"))
+    for name, text, most in (
+        ("audience", given.audience, 256),
+        ("client_id", given.client_id, 256),
+        ("username_claim", given.username_claim, 128),
+    ):
+        if text is not None and not 1 <= len(text) <= most:
+            errors.append(FieldError(f"/{name}", f"must have 1 to {most} characters"))
+    if not 1 <= len(given.algorithms) <= ALGORITHMS_MAX:
+        errors.append(FieldError("/algorithms", f"must name 1 to {ALGORITHMS_MAX} algorithms, such as RS256"))
+    if not 1 <= len(given.rules) <= RULES_MAX:
+        errors.append(FieldError("/rules", f"must have 1 to {RULES_MAX} rules: without one nobody gets a role"))
+    for place, rule in enumerate(given.rules):
+        at = f"/rules/{place}"
+        for name, text, most in (("claim", rule.claim, 128), ("value", rule.value, 256)):
+            if not 1 <= len(text) <= most:
+                errors.append(FieldError(f"{at}/{name}", f"must have 1 to {most} characters"))
+        namespaces = rule.namespaces
+        if namespaces is None:
+            continue
+        if rule.role == "admin":
+            errors.append(FieldError(f"{at}/namespaces", "must be left out: an admin is one everywhere"))
+        if not 1 <= len(namespaces) <= NAMESPACES_MAX:
+            errors.append(FieldError(f"{at}/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
+        for number, namespace in enumerate(namespaces):
+            if not parse_namespace(namespace):
+                errors.append(FieldError(f"{at}/namespaces/{number}", NAMESPACE_HELP))
+    content = _json(given)
+    if not errors and len(content) > OIDC_MAX:
+        errors.append(FieldError("", f"takes {len(content):,} bytes; {OIDC_MAX:,} is the limit"))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    return content

@@ -1,0 +1,95 @@
+"""The JSON of the setting that says whose tokens are taken beside those of the cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from raftsched.api.auth.callers import RoleName
+from raftsched.api.jobs.schema import Namespace
+from raftsched.core.access import NAMESPACES_MAX
+
+RULES_MAX = 200
+ALGORITHMS_MAX = 10
+
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+USUAL: tuple[Algorithm, ...] = ("RS256", "ES256")
+
+_ISSUER = r"^https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,4})?(/[A-Za-z0-9._~/-]*)?$"
+Address = Annotated[
+    str,
+    Meta(
+        description="https://..., without query and fragment", extra_json_schema={"pattern": _ISSUER, "maxLength": 512}
+    ),
+]
+Claim = Annotated[
+    str,
+    Meta(
+        description='the name of a claim; of one that lies within others, with dots between: "realm_access.roles"',
+        extra_json_schema={"minLength": 1, "maxLength": 128},
+    ),
+]
+Word = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 256})]
+
+
+class OidcRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Who has this value in the claim, alone or in its list, has the role: in these namespaces, or, without any, in all
+    and for what is in none."""
+
+    claim: Claim
+    value: Word
+    role: RoleName
+    namespaces: (
+        Annotated[list[Namespace], Meta(max_length=NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
+    ) = None
+
+
+class OidcIn(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`issuer`: as it stands in its tokens (`iss`). `audience`: whom its tokens are for (`aud`). `client_id`: whom they
+    are given to (`azp`), where they say so. `rules`: all that fit count; whom none fits is refused. `username_claim`:
+    shown beside the subject, and nothing else."""
+
+    issuer: Address
+    audience: Word
+    rules: Annotated[list[OidcRule], Meta(max_length=RULES_MAX, extra_json_schema={"minItems": 1})]
+    client_id: Word | None = None
+    username_claim: Claim | None = None
+    algorithms: Annotated[list[Algorithm], Meta(max_length=ALGORITHMS_MAX, extra_json_schema={"minItems": 1})] = (
+        msgspec.field(default_factory=lambda: [*USUAL])
+    )
+
+
+class OidcOut(msgspec.Struct):
+    """`revision`: greater with each change; tokens that were taken before are looked at anew."""
+
+    issuer: str
+    audience: str
+    rules: list[OidcRule]
+    client_id: str | None
+    username_claim: str | None
+    algorithms: list[Algorithm]
+    revision: int
+
+
+class WhoGrant(msgspec.Struct):
+    """A role in one namespace."""
+
+    namespace: str
+    role: RoleName
+
+
+class WhoOut(msgspec.Struct):
+    """`kind`: of what was shown: a token of the cluster ("token"), one of an issuer ("oidc"), the secret of a node's
+    data directory ("local"), nothing ("anonymous"). `role` holds in `namespaces` (null: all) and for what is in none,
+    each of `grants` in its namespace."""
+
+    kind: Literal["token", "oidc", "local", "anonymous"]
+    name: str
+    role: RoleName
+    namespaces: list[str] | None
+    grants: list[WhoGrant]
+    expires_at: str | None
+    issuer: str | None
+    subject: str | None

@@ -1,0 +1,40 @@
+"""Calls to the APIs of other nodes: how they are addressed, and whom this node takes for one of them.
+
+A node announces where its API is as `https://host:port` when it speaks TLS there, else as `host:port`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import Problem
+
+log = logging.getLogger(__name__)
+
+
+def url_of(address: str, path: str) -> str:
+    """`address`: as the node announced it."""
+    return f"{address if '://' in address else f'http://{address}'}{path}"
+
+
+async def trust(ctx: ApiContext, address: str) -> ssl.SSLContext | bool:
+    """What aiohttp takes as `ssl` for a call to this address. Raises Problem output-unavailable: the files that say who
+    is trusted cannot be used."""
+    if ctx.peer_trust is None or not address.startswith("https://"):
+        return True
+    try:
+        return await asyncio.to_thread(ctx.peer_trust.context)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        log.warning("calls to other nodes: what is trusted cannot be read: %s", error)
+        raise Problem("output-unavailable", "This node cannot read whom it trusts; its log says more.") from None
+
+
+def why_not(error: Exception) -> str:
+    """What to say of a call that failed: " " and a reason when it is one of TLS, else nothing."""
+    if isinstance(error, ssl.SSLError) or isinstance(getattr(error, "certificate_error", None), Exception):
+        said = getattr(error, "certificate_error", error)
+        return f" Its certificate is not trusted here ({getattr(said, 'verify_message', '') or said}); see --tls-ca."
+    return ""

@@ -1,0 +1,134 @@
+"""How often somebody may ask: a bucket for each token, and for each address of those who show none.
+
+A bucket holds so many requests and fills again evenly (a token bucket, as RFC 2697 meters with). Who comes to an empty
+one is refused at once with the time at which it is worth coming again: nothing waits, so that a flood holds nothing.
+Each node counts for itself. What is remembered is bounded: a bucket that was not used for the longest goes first, and
+one that is full again says no more than one that is not there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from functools import lru_cache
+from math import ceil
+from typing import Literal, get_args
+
+from raftsched.api.auth.callers import Caller, Rate
+from raftsched.api.http.addresses import Addresses
+from raftsched.api.http.problems import Problem
+from raftsched.config.bounds import Network
+from raftsched.core.cluster import Settings
+
+KEPT_MAX = 4_096  # buckets of each kind
+IPV6_PREFIX = 64  # bits: one customer has a whole /64, and so 2^64 addresses (RFC 6177)
+
+Kind = Literal["token", "address", "failures"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@lru_cache(maxsize=256)
+def rate_of(per_s: float, burst: int) -> Rate:
+    """`burst` 0: as many as come in two seconds."""
+    return Rate(per_s, max(1, burst or ceil(2 * per_s)))
+
+
+class Buckets:
+    """Of one kind, by whose they are. `per_s` and `burst` may differ from one request to the next."""
+
+    def __init__(self, most: int = KEPT_MAX) -> None:
+        self._most = most
+        self._kept: OrderedDict[object, list[float]] = OrderedDict()  # [requests left, when that was so in seconds]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def wait_s(self, key: object, rate: Rate, now: float, *, take: bool = True) -> float:
+        """Takes one request out of the bucket and returns 0; or the seconds until one is in it, and takes nothing."""
+        bucket = self._kept.get(key)
+        if bucket is None:
+            if not take:
+                return 0.0
+            if len(self._kept) >= self._most:
+                self._kept.popitem(last=False)
+            bucket = self._kept[key] = [float(rate.burst), now]
+        else:
+            self._kept.move_to_end(key)
+        per_s, burst = rate
+        left, since = bucket
+        if now > since:
+            left = min(left + (now - since) * per_s, burst)
+            bucket[1] = now
+        bucket[0] = left - 1.0 if take and left >= 1.0 else left
+        return 0.0 if left >= 1.0 else (1.0 - left) / per_s
+
+
+class Rates:
+    """Of one node. `proxies`: networks whose addresses stand for many callers, who are not counted as one."""
+
+    def __init__(self, proxies: Iterable[Network] = ()) -> None:
+        self._stands_for_many = Addresses(proxies, own=()).stands_for_many
+        self.refused: Counter[Kind] = Counter()
+        self._tokens = Buckets()
+        self._addresses = Buckets()
+        self._failures = Buckets()
+
+    def of_token(self, who: Caller, settings: Settings, now: float) -> None:
+        """One more request of his. Who has no token, as another node or the owner of this one, is not counted. Raises
+        Problem rate-limited."""
+        rate = who.rate
+        if rate is None:
+            if not settings.rate_per_token or not who.name or not who.counted:
+                return
+            rate = rate_of(settings.rate_per_token, settings.burst_per_token)
+        wait_s = self._tokens.wait_s(who.actor or who.name, rate, now)
+        if wait_s:
+            raise self._refuse("token", wait_s, rate, f'The token "{who.name}" is for')
+
+    def of_address(self, address: str, settings: Settings, now: float) -> None:
+        """One more request that needs no token. Raises Problem rate-limited."""
+        if settings.rate_per_address and not self._stands_for_many(address):
+            rate = rate_of(settings.rate_per_address, settings.burst_per_address)
+            wait_s = self._addresses.wait_s(network_of(address), rate, now)
+            if wait_s:
+                raise self._refuse("address", wait_s, rate, "Without a token one address is good for")
+
+    def of_failure(self, address: str, settings: Settings, now: float, *, take: bool = True) -> None:
+        """One more request that showed no token, or none that is good. Raises Problem rate-limited. `take`: False only
+        looks: before it is known, or found out at some cost, whether it is one."""
+        if self._stands_for_many(address):
+            return
+        rate = rate_of(settings.failures_per_address, 0)
+        wait_s = self._failures.wait_s(network_of(address), rate, now, take=take)
+        if wait_s:
+            raise self._refuse("failures", wait_s, rate, "Without a token that is good one address is for")
+
+    def _refuse(self, kind: Kind, wait_s: float, rate: Rate, whose: str) -> Problem:
+        """The headers are those of draft-ietf-httpapi-ratelimit-headers-10."""
+        self.refused[kind] += 1
+        seconds = ceil(wait_s)
+        return Problem(
+            "rate-limited",
+            f"{whose} {rate.per_s:g} requests a second, {rate.burst} at once; come again in {seconds} s.",
+            headers={
+                "Retry-After": str(seconds),
+                "RateLimit-Policy": f'"{kind}";q={rate.burst};w={max(1, ceil(rate.burst / rate.per_s))}',
+                "RateLimit": f'"{kind}";r=0;t={seconds}',
+            },
+        )
+
+
+@lru_cache(maxsize=1_024)
+def network_of(address: str) -> str:
+    """Whom the address belongs to: itself, and the network of an IPv6 address. Connections without an address (those
+    of the node's own process) are one."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, IPV6_PREFIX), strict=False))

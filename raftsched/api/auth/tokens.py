@@ -1,0 +1,351 @@
+"""/v1/tokens, and /v1/cluster/access: whether requests need one."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from hashlib import sha256
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import access_of, digest_of, oidc_of
+from raftsched.api.auth.callers import ROLES, caller, role_name
+from raftsched.api.auth.first_admin import check_admin, found, issuer_found, others, reached_from_outside
+from raftsched.api.auth.schema import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http import strict
+from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
+from raftsched.api.http.idempotency import Named, done_before, named, under
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import propose_one, reply_page, reply_value
+from raftsched.api.http.requests import (
+    IDEMPOTENCY_KEY,
+    NAMESPACE_HELP,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    read_body,
+)
+from raftsched.api.jobs.actions import BODY_MAX
+from raftsched.api.jobs.parse import parse_namespace
+from raftsched.api.jobs.triggers_in import duration_of, time_of
+from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.resources.operators_schema import RateOut
+from raftsched.api.rows import following, page
+from raftsched.core.access import (
+    ANONYMOUS,
+    NAMESPACES_MAX,
+    CreateToken,
+    Grant,
+    RevokeToken,
+    Role,
+    SetAccess,
+    Token,
+    decode_token,
+)
+from raftsched.core.commands import encode
+from raftsched.core.ids import job_text, parse_job
+from raftsched.core.limits import RATE_PERIOD_MS
+from raftsched.core.tables import ReadView, Table, u64
+from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
+
+PREFIX = "rs_"
+SECRET_BYTES = 32  # of randomness
+_LISTING = "tokens"
+_NAME = re.compile(r"(?!\.)[a-z0-9._-]{1,64}", re.ASCII)
+
+_token = msgspec.json.Decoder(TokenIn)
+_access = msgspec.json.Decoder(AccessIn)
+_encode = msgspec.json.Encoder().encode
+
+
+@operation(
+    "Make a token",
+    {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
+    headers=("Idempotency-Key",),
+    body=TokenIn,
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "not-found", "idempotency-mismatch"),
+    role="admin",
+)
+async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+    """To change a token, make another one and revoke the first. With an Idempotency-Key it may be sent again (keys.py),
+    and is answered with the same secret."""
+    check_type(request)
+    Query(request)
+    raw = await read_body(request, BODY_MAX)
+    name = named(request, "token", raw)
+    given = strict.read(raw, TokenIn, _token, "invalid-body")
+    accepted = done_before(ctx, name)
+    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    if accepted is None:
+        answer = b""
+        if name.key and ctx.sealer is not None:
+            answer = ctx.sealer.seal_whole(ANSWERS, name.key.hex(), secret.encode())
+        accepted = await propose_one(ctx, under(name, _command(ctx, given, sha256(secret.encode()).digest(), answer)))
+    assert accepted.number is not None
+    with ctx.read() as view:
+        made = _find(view, accepted.number)
+    if made is None:
+        raise Problem("not-found", "The token was made before; it was revoked and forgotten since.")
+    if sha256(secret.encode()).digest() != made.digest:
+        secret = _shown_before(ctx, name, made, accepted.note)
+    shown = TokenMade(**msgspec.structs.asdict(_shown(ctx, made)), secret=secret)
+    return reply_value(shown, 201, {"Location": f"/v1/tokens/{shown.id}"})
+
+
+def _shown_before(ctx: ApiContext, name: Named, made: Token, answer: bytes) -> str:
+    """The secret that the first request under this name was answered: it was kept for repeats, sealed, for as long as
+    the name is remembered. Raises Problem not-possible."""
+    why = "without a cluster key it is not kept"
+    if answer:
+        try:
+            return open_whole(ctx.sealer, ANSWERS, name.key.hex(), answer).decode()
+        except Unsealable as error:
+            why = str(error)
+    raise Problem(
+        "not-possible",
+        f'The token "{made.name}" was made by the first request with this {IDEMPOTENCY_KEY}, and its secret is not '
+        f"shown again ({why}). Revoke it, and make one under another name.",
+    )
+
+
+def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> CreateToken:
+    """Raises Problem invalid-body."""
+    errors: list[FieldError] = []
+    if given.name == ANONYMOUS:
+        errors.append(FieldError("/name", "stands for nobody in the audit; take another"))
+    elif not _NAME.fullmatch(given.name):
+        errors.append(FieldError("/name", "must have 1 to 64 of a-z, 0-9, '.', '_' and '-', and not begin with '.'"))
+    namespaces = given.namespaces
+    if namespaces is not None:
+        if not 1 <= len(namespaces) <= NAMESPACES_MAX:
+            errors.append(FieldError("/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
+        for place, namespace in enumerate(namespaces):
+            if not parse_namespace(namespace):
+                rule = "is no namespace; use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+                errors.append(FieldError(f"/namespaces/{place}", rule))
+        if given.role == "admin":
+            errors.append(FieldError("/namespaces", "must be left out: an admin can make tokens for all namespaces"))
+    chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
+    grants = _grants(given, errors)
+    expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
+    if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
+        errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
+    rate_count, rate_period_ms = _rate(given, errors)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    return CreateToken(
+        given.name,
+        ROLES[given.role],
+        digest,
+        chosen,
+        expires_at_ms,
+        grants,
+        rate_count,
+        rate_period_ms,
+        given.burst,
+        answer,
+    )
+
+
+def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
+    if len(given.grants) > NAMESPACES_MAX:
+        errors.append(FieldError("/grants", f"has {len(given.grants)}; at most {NAMESPACES_MAX} are allowed"))
+        return ()
+    found: dict[str, Grant] = {}
+    for place, one in enumerate(given.grants):
+        namespace, role = one.namespace, ROLES[one.role]
+        at = f"/grants/{place}/namespace"
+        if not parse_namespace(namespace):
+            errors.append(FieldError(at, NAMESPACE_HELP))
+        elif namespace in found:
+            errors.append(FieldError(at, "has a grant already; say one role for each namespace"))
+        elif (given.namespaces is None or namespace in given.namespaces) and role <= ROLES[given.role]:
+            says = f'adds nothing: the role there is {given.role} without it; a grant can only add to "role"'
+            errors.append(FieldError(f"/grants/{place}/role", says))
+        found[namespace] = Grant(namespace, role)
+    return tuple(found.values())
+
+
+def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
+    """Requests, and in how many milliseconds."""
+    rate = given.rate
+    if rate is None:
+        if given.burst is not None:
+            errors.append(FieldError("/burst", "goes with a rate; say how many requests there may be in the long run"))
+        return None, 0
+    least, most = RATE_PERIOD_MS
+    period = duration_of(rate.per, "/rate/per", errors)
+    if rate.count is None:
+        errors.append(FieldError("/rate/count", "is missing; say how many requests there may be in each period"))
+    if rate.per is None:
+        errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1s"))
+    elif period is not None and not least <= period <= most:
+        errors.append(FieldError("/rate/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    return rate.count, period or 0
+
+
+@operation(
+    "List tokens",
+    {200: Reply(PageOf(TokenOut), "A page of tokens, the oldest first.", ("Link",))},
+    query=("limit", "cursor", *READ),
+    role="admin",
+)
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Without their secrets, which nobody has but who was shown them. Revoked ones are kept for a while."""
+    query = Query(request, "limit", "cursor", *READ)
+    await fresh_enough(ctx, query)
+    last = query.cursor(_LISTING)
+
+    with ctx.read() as view:
+
+        def take(_: bytes, digest: bytes) -> bytes | None:
+            raw = view.get(Table.TOKENS, digest)
+            return None if raw is None else _encode(_shown(ctx, decode_token(raw)))
+
+        rows = view.scan(Table.TOKEN_IDS, b"" if last is None else following(last))
+        items, last = page(rows, query.limit(), take)
+    return reply_page(request, items, _LISTING, query.filters(), last)
+
+
+@operation("Read a token", {200: TokenOut}, query=READ, role="admin")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    number = _number(request)
+    with ctx.read() as view:
+        found = _find(view, number)
+    if found is None:
+        raise _nothing(request)
+    return reply_value(_shown(ctx, found))
+
+
+@operation("Revoke a token", {204: None}, codes=(*WRITES, "not-possible"), role="admin")
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """It is refused on each node from the moment that the node applied this; streams that it opened are cut."""
+    Query(request)
+    await propose_one(ctx, encode(RevokeToken(_number(request))))
+    return web.Response(status=204)
+
+
+def _number(request: web.Request) -> int:
+    number = parse_job(request.match_info["id"])
+    if number is None:
+        raise _nothing(request)
+    return number
+
+
+def _nothing(request: web.Request) -> Problem:
+    return Problem("not-found", f'There is no token "{request.match_info["id"][:64]}"; tokens are named by their ids.')
+
+
+def _find(view: ReadView, number: int) -> Token | None:
+    digest = view.get(Table.TOKEN_IDS, u64(number))
+    raw = None if digest is None else view.get(Table.TOKENS, digest)
+    return None if raw is None else decode_token(raw)
+
+
+def _shown(ctx: ApiContext, token: Token) -> TokenOut:
+    state = "active" if token.holds(ctx.now_ms()) else "expired"
+    return TokenOut(
+        id=job_text(token.id),
+        name=token.name,
+        role=role_name(token.role),
+        namespaces=None if token.namespaces is None else list(token.namespaces),
+        state="revoked" if token.revoked_at_ms is not None else state,  # type: ignore[arg-type]
+        created_at=format_time(token.created_at_ms),
+        created_by=token.created_by or None,
+        expires_at=format_time_or_none(token.expires_at_ms),
+        revoked_at=format_time_or_none(token.revoked_at_ms),
+        revoked_by=token.revoked_by or None,
+        grants=[GrantOut(one.namespace, role_name(one.role)) for one in token.grants],  # type: ignore[arg-type]
+        rate=None if token.rate_count is None else RateOut(token.rate_count, format_duration(token.rate_period_ms)),
+        burst=token.burst,
+    )
+
+
+# ---------------------------------------------------------------- whether they are needed
+
+
+@operation(
+    "Read whether requests need a token",
+    {200: Reply(AccessOut, "Whether they do.", ("ETag",))},
+    query=READ,
+    role="viewer",
+    scope="shared",
+)
+async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        access = access_of(view)
+    return reply_value(AccessOut(access.required), headers={"ETag": etag_of(access.revision)})
+
+
+@operation(
+    "Say whether requests need a token",
+    {200: Reply(AccessMade, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=AccessIn,
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "stale-revision"),
+    role="admin",
+)
+async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
+    """To turn it on, send a token of an admin that does not expire along, or let one be made with it (`admin`): who
+    turns it on must not be locked out. It may be sent again. It is not turned off where others than their own machines
+    can reach the nodes, unless the one that is asked was started to be open."""
+    check_type(request)
+    Query(request)
+    given = strict.read(await read_body(request, BODY_MAX), AccessIn, _access, "invalid-body")
+    digest = check_admin(given)
+    secret = b""
+    if given.required:
+        if not digest:
+            await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
+        secret = b"" if ctx.peer_keys else secrets.token_bytes(SECRET_BYTES)  # see peer_proof.py
+    else:
+        _check_enclosed(ctx)
+    name = given.admin.name if given.admin is not None else ""
+    command = SetAccess(given.required, secret, if_match(request), name, digest, bool(given.keep))
+    taken = oidc_of(ctx)
+    accepted = await propose_one(ctx, encode(command))
+    said = AccessMade(given.required)
+    if digest:
+        with ctx.read() as view:
+            raw = view.get(Table.TOKENS, digest)
+            if raw is not None:
+                made = decode_token(raw)
+                there = [_shown(ctx, token) for token in others(view, made, ctx.now_ms())]
+                issuer = issuer_found(taken, oidc_of(ctx))
+                said.token, said.found = _shown(ctx, made), found(view, meta(view), there, issuer)
+    return reply_value(said, headers={"ETag": etag_of(accepted.number or 0)})
+
+
+def _check_enclosed(ctx: ApiContext) -> None:
+    """Raises Problem not-possible."""
+    outside = [ctx.node_id] if ctx.guarded else [] if ctx.open else reached_from_outside(ctx)
+    if outside:
+        raise Problem(
+            "not-possible",
+            f"Others than its own machine can reach {outside[0]}, which would lock itself then; start the nodes with "
+            "--open if whoever reaches them may do everything, and ask one of these.",
+        )
+
+
+async def _check_way_back(ctx: ApiContext, digest: bytes) -> None:
+    """Raises Problem not-possible."""
+    if caller().known and not caller().actor:
+        return  # he has the secret of this node
+    await catch_up(ctx)
+    with ctx.read() as view:
+        raw = view.get(Table.TOKENS, digest) if digest else None
+    token = None if raw is None else decode_token(raw)
+    if token is None or not token.holds(ctx.now_ms()) or token.role is not Role.ADMIN or token.expires_at_ms:
+        raise Problem(
+            "not-possible",
+            "Make a token of an admin without an end first, and send it along with this request (Authorization: Bearer "
+            "TOKEN): who turns tokens on must not be locked out.",
+        )

@@ -1,0 +1,44 @@
+"""/v1/whoami: what a caller is taken for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from aiohttp import web
+
+from raftsched.api.auth.callers import Caller, caller, role_name
+from raftsched.api.auth.oidc_schema import WhoGrant, WhoOut
+from raftsched.api.context import ApiContext
+from raftsched.api.http.durations import format_time_or_none
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.openapi.operation import operation
+from raftsched.core.access import ANONYMOUS
+
+Kind = Literal["token", "oidc", "local", "anonymous"]
+
+
+@operation("Read who one is", {200: WhoOut}, query=READ, role="viewer", scope="shared")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By the token that is shown: its name, its roles, and when it ends."""
+    await fresh_enough(ctx, Query(request, *READ))
+    who = caller()
+    shown = WhoOut(
+        kind=_kind(who),
+        name=who.name or ANONYMOUS,
+        role=role_name(who.role),
+        namespaces=None if who.namespaces is None else sorted(who.namespaces),
+        grants=[WhoGrant(namespace, role_name(role)) for namespace, role in sorted(who.grants.items())],
+        expires_at=format_time_or_none(who.expires_at_ms),
+        issuer=None if who.issued is None else who.issued.issuer,
+        subject=None if who.issued is None else who.issued.subject,
+    )
+    return reply_value(shown)
+
+
+def _kind(who: Caller) -> Kind:
+    if who.issued is not None:
+        return "oidc"
+    if who.actor:
+        return "token"
+    return "local" if who.known else "anonymous"

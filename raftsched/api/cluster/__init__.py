@@ -1,0 +1,1 @@
+"""The cluster itself: members, health, metrics, snapshots."""

@@ -1,0 +1,205 @@
+"""GET /v1/cluster: who leads, how every node is doing, who asks to be let in, as far as this node can see."""
+
+from __future__ import annotations
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import peer_header
+from raftsched.api.auth.peers import trust, url_of
+from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.jobs.schema import Time
+from raftsched.api.openapi.operation import operation
+from raftsched.api.rows import newest_session, node_rule
+from raftsched.api.runs.output_source import CLIENT, HOP
+from raftsched.core.cluster import Session
+from raftsched.core.tables import ReadView, Table, after, u64
+from raftsched.raft import Knock, MemberStatus
+
+_LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
+
+
+class NodeOut(msgspec.Struct):
+    """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
+    agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
+    `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
+    the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet."""
+
+    id: str
+    role: str
+    voter: bool
+    raft: str | None
+    http: str | None
+    alive: bool
+    applied_index: int | None
+    commit_index: int | None
+    lag: int | None
+    clock_offset_ms: float | None
+    running: int
+    slots: int
+    version: str | None
+    session_open: bool
+    drained: bool = False
+    trouble: str | None = None
+    last_heartbeat_at: Time | None = None
+
+
+class WaitingOut(msgspec.Struct):
+    """A node that asks to be let in. `why`: "new", "other-disk" for one that has not the disk of the member of its
+    name, or "disk-went-back" for a member whose disk is in an earlier state than it was: it is let in with an empty
+    one only."""
+
+    id: str
+    raft: str
+    http: str
+    store: str
+    why: str
+
+
+class ClusterOut(msgspec.Struct):
+    node: str
+    leader: str | None
+    term: int
+    formed: bool
+    cluster_id: str | None
+    waits_for: str | None
+    nodes: list[NodeOut]
+    waiting: list[WaitingOut]
+    paused: bool = False
+
+
+@operation("Read the state of the cluster", {200: ClusterOut}, query=READ, role="viewer", scope="shared")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    return reply_value(await seen(ctx, request))
+
+
+async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
+    """What this node knows, and what the leader knows of the others."""
+    status = ctx.status()
+    out = _own_view(ctx, status)
+    if status.leader is None or status.leader == status.node_id or HOP in request.headers:
+        return out
+    known = await _leaders_view(
+        ctx, request, status.leader, next((n.http for n in out.nodes if n.id == status.leader), None)
+    )
+    if known is not None:
+        own = next(n for n in out.nodes if n.id == status.node_id)
+        # Its own clock is right for every node: what counts is how far it is from the leader's, which gives the time.
+        led = next((n for n in known.nodes if n.id == own.id), None)
+        own.clock_offset_ms = None if led is None else led.clock_offset_ms
+        own.last_heartbeat_at = None if led is None else led.last_heartbeat_at
+        out.nodes = [own if n.id == own.id else n for n in known.nodes]
+        if all(n.id != own.id for n in out.nodes):
+            out.nodes.append(own)
+        out.waiting = known.waiting
+    return out
+
+
+def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
+    members = {m.node: m for m in ctx.members.list()}
+    peers = {peer.node_id: peer for peer in ctx.peers()}
+    with ctx.read() as view:
+        cluster = meta(view)
+        names = sorted(members.keys() | {status.node_id})
+        nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
+    ages, now_ms = ctx.heartbeat_ages(), ctx.now_ms()
+    for node in nodes:
+        if node.id in ages:
+            node.last_heartbeat_at = format_time(now_ms - ages[node.id])
+    return ClusterOut(
+        node=status.node_id,
+        leader=status.leader,
+        term=status.term,
+        formed=status.formed,
+        cluster_id=cluster.cluster_id.hex() or None,
+        waits_for=status.waits_for,
+        nodes=nodes,
+        waiting=[
+            WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
+            for k in sorted(ctx.members.knocks(), key=lambda k: k.node)
+        ],
+        paused=cluster.paused,
+    )
+
+
+def _why(knock: Knock, members: dict[str, MemberStatus]) -> str:
+    if knock.back:
+        return "disk-went-back"
+    return "other-disk" if knock.node in members else "new"
+
+
+async def _leaders_view(ctx: ApiContext, request: web.Request, leader: str, address: str | None) -> ClusterOut | None:
+    """How far the other nodes are, and who knocks, as the leader knows; None when it does not answer at once."""
+    if address is None:
+        return None
+    try:
+        async with request.app[CLIENT].get(
+            url_of(address, "/v1/cluster"),
+            headers={HOP: ctx.node_id, **peer_header(ctx, leader, "/v1/cluster")},
+            timeout=_LEADER_WAIT,
+            allow_redirects=False,
+            ssl=await trust(ctx, address),
+        ) as answer:
+            return msgspec.json.decode(await answer.read(), type=ClusterOut)
+    except (aiohttp.ClientError, Problem, TimeoutError, OSError, msgspec.DecodeError):
+        return None
+
+
+def _node(
+    ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, member: MemberStatus | None, peer: Peer | None
+) -> NodeOut:
+    session, rule = newest_session(view, name), node_rule(view, name)
+    own = name == status.node_id
+    applied = status.applied_index if own else None
+    voter = status.formed and member is not None and member.voter
+    if peer is not None and status.role == "leader":
+        applied = peer.match_index or (None if voter else 0)  # a new leader has not heard of everybody yet
+    return NodeOut(
+        id=name,
+        role=_role(status, name),
+        voter=voter,
+        raft=member.raft if member else None,
+        http=(session.http if session else None) or (peer.http if peer else None),
+        alive=own or (peer is not None and peer.connected),
+        applied_index=applied,
+        commit_index=status.commit_index if own else None,
+        lag=None if applied is None else max(0, status.commit_index - applied),
+        clock_offset_ms=_offset(status, own, peer),
+        running=_running(view, session.id) if session else 0,
+        slots=rule.slots or (session.slots if session else 0),
+        version=_version(ctx, session, own),
+        session_open=session is not None and session.open,
+        drained=rule.drained,
+        trouble=ctx.troubles().get(name),
+    )
+
+
+def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None:
+    """How far its clock is from the leader's, which gives the time: only the leader measures it."""
+    if status.role != "leader":
+        return None
+    return 0.0 if own else (peer.clock_offset_ms if peer else None)
+
+
+def _running(view: ReadView, session: int) -> int:
+    """Live attempts of a session."""
+    prefix = u64(session)
+    return sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix)))
+
+
+def _role(status: ClusterStatus, name: str) -> str:
+    if name == status.node_id:
+        return status.role
+    return "leader" if name == status.leader else "follower"
+
+
+def _version(ctx: ApiContext, session: Session | None, own: bool) -> str | None:
+    if own:
+        return ctx.version or None
+    return session.version or None if session else None

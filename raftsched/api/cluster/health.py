@@ -1,0 +1,74 @@
+"""For those who watch the node: /livez, /readyz, /metrics."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.answers import Alive, NotReady, Ready
+from raftsched.api.http.replies import reply_fields
+from raftsched.api.http.requests import Query
+from raftsched.api.openapi.operation import TEXT, Reply, operation
+
+SCRAPE_S = 1.0
+LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
+
+
+@operation("Does this node live", {200: Alive}, role="open")
+async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
+    """200 as long as the process answers."""
+    Query(request)
+    return reply_fields({"alive": True})
+
+
+@operation(
+    "Is this node ready for requests",
+    {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
+    role="open",
+)
+async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
+    """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
+    `waits_for` says what for, and what its operator should do. A node that takes requests and starts no runs is ready;
+    `trouble` says why it starts none."""
+    Query(request)
+    status = ctx.status()
+    checks = {
+        "formed": status.formed,
+        "leader": status.leader is not None,
+        "caught_up": status.commit_index - status.applied_index <= LAG_MAX,
+    }
+    trouble = ctx.troubles().get(status.node_id)
+    if all(checks.values()):
+        return reply_fields({"ready": True, "checks": checks, "trouble": trouble})
+    behind = f"{status.commit_index - status.applied_index} entries are committed and not applied here yet."
+    waits_for = status.waits_for or (behind if status.formed else "Nothing of the cluster's log has come yet.")
+    out = {"ready": False, "checks": checks, "waits_for": waits_for, "trouble": trouble}
+    return reply_fields(out, 503, {"Retry-After": "1"})
+
+
+class Scrapes:
+    """What /metrics says: made once for all who ask within SCRAPE_S. It takes as long as many requests do, and a few
+    readers that ask for it again and again would hold up everybody else."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self._until = -1.0
+
+    def text(self, ctx: ApiContext) -> bytes:
+        now = ctx.clock.monotonic()
+        if not now < self._until <= now + SCRAPE_S:
+            self._text = generate_latest(ctx.registry)
+            self._until = now + SCRAPE_S
+        return self._text
+
+
+SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
+
+
+@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
+async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
+    """As of a second ago at most. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they need
+    no token."""
+    Query(request)
+    return web.Response(body=request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,144 @@
+"""/v1/cluster/members: who belongs to the cluster, changed one at a time; /v1/cluster/leader: handing leadership over.
+
+A change is committed when it is answered, and what is done already is done: each request may be repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.callers import proposing
+from raftsched.api.cluster.cluster import seen
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.answers import MemberLetIn, MemberList, Transferred
+from raftsched.api.http.idempotency import UNNAMED, Named, done_before, named, noted, part, under
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import reply, reply_value
+from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, optional_json, read_body
+from raftsched.api.jobs.schema import MemberIn, TransferIn
+from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.core.commands import Barrier
+from raftsched.errors import RaftschedError
+
+BODY_MAX = 4_096  # bytes
+NOTE_S = 2.0
+_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_STORE = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
+_member = msgspec.json.Decoder(MemberIn)
+_transfer = msgspec.json.Decoder(TransferIn)
+
+
+@operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The nodes of GET /v1/cluster, and those that ask to be let in."""
+    await fresh_enough(ctx, Query(request, *READ))
+    out = await seen(ctx, request)
+    return reply_value({"items": out.nodes, "waiting": out.waiting, "next": None})
+
+
+@operation(
+    "Let a node in",
+    {202: Reply(MemberLetIn, "It is a member.", ("Location",))},
+    headers=("Idempotency-Key",),
+    body=MemberIn,
+    codes=(
+        *BODIES,
+        *WRITES,
+        "not-waiting",
+        "membership-busy",
+        "no-such-member",
+        "not-possible",
+        "name-taken",
+        "idempotency-mismatch",
+    ),
+    role="admin",
+)
+async def add(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Lets a node in that asks for it, as a member without a vote: it gets everything first, and votes by itself when
+    it has caught up. With "replace" it takes the place of the member of its name, whose disk is lost."""
+    check_type(request)
+    Query(request)
+    raw = await read_body(request, BODY_MAX)
+    given = strict.read(raw, MemberIn, _member, "invalid-body")
+    errors = []
+    if given.id is None or not _ID.fullmatch(given.id):
+        errors.append(FieldError("/id", "must be the id of a node: 1 to 64 of a-z, 0-9, '.', '_' and '-', such as n4"))
+    if given.store is not None and not _STORE.fullmatch(given.store):
+        errors.append(FieldError("/store", "must be 32 hexadecimal digits, as GET /v1/cluster shows them"))
+    if errors or given.id is None:
+        raise Problem("invalid-body", errors=errors)
+    location = {"Location": f"/v1/nodes/{given.id}"}
+    name = named(request, "let in", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note, 202, location)
+    disk = None if given.store is None else bytes.fromhex(given.store)
+    proposing()
+    await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
+    await _note(ctx, name)
+    with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
+        await catch_up(ctx)
+    out = await seen(ctx, request)
+    member = next((n for n in out.nodes if n.id == given.id), None)
+    answer = msgspec.json.encode(member or {"id": given.id, "voter": False})
+    return reply(await noted(ctx, name, answer), 202, location)
+
+
+@operation(
+    "Take a member out",
+    {204: None},
+    codes=(*WRITES, "no-such-member", "membership-busy", "last-member", "not-possible"),
+    role="admin",
+)
+async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Takes a member out. When it leads, leadership is handed over first."""
+    Query(request)
+    node = request.match_info["id"]
+    if all(m.node != node for m in ctx.members.list()):
+        await catch_up(ctx)
+    names = [m.node for m in ctx.members.list()]
+    if node not in names:
+        raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
+    proposing()
+    await ctx.members.change("remove", node, None, ctx.propose_timeout_s)
+    await _note(ctx, UNNAMED)
+    return web.Response(status=204)
+
+
+@operation(
+    "Hand leadership over",
+    {200: Transferred},
+    headers=("Idempotency-Key",),
+    body=TransferIn,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "no-such-member", "membership-busy", "not-possible", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
+)
+async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Hands leadership over: to whom "to" says, or to the voting member that has most of the log. With an
+    Idempotency-Key a repeat says who it was and hands nothing over again."""
+    raw = await optional_json(request, BODY_MAX)
+    Query(request)
+    given = strict.read(raw, TransferIn, _transfer, "invalid-body")
+    if given.to is not None and not _ID.fullmatch(given.to):
+        raise Problem("invalid-body", errors=[FieldError("/to", "must be the id of a voting member, such as n2")])
+    name = named(request, "transfer", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note)
+    proposing()
+    leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
+    await _note(ctx, name)
+    return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))
+
+
+async def _note(ctx: ApiContext, name: Named) -> None:
+    """What was done by no command is noted with one that does nothing. That it was done is true without."""
+    with suppress(RaftschedError):
+        await ctx.propose((under(part(name, b"audit"), Barrier()),), NOTE_S)

@@ -1,0 +1,231 @@
+"""The application: the route table put behind the checks that every request passes."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
+from itertools import chain
+
+import aiohttp
+from aiohttp import web
+
+from raftsched.api.auth.access import METRICS_PATH, UnknownToken, admit, bearer_of, counted, digest_of, is_locked
+from raftsched.api.auth.callers import NOBODY, answer_to, caller, out_of_memory, sent
+from raftsched.api.auth.lock import lock, unless_locked
+from raftsched.api.auth.refusals import STATUSES, note_refusal
+from raftsched.api.auth.strangers import STRANGERS, Strangers
+from raftsched.api.cluster.health import SCRAPES, Scrapes
+from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
+from raftsched.api.cluster.operators_metrics import OperatorsMetrics
+from raftsched.api.cluster.snapshot import BACKUPS, Backups
+from raftsched.api.context import ApiContext
+from raftsched.api.http.ordinary import OddHandler, handler_of, refuse_odd
+from raftsched.api.http.problems import Problem, answer
+from raftsched.api.http.replies import stamp
+from raftsched.api.http.requests import HostCheck, check_operation, check_site
+from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
+from raftsched.api.jobs.batch import BODY_MAX
+from raftsched.api.openapi.description import operation_id
+from raftsched.api.openapi.documents import DOCUMENTS, Documents
+from raftsched.api.openapi.operation import OPERATIONS, Operation
+from raftsched.api.routes import ROUTES, Handler
+from raftsched.api.runs.output_source import CLIENT
+from raftsched.errors import KINDS, RaftschedError
+
+log = logging.getLogger(__name__)
+
+METRICS: web.AppKey[ApiMetrics] = web.AppKey("metrics", ApiMetrics)
+ODD: web.AppKey[OddHandler] = web.AppKey("odd")  # answers what names no path
+
+_OF_ROWS = frozenset({404, 409, 412})
+
+_Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def build_app(ctx: ApiContext) -> web.Application:
+    """server.ApiServer serves it."""
+    app = web.Application(client_max_size=BODY_MAX)
+    metrics = ApiMetrics(ctx.status, ctx.meta, ctx.rates)
+    ctx.registry.register(metrics)
+    ctx.registry.register(OperatorsMetrics(ctx))
+    app[METRICS] = metrics
+    app[SCRAPES] = Scrapes()
+    app[STRANGERS] = Strangers()
+    app[STREAMS] = Streams(ctx.bounds)
+    ctx.registry.register(app[STREAMS])
+    app[DOCUMENTS] = Documents(ROUTES, ctx.version)
+    check = HostCheck(ctx.hosts)
+    expect = _expectation(ctx)
+    methods: defaultdict[str, list[str]] = defaultdict(list)
+    for route in ROUTES:
+        said = OPERATIONS.get(route.handler)
+        endpoint = _guarded(
+            ctx, check, route.handler, metrics.route(route.method, route.path), said, operation_id(route)
+        )
+        app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
+        methods[route.path].append(route.method)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, endpoint, expect_handler=expect)
+            methods[route.path].append("HEAD")
+    for path, allowed in methods.items():
+        app.router.add_route(
+            "*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path)), expect_handler=expect
+        )
+    app.router.add_route(
+        "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
+    )
+    odd = _guarded(ctx, check, _odd(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*"))
+    app[ODD] = handler_of(unless_locked(ctx, odd) if ctx.guarded else odd)
+    if ctx.guarded:
+        app.middlewares.append(lock(ctx, metrics.route("*", "*")))
+    app.cleanup_ctx.append(_client)
+    app.on_shutdown.append(_stop)
+
+    async def close(_: web.Application) -> None:
+        await ctx.issuer.close()
+
+    app.on_cleanup.append(close)
+    return app
+
+
+async def _client(app: web.Application) -> AsyncIterator[None]:
+    """The HTTP client that fetches output from other nodes."""
+    app[BACKUPS] = Backups()
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=60.0)
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+        app[CLIENT] = session
+        yield
+
+
+async def _stop(app: web.Application) -> None:
+    app[STREAMS].stopping.set()
+
+
+def _guarded(
+    ctx: ApiContext,
+    check: HostCheck,
+    handler: Handler,
+    counts: RequestCounts,
+    said: Operation | None = None,
+    name: str = "",
+) -> _Endpoint:
+    """`said`: None when it is no operation that there is."""
+    monotonic = ctx.clock.monotonic
+
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        began = monotonic()
+        response: web.StreamResponse
+        answer_to(NOBODY)  # not to who asked before, over the same connection
+        try:
+            headers = request.headers
+            check(headers.get("Host"), headers.get("Origin"))
+            check_site(request.method, request.path, headers)
+            if not request.raw_path.isascii():
+                raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
+            if said is None:
+                response = await handler(ctx, request)
+            else:
+                response = await _handled(ctx, request, handler, said, name)
+        except RaftschedError as error:
+            response = answer(error)
+        except web.HTTPException:
+            raise
+        except MemoryError:
+            log.error("%s %s: out of memory", request.method, request.path)
+            response = answer(out_of_memory())
+        except Exception as error:
+            if isinstance(error, OSError) and request.transport is None:
+                raise  # the caller has gone
+            log.exception("%s %s failed", request.method, request.path)
+            response = answer(RaftschedError("internal", "An error of this node; its log says more."))
+        if not response.prepared:
+            stamp(ctx, response.headers)
+        counts.count(response.status, monotonic() - began)
+        if response.status in STATUSES:
+            note_refusal(ctx, response.status, request.method, request.path, caller().name, request.remote or "")
+        return response
+
+    return endpoint
+
+
+async def _handled(
+    ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
+) -> web.StreamResponse:
+    watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
+    told = 0 if watches else ctx.ahead()
+    if told:
+        await ctx.show()
+    try:
+        who = admit(ctx, request, said, name, told=told)
+    except UnknownToken:
+        shown, address = request.headers.get("Authorization"), request.remote or ""
+        try:
+            who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+        except Problem as unknown:
+            raise counted(ctx, address, unknown) from None
+        admit(ctx, request, said, name, who, told)
+    except Problem as problem:
+        raise counted(ctx, request.remote or "", problem) from None
+    check_operation(request, said)
+    with while_it_holds(ctx, request, who) if said.streams else nullcontext():
+        try:
+            return await handler(ctx, request)
+        except RaftschedError as error:
+            asked = sent()
+            if asked.any or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
+                raise
+            index = await ctx.catch_up_soon()
+            if index is not None and index > asked.shown:
+                asked.shown = ctx.applied()
+                return await handler(ctx, request)
+            if asked.stale:
+                raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
+            raise
+
+
+def _is_of_rows(error: RaftschedError) -> bool:
+    """Whether it refuses for what is in the tables. A node that has not heard of what was done elsewhere a moment ago
+    must not refuse who refers to it."""
+    return KINDS[error.code].status in _OF_ROWS
+
+
+def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    async def expect(request: web.Request) -> web.StreamResponse | None:
+        """RFC 9110, section 10.1.1: 100-continue is the only expectation there is."""
+        if is_locked(ctx):
+            return None  # he is answered without it
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0  # nothing of the answer is sent yet
+            return None
+        response = answer(Problem("expectation-failed", "Expect can be 100-continue; leave it out otherwise."))
+        stamp(ctx, response.headers)
+        return response
+
+    return expect
+
+
+def _wrong_method(allowed: list[str]) -> Handler:
+    allow = ", ".join(sorted(allowed))
+
+    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+        raise Problem(
+            "method-not-allowed",
+            f"{request.method} is not possible here; use {allow}.",
+            headers={"Allow": allow},
+        )
+
+    return handler
+
+
+def _odd(methods: list[str]) -> Handler:
+    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+        raise refuse_odd(request, ", ".join(methods))
+
+    return handler
+
+
+async def _nowhere(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+    raise Problem("not-found", f"There is nothing at {request.path[:200]}; /docs lists what there is.")

@@ -1,0 +1,75 @@
+"""Answers of the short way (fastpath.py), as bytes: what aiohttp's way says through response objects."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+
+import msgspec
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import MEDIA_TYPE, Problem, body_of, retry_after
+from raftsched.api.http.replies import GUARDS, STRICT, job_of, propose_one
+from raftsched.api.jobs.parse import create_command, read_job
+from raftsched.api.jobs.render import job_json
+from raftsched.api.jobs.resolving import renew, settled
+from raftsched.api.resources.webhooks_seen import check_notify
+from raftsched.core.commands import Accepted
+from raftsched.core.ids import job_text
+from raftsched.errors import RaftschedError
+
+_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+_encode = msgspec.json.Encoder().encode
+
+
+async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
+    """In a task: for what has to be looked up elsewhere first, or proposed again."""
+
+    async def write() -> Accepted:
+        content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
+        await check_notify(ctx, content)
+        return await propose_one(ctx, create_command(content))
+
+    await renew(ctx)
+    return made(ctx, await settled(ctx, write))
+
+
+def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
+    job = job_of(accepted)
+    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job))
+    headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
+    if not accepted.created:
+        return 200, headers, body
+    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", body
+
+
+def problem(error: RaftschedError) -> tuple[int, str, bytes]:
+    body = body_of(error)
+    headers = f"Content-Type: {MEDIA_TYPE}\r\n"
+    wait = retry_after(error)
+    if wait is not None:
+        headers += f"Retry-After: {wait}\r\n"
+    if isinstance(error, Problem):
+        headers += "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
+    return body.status, headers, _encode(body)
+
+
+def head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) -> bytes:
+    leader, term, index = ctx.stands()
+    if not told:
+        index = ctx.applied()
+    stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
+    stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.strict_transport)
+    return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()
+
+
+@lru_cache(maxsize=4)
+def _stamp(seconds: int, leader: str | None, term: int, strict: bool) -> str:
+    """What stays as it is from one answer to the next."""
+    guards = {**GUARDS, "Strict-Transport-Security": STRICT} if strict else GUARDS
+    lines = "".join(f"{name}: {value}\r\n" for name, value in guards.items())
+    return (
+        f"Cache-Control: no-store\r\nDate: {formatdate(seconds, usegmt=True)}\r\n"
+        f"{lines}Raftsched-Leader: {leader or ''}\r\nRaftsched-Term: {term}\r\nRaftsched-Index: "
+    )

@@ -1,0 +1,156 @@
+"""aiohttp's protocol behind a connection, with this API's words and bounds where aiohttp has its own or none.
+
+What a request's handler has not read of its body is thrown away: a little is waited for, so that the connection goes
+on; with more, the connection ends (Connection.drain). Requests that no route can be found for get the same checks and
+the same problems as all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, cast
+
+from aiohttp import http_exceptions, web
+
+from raftsched.api.auth.access import is_locked
+from raftsched.api.auth.callers import caller
+from raftsched.api.auth.lock import refusal
+from raftsched.api.context import ApiContext
+from raftsched.api.http.fastpath import Connection
+from raftsched.api.http.problems import Problem, answer
+from raftsched.api.http.replies import stamp
+from raftsched.api.http.requests import unknown_encoding
+from raftsched.errors import RaftschedError
+
+LINGER_S = 1.0  # how long the little that is left of a refused body is waited for
+LINGER_MAX = 64 * 1024  # bytes that are a little
+_log = logging.getLogger(__name__)
+
+OddHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Ordinary(web.RequestHandler):
+    """Of one connection."""
+
+    __slots__ = ("_behind", "_connection", "_ctx", "_odd")
+
+    def __init__(
+        self, connection: Connection, ctx: ApiContext, odd: OddHandler, manager: web.Server, **options: Any
+    ) -> None:
+        """`odd` answers what names no path."""
+        super().__init__(manager, loop=asyncio.get_running_loop(), lingering_time=LINGER_S, **options)
+        self._connection = connection
+        self._ctx = ctx
+        self._odd = odd
+        self._behind = False  # the request at hand came with others before it
+
+    # ------------------------------------------------------------ inner.Inner
+
+    @property
+    def has_answer_due(self) -> bool:
+        return self._request_in_progress or bool(self._messages)
+
+    @property
+    def answers_whole_request(self) -> bool:
+        request = self._current_request
+        if request is None:
+            return bool(self._messages)
+        return request.content.is_eof() and request.writer.output_size == 0
+
+    # ------------------------------------------------------------ aiohttp's
+
+    async def _handle_request(
+        self, request: web.BaseRequest, start_time: float | None, request_handler: OddHandler
+    ) -> tuple[web.StreamResponse, bool]:
+        behind, self._behind = self._behind, bool(self._messages)
+        if behind:
+            await self._connection.turnstile.turn()
+        if is_odd(request):
+            request_handler = self._odd
+        return await super()._handle_request(request, start_time, request_handler)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        whole = request.content.is_eof()
+        length = request.content_length
+        large = not whole and (length is None or length > LINGER_MAX)
+        late = resp.status == HTTPStatus.REQUEST_TIMEOUT
+        if large or late or (self._connection.ended and not self._messages) or is_odd(request):
+            resp.force_close()
+        resp, lost = await super().finish_response(request, resp, start_time)
+        self._connection.answered(caller(), whole=whole)
+        if (large or late) and not lost and self.transport is not None:
+            self._force_close = True  # it does not close the transport then, nor read what is left
+            self._connection.drain()
+        return resp, lost
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun already")
+        if status < 500 and is_locked(self._ctx):
+            response = refusal(self._ctx)
+            response.force_close()
+            return response
+        if status >= 500:
+            _log.error("a request failed", exc_info=exc)
+            problem = RaftschedError("internal", "An error of this node; its log says more.")
+        elif isinstance(exc, http_exceptions.ContentEncodingError):
+            problem = unknown_encoding(request.headers.get("Content-Encoding", ""))
+        else:
+            problem = Problem("invalid-request", _said(exc), headers={"Connection": "close"})
+        response = answer(problem)
+        stamp(self._ctx, response.headers)
+        response.force_close()
+        return response
+
+
+def is_odd(request: web.BaseRequest) -> bool:
+    """Whether it names no path of this API, or asks for another protocol. An absolute address is a path, too (RFC 9112,
+    section 3.2.2)."""
+    target = request.raw_path
+    if request.method == "CONNECT" or not (target.startswith(("/", "http://", "https://"))):
+        return True
+    headers = request.headers
+    return "Upgrade" in headers and "upgrade" in headers.get("Connection", "").lower()
+
+
+def refuse_odd(request: web.BaseRequest, methods: str) -> Problem:
+    """Why; `methods`: those that there are."""
+    if "Upgrade" in request.headers and request.method != "CONNECT":
+        said = f"Upgrade to {request.headers['Upgrade'][:40]} is not possible; this is HTTP/1.1, leave Upgrade out."
+        return Problem("invalid-request", said)
+    if request.method == "CONNECT" or request.raw_path == "*":
+        return Problem(
+            "method-not-allowed",
+            f"{request.method} {request.raw_path[:80]} is not possible: this is no proxy; use {methods} with a path.",
+            headers={"Allow": methods},
+        )
+    return Problem("invalid-request", "The target must be a path, such as /v1/jobs.")
+
+
+def _said(error: BaseException | None) -> str:
+    """In words of this API: the parser's own quote the request and where in memory it stands."""
+    if isinstance(error, http_exceptions.LineTooLong):
+        return "A line of the request is too long; at most 8,190 bytes are read."
+    if isinstance(error, http_exceptions.BadHttpMethod):
+        return "The request has no method that is known."
+    if isinstance(error, http_exceptions.TransferEncodingError):
+        return "The body is not chunked as its headers say."
+    if isinstance(error, http_exceptions.ContentLengthError):
+        return "The body has not the length that its headers say."
+    return "The request is not well-formed HTTP/1.1."
+
+
+def handler_of(endpoint: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> OddHandler:
+    """For requests that have no route."""
+    return cast(OddHandler, endpoint)

@@ -1,0 +1,104 @@
+"""Answers: JSON bodies, the headers that say how fresh they are, and proposals turned into either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from raftsched.api.auth.callers import sent
+from raftsched.api.context import ApiContext
+from raftsched.api.http.cursors import encode_cursor
+from raftsched.api.http.problems import from_rejected
+from raftsched.api.jobs.render import etag, job_json
+from raftsched.api.resources.users import naming_users
+from raftsched.core.commands import Accepted, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.model import Job
+
+_encode = msgspec.json.Encoder().encode
+_JSON = "application/json"
+GUARDS = {  # of every answer: browsers guess no types, and neither show it to other sites nor tell them where they were
+    "Server": "raftsched",  # whoever looks for versions asks with a token
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+STRICT = "max-age=31536000"  # a year in which browsers come by TLS only (RFC 6797)
+
+
+def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """JSON that is encoded already."""
+    given = {"Content-Type": _JSON}
+    if headers:
+        given.update(headers)
+    return web.Response(body=body, status=status, headers=given)
+
+
+def reply_value(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return reply(_encode(value), status, headers)
+
+
+def reply_fields(fields: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Plain values only: text, integers of 64 bits, lists and objects. What has a struct goes to `reply_value`."""
+    return reply(orjson.dumps(fields), status, headers)
+
+
+def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:
+    headers = {"ETag": etag(job)}
+    if location:
+        headers["Location"] = f"/v1/jobs/{job_text(job.id)}"
+    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job)), status, headers)
+
+
+def reply_page(
+    request: web.Request, items: Sequence[bytes], listing: str, filters: Mapping[str, str], last: bytes | None
+) -> web.Response:
+    """{"items": [...], "next": cursor or null}, and the next page as a link (RFC 8288). `last`: the key after which the
+    list goes on, None at its end."""
+    headers = {}
+    cursor = b"null"
+    if last is not None:
+        text = encode_cursor(listing, filters, last)
+        cursor = _encode(text)
+        url = request.rel_url.update_query(cursor=text)
+        headers["Link"] = f'<{url}>; rel="next"'
+    body = b'{"items":[' + b",".join(items) + b'],"next":' + cursor + b"}"
+    return reply(body, 200, headers)
+
+
+def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
+    """Who leads, in which term, and up to which index the answer shows what was applied: as of before it was read,
+    since the events after that index are what its reader asks for next. Without a leader reads may be old, and while a
+    disk hangs. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes
+    without it."""
+    leader, term, _ = ctx.stands()
+    request = sent()
+    index = request.shown or ctx.applied()
+    headers.setdefault("Cache-Control", "no-store")
+    headers.update(GUARDS)
+    if ctx.strict_transport:
+        headers["Strict-Transport-Security"] = STRICT
+    headers["Raftsched-Leader"] = leader or ""
+    headers["Raftsched-Term"] = str(term)
+    headers["Raftsched-Index"] = str(index)
+    if leader is None or request.stale:
+        headers["Raftsched-Stale"] = "true"
+
+
+async def propose_one(ctx: ApiContext, command: bytes) -> Accepted:
+    """Raises what apply refused as an error, and NoLeader, UnknownOutcome, Overloaded."""
+    answer = (await ctx.propose((command,), ctx.propose_timeout_s))[0]
+    if isinstance(answer, Rejected):
+        raise from_rejected(naming_users(answer))
+    return answer
+
+
+def job_of(accepted: Accepted) -> Job:
+    assert accepted.job is not None, "apply answers these commands with the job"
+    return accepted.job

@@ -1,0 +1,420 @@
+"""What every request is checked for, and how its parts are read: Host and Origin, type and size of the body, query
+parameters, preconditions."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from aiohttp import StreamReader, web
+
+from raftsched.api.auth.callers import reading_from, sent
+from raftsched.api.context import ApiContext
+from raftsched.api.http.cursors import decode_cursor
+from raftsched.api.http.durations import parse_time
+from raftsched.api.http.problems import ParameterError, Problem
+from raftsched.api.openapi.operation import Operation
+from raftsched.core.ids import parse_instance, parse_job
+
+PAGE_DEFAULT = 100
+PAGE_MAX = 1_000
+MIN_INDEX_WAIT_S = 5.0
+JSON_TYPES = frozenset({"application/json"})
+PATCH_TYPES = frozenset({"application/json", "application/merge-patch+json"})
+_VERDICTS_MAX = 1_024
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
+_ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
+_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
+BODY_S = 30.0  # that a body may take to come,
+BODY_RATE = 64 * 1024  # and one second more for each so many bytes of it that came
+_PIECE = 64 * 1024  # bytes inflated before others have their turn
+_OWN_SITES = frozenset({"same-origin", "none"})  # none: the address was typed, or is a bookmark
+PAGES = ("/docs",)  # for people, so that links of other sites may lead there
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
+_READ_PARAMETERS = frozenset({"consistency", "min_index"})
+
+
+class HostCheck:
+    """No web page may drive a node through a browser: neither by a name of its own that leads to this address (Host),
+    nor by a request across origins (Origin, and what browsers say of themselves in Sec-Fetch-Site)."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
+        self._verdicts: dict[str, bool] = {}
+
+    def __call__(self, host: str | None, origin: str | None) -> None:
+        """Raises Problem forbidden-host."""
+        if host is None or not self._known(host):
+            raise Problem(
+                "forbidden-host",
+                "The Host header must be an IP address, localhost, or the advertised name of this node.",
+            )
+        if origin is not None and not _same(origin, host):
+            raise Problem("forbidden-host", f"Requests from pages of other origins are refused; this one is {host}.")
+
+    def _known(self, host: str) -> bool:
+        verdict = self._verdicts.get(host)
+        if verdict is None:
+            verdict = self._judge(host)
+            if len(self._verdicts) >= _VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[host] = verdict
+        return verdict
+
+    def _judge(self, host: str) -> bool:
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match[1].lower()
+        if name.startswith("["):
+            name = name[1:-1]
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name.rstrip(".") in self._hosts
+        return True
+
+
+def check_site(method: str, path: str, headers: Mapping[str, str]) -> None:
+    """What a browser says of where a request comes from (W3C Fetch Metadata). It says nothing when it is asked for an
+    image or a script of another origin but this. Raises Problem forbidden-host."""
+    site = headers.get("Sec-Fetch-Site")
+    if site is None or site.strip().lower() in _OWN_SITES:
+        return
+    to_a_page = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest", "document") == "document"
+    if to_a_page and method in ("GET", "HEAD") and path in PAGES:
+        return
+    raise Problem("forbidden-host", f"Requests of other sites are refused; links may lead to {', '.join(PAGES)}.")
+
+
+def _same(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def check_type(request: web.Request, types: Iterable[str] = JSON_TYPES) -> None:
+    """Raises Problem unsupported-media-type."""
+    given = request.headers.get("Content-Type", "")
+    if given in types:
+        return
+    kind, *parameters = given.split(";")
+    if kind.strip().lower() in types:
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
+                raise Problem("unsupported-media-type", f"JSON is UTF-8; the charset {value.strip()[:40]} is not read.")
+        return
+    said = f"it is {given[:80]}" if given else "none is given"
+    raise Problem("unsupported-media-type", f"Content-Type must be {' or '.join(sorted(types))}; {said}.")
+
+
+def unknown_encoding(given: str) -> Problem:
+    said = f"it is {given[:40]}" if given else "this one is not known"
+    return Problem(
+        "unsupported-media-type",
+        f"Content-Encoding must be gzip, deflate, or left out; {said}.",
+        headers={"Accept-Encoding": "gzip, deflate"},
+    )
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """All of the body, decompressed; the same when it is asked for again. Raises Problem too-large as soon as it is
+    known to be over the limit (bytes), compressed or not."""
+    asked = sent()
+    if asked.body is not None:
+        return asked.body
+    given = request.headers.get("Content-Encoding")
+    encoding = "identity" if given is None else given.strip().lower()
+    if encoding != "identity" and encoding not in _INFLATE:
+        raise unknown_encoding(given or "")
+    length = request.content_length
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    try:
+        raw = await _read(request.content, limit)
+        if encoding != "identity":
+            raw = await _inflated(raw, encoding, limit)
+    except (web.RequestPayloadError, zlib.error):
+        raise Problem(
+            "invalid-json", "The body cannot be read; it breaks off, or is not encoded as its headers say."
+        ) from None
+    asked.body = raw
+    return raw
+
+
+async def _inflated(raw: bytes, encoding: str, limit: int) -> bytes:
+    """No more than one byte above the limit is ever inflated, and others have their turn meanwhile. Raises
+    zlib.error."""
+    wbits, *other = _INFLATE[encoding]
+    if other and raw and not _has_zlib_header(raw):
+        wbits = other[0]
+    inflater = zlib.decompressobj(wbits)
+    parts: list[bytes] = []
+    size = 0
+    while not inflater.eof:
+        part = inflater.decompress(raw, min(_PIECE, limit + 1 - size))
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        if not part and not raw:
+            break
+        parts.append(part)
+        raw = inflater.unconsumed_tail
+        if size and not size % _PIECE:
+            await asyncio.sleep(0)
+    if not inflater.eof or inflater.unused_data:
+        raise zlib.error("it breaks off, or goes on after its end")
+    return b"".join(parts)
+
+
+def _has_zlib_header(raw: bytes) -> bool:
+    """RFC 1950, section 2.2."""
+    return raw[0] & 15 == 8 and len(raw) > 1 and int.from_bytes(raw[:2]) % 31 == 0
+
+
+async def _read(content: StreamReader, limit: int) -> bytes:
+    if content.is_eof() and not content.at_eof():  # all of it has come: the usual case, one piece
+        raw = content.read_nowait(-1)
+    else:
+        parts: list[bytes] = []
+        size = 0
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(began + BODY_S) as deadline:
+                async for part in content.iter_any():
+                    size += len(part)
+                    if size > limit:
+                        raise _too_large(limit)
+                    parts.append(part)
+                    deadline.reschedule(began + BODY_S + size / BODY_RATE)
+        except TimeoutError:
+            raise Problem(
+                "request-timeout",
+                f"The body did not come in full: it has {BODY_S:.0f} s, and one more for each {BODY_RATE >> 10} KiB.",
+            ) from None
+        raw = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(raw) > limit:
+        raise _too_large(limit)
+    return raw
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem("too-large", f"The body is too large; {limit:,} bytes is the limit.")
+
+
+async def optional_json(request: web.Request, limit: int) -> bytes:
+    """The body of a request that may have none (then b"{}"). A type that pages of other origins may send without being
+    asked (a form's, text/plain) is refused without a body too."""
+    raw = await read_body(request, limit)
+    if raw or request.headers.get("Content-Type"):
+        check_type(request)
+    return raw or b"{}"
+
+
+class Query:
+    """The query parameters of a request; unknown, repeated and malformed ones are refused with 400."""
+
+    def __init__(self, request: web.Request, *known: str) -> None:
+        self._values: dict[str, str] = {}
+        query = request.query
+        if not query:
+            return
+        errors: dict[str, ParameterError] = {}
+        for name in query:
+            if name not in known:
+                allowed = f"known are {', '.join(sorted(known))}" if known else "none are known here"
+                errors[name] = ParameterError(name[:64], f"is not a parameter; {allowed}")
+            elif len(query.getall(name)) > 1:
+                errors[name] = ParameterError(name, "is given more than once")
+        if errors:
+            wrong = list(errors.values())
+            raise Problem("invalid-parameter", " ".join(f'"{e.parameter}" {e.detail}.' for e in wrong), wrong)
+        self._values = dict(query)
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def parsed(self, name: str, parse: Callable[[str], int]) -> int | None:
+        """`parse` raises ValueError with what is wrong and what would be right."""
+        text = self._values.get(name)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise bad_parameter(name, str(error)) from None
+
+    def time(self, name: str) -> int | None:
+        """Milliseconds."""
+        return self.parsed(name, parse_time)
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        def parse(text: str) -> int:
+            if not text.isascii() or not text.isdigit() or len(text) > 18 or not low <= int(text) <= high:
+                raise ValueError(f"must be an integer from {low} to {high}")
+            return int(text)
+
+        return self.parsed(name, parse)
+
+    def limit(self) -> int:
+        return self.integer("limit", 1, PAGE_MAX) or PAGE_DEFAULT
+
+    def choice(self, name: str, *choices: str) -> str | None:
+        text = self._values.get(name)
+        if text is not None and text not in choices:
+            raise bad_parameter(name, f"must be one of {', '.join(choices)}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        return self.choice(name, "true", "false") == "true"
+
+    def cursor(self, listing: str) -> bytes | None:
+        """The key after which the list goes on."""
+        text = self._values.get("cursor")
+        if text is None:
+            return None
+        try:
+            return decode_cursor(listing, self.filters(), text)
+        except ValueError as error:
+            raise bad_parameter("cursor", str(error)) from None
+
+    def filters(self) -> dict[str, str]:
+        """What decides which rows a list has: all but the page and how fresh it is."""
+        return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", *_READ_PARAMETERS)}
+
+
+def bad_parameter(name: str, detail: str) -> Problem:
+    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail)])
+
+
+NAMESPACE_HELP = "must have 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+
+
+def check_namespace(text: str | None) -> None:
+    """Of a filter. Raises Problem invalid-parameter."""
+    if text is not None and not _NAMESPACE.fullmatch(text):
+        raise bad_parameter("namespace", NAMESPACE_HELP)
+
+
+READ = tuple(sorted(_READ_PARAMETERS))
+
+
+def check_operation(request: web.Request, said: Operation) -> None:
+    """What an operation declares of its parameters and headers: nothing else is taken, and a condition that would be
+    ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
+    if request.query_string:
+        Query(request, *said.query)
+    headers = request.headers
+    if request.method in ("GET", "HEAD"):
+        return
+    for name in ("If-Match", "If-None-Match"):
+        if name in headers and name not in said.headers:
+            known = f"; known are {', '.join(said.headers)}" if said.headers else ""
+            raise Problem("invalid-parameter", f"{name} has no meaning here, leave it out{known}.")
+    if "If-Match" in headers:
+        if_match(request)
+    if "If-None-Match" in headers:
+        create_only(request)
+    if IDEMPOTENCY_KEY in headers and IDEMPOTENCY_KEY in said.headers:
+        idempotency_key(request)
+
+
+def idempotency_key(request: web.Request) -> str | None:
+    """Raises Problem invalid-parameter, also where the request would make no use of it, as when it only counts."""
+    given = request.headers.getall(IDEMPOTENCY_KEY, [])
+    if not given:
+        return None
+    if len(given) > 1 or not _VISIBLE.fullmatch(given[0]):
+        raise Problem(
+            "invalid-parameter", f"{IDEMPOTENCY_KEY} must be given once, as 1 to 255 visible ASCII characters."
+        )
+    return given[0]
+
+
+async def fresh_enough(ctx: ApiContext, query: Query) -> None:
+    """?consistency=leader: what was committed before is applied here; ?min_index=N: this node has applied N."""
+    if query.choice("consistency", "local", "leader") == "leader":
+        await catch_up(ctx)
+    index = query.integer("min_index", 0, 2**53)
+    if index is not None and ctx.status().applied_index < index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
+        raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
+    reading_from(ctx.applied())
+
+
+async def catch_up(ctx: ApiContext) -> None:
+    """What was committed before is applied here afterwards."""
+    await ctx.barrier(ctx.propose_timeout_s)
+    reading_from(ctx.applied())
+
+
+def job_id_of(request: web.Request) -> int:
+    """Raises Problem not-found for a text that is no id, as for one that names nothing."""
+    text = request.match_info["id"]
+    job_id = parse_job(text)
+    if job_id is None:
+        raise Problem("not-found", f'There is no job "{text[:64]}"; ids have 13 characters, names go by namespace.')
+    return job_id
+
+
+def instance_key_of(request: web.Request) -> bytes:
+    text = request.match_info["id"]
+    key = parse_instance(text)
+    if key is None:
+        raise Problem("not-found", f'There is no instance "{text[:64]}".')
+    return key
+
+
+def if_match(request: web.Request) -> int | None:
+    """The revision the caller wants to change; None: any. Raises Problem stale-revision, invalid-parameter."""
+    text = request.headers.get("If-Match")
+    if text is None or text.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(text)
+    if match is None:
+        raise Problem("invalid-parameter", 'If-Match must be one ETag as it was answered, such as "3", or *.')
+    return int(match[1])
+
+
+def etag_of(revision: int) -> str:
+    return f'"{revision}"'
+
+
+def create_only(request: web.Request) -> bool:
+    """If-None-Match: * on a write."""
+    text = request.headers.get("If-None-Match")
+    if text is None:
+        return False
+    if text.strip() != "*":
+        raise Problem("invalid-parameter", "If-None-Match must be * with a write: create only.")
+    return True
+
+
+def not_create_only(request: web.Request) -> None:
+    """If-None-Match: * on a write to what exists. Raises Problem exists."""
+    if create_only(request):
+        raise Problem("exists", "If-None-Match: * was given, and the job exists; nothing was changed.")
+
+
+def refuse_headers(request: web.Request, names: Iterable[str], instead: str) -> None:
+    """A condition that would be ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
+    for name in names:
+        if name in request.headers:
+            raise Problem("invalid-parameter", f"{name} is {instead}.")
+
+
+def not_modified(request: web.Request, etag: str) -> bool:
+    """If-None-Match on a read."""
+    text = request.headers.get("If-None-Match")
+    if text is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in text.split(",")}
+    return "*" in tags or etag in tags

@@ -1,0 +1,279 @@
+"""What the API shows and asks for in TLS: certificate, key and the CA of clients, read again when their files change.
+
+A file is read into memory once, checked there, and only then used: a pair that is half replaced, or does not fit
+together, changes nothing. Every change makes a whole new context, so that a CA that is taken away is gone for new
+connections; those that are open stay as they are.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import ssl
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from raftsched.clock import Clock
+from raftsched.config.node import NodeConfig
+from raftsched.errors import StartupError
+from raftsched.security.certificates import Pair, load_pair
+
+log = logging.getLogger(__name__)
+
+FILE_MAX = 1 << 20  # bytes
+SOON_DAYS = 14  # from here on it is said that a certificate expires
+SAY_EVERY_S = 60.0  # what is wrong with the files
+REMIND_EVERY_S = 3_600.0  # that a certificate expires
+_DAY_MS = 86_400_000
+# For TLS 1.2 (RFC 9325, section 4.2): what has forward secrecy and authenticates what it encrypts.
+_CIPHERS_1_2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+
+class Unusable(Exception):
+    """The files are not what they should be: one line."""
+
+
+class TlsFiles(NamedTuple):
+    cert: Path  # the certificate, and those between it and its CA, in PEM
+    key: Path  # its private key, in PEM, not encrypted
+    client_ca: Path | None = None  # CAs of clients; None: any client may speak
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown now. `names`: host names and addresses that the certificate is for."""
+
+    context: ssl.SSLContext
+    names: tuple[str, ...]
+    expires_ms: int  # the first of the certificates in the file to do so, Unix time
+
+
+class Certificates:
+    """`context` is for the next connection."""
+
+    def __init__(self, files: TlsFiles, clock: Clock) -> None:
+        """Raises StartupError."""
+        self.files = files
+        self._clock = clock
+        self._seen = _marks(files)
+        try:
+            self._shown = read(files)
+        except Unusable as error:
+            raise StartupError(f"TLS: {error}.") from None
+        self._failing = False
+        self._said_at: float | None = None
+        self._reminded_at: float | None = None
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return self._shown.context
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._shown.names
+
+    @property
+    def days_left(self) -> float:
+        """Until the certificate expires; negative when it has."""
+        return (self._shown.expires_ms - self._clock.wall_ms()) / _DAY_MS
+
+    def look(self) -> bool:
+        """Takes what is in the files when it is new; True when there is something new. What cannot be used is said, at
+        most once a minute, and what there was goes on. Reads files: for a thread."""
+        marks = _marks(self.files)
+        if marks == self._seen and not self._failing:
+            return False
+        try:
+            shown = read(self.files)
+            if shown.expires_ms <= self._clock.wall_ms() < self._shown.expires_ms:
+                raise Unusable(f"the certificate in {self.files.cert} has expired")
+        except Unusable as error:
+            self._failing = True
+            now = self._clock.monotonic()
+            if self._said_at is None or now - self._said_at >= SAY_EVERY_S:
+                self._said_at = now
+                log.warning("TLS: %s; the certificate that was read before stays in use.", error)
+            return False
+        self._seen, self._failing, self._said_at, self._reminded_at = marks, False, None, None
+        self._shown = shown
+        log.info("TLS: %s was read again, it is for %s", self.files.cert, ", ".join(shown.names) or "nobody")
+        return True
+
+    def remind(self) -> None:
+        """Says that the certificate expires soon, at most once an hour."""
+        left = self.days_left
+        now = self._clock.monotonic()
+        if left >= SOON_DAYS or (self._reminded_at is not None and now - self._reminded_at < REMIND_EVERY_S):
+            return
+        self._reminded_at = now
+        when = f"expires in {left:.1f} days" if left > 0 else "has expired"
+        log.warning("TLS: the certificate in %s %s; put a new one there, it is read at once.", self.files.cert, when)
+
+    def is_for(self, host: str) -> bool:
+        """Whether a client that asks for this host name or address takes the certificate."""
+        return any(_matches(name, host) for name in self.names)
+
+
+def read(files: TlsFiles) -> Shown:
+    """Raises Unusable."""
+    cert, key = _bytes(files.cert, "certificate"), _bytes(files.key, "key")
+    client_ca = None if files.client_ca is None else _bytes(files.client_ca, "CA of clients")
+    names, expires_ms = _of_certificate(cert, files.cert)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS_1_2)
+    context.set_alpn_protocols(["http/1.1"])
+    # No session is taken up again: clients show their certificate each time, and no key outlives a connection.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    try:
+        load_pair(context, Pair(cert, key))
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise Unusable(_why_not(error, files)) from None
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(cadata=client_ca.decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError):
+            raise Unusable(f"{files.client_ca} holds no certificate of a CA in PEM") from None
+        context.verify_mode = ssl.CERT_REQUIRED
+    return Shown(context, names, expires_ms)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """A descriptor of a file; of a pipe, too, which would else wait for a writer, and with it all looks that follow."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _bytes(path: Path, what: str) -> bytes:
+    try:
+        with open(path, "rb", opener=_at_once) as file:
+            content = file.read(FILE_MAX + 1)
+            mode = os.fstat(file.fileno()).st_mode
+    except OSError as error:
+        raise Unusable(f"the {what} {path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if len(content) > FILE_MAX:
+        raise Unusable(f"the {what} {path} is no PEM file: it has more than {FILE_MAX} bytes")
+    if what == "key" and mode & 0o007:
+        raise Unusable(f"the key {path} can be read by everybody on this machine; chmod 600 {path}")
+    return content
+
+
+def _of_certificate(pem: bytes, path: Path) -> tuple[tuple[str, ...], int]:
+    """Whom it is for, and when the first of the chain expires (ms)."""
+    from cryptography import x509
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of certificates that are odd; OpenSSL judges them
+            chain = x509.load_pem_x509_certificates(pem)
+            names = names_of(chain[0])
+            expires = min(int(c.not_valid_after_utc.timestamp()) * 1000 for c in chain)
+    except ValueError:
+        raise Unusable(f"{path} holds no certificate in PEM") from None
+    return names, expires
+
+
+def names_of(certificate: object) -> tuple[str, ...]:
+    """The host names and addresses that a certificate of the cryptography package is for (RFC 6125: the subject's
+    common name does not count)."""
+    from cryptography import x509
+
+    assert isinstance(certificate, x509.Certificate)
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return (
+        *found.get_values_for_type(x509.DNSName),
+        *(str(address) for address in found.get_values_for_type(x509.IPAddress)),
+    )
+
+
+def _matches(name: str, host: str) -> bool:
+    """RFC 6125, section 6.4: a * stands for the whole of the first label, and for no address."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        wanted, given = host.lower().rstrip("."), name.lower()
+        return wanted == given or (given.startswith("*.") and wanted.partition(".")[2] == given[2:])
+    try:
+        return ipaddress.ip_address(name) == address
+    except ValueError:
+        return False
+
+
+def _why_not(error: Exception, files: TlsFiles) -> str:
+    reason = getattr(error, "reason", None) or ""
+    if "encrypted" in str(error):
+        return f"the key {files.key} is encrypted, and nobody is there to say its password; keep it as it is, mode 600"
+    if "KEY_VALUES_MISMATCH" in reason:
+        return f"the key {files.key} is not that of the certificate {files.cert}"
+    if "KEY_TOO_SMALL" in reason or "MD_TOO_WEAK" in reason:
+        return f"the certificate {files.cert} is too weak ({reason.lower().replace('_', ' ')})"
+    return f"{files.cert} and {files.key} are no pair in PEM ({reason.lower().replace('_', ' ') or error})"
+
+
+def _marks(files: Sequence[Path | None]) -> Sequence[object]:
+    """Differ when a file was changed or replaced."""
+    marks: list[object] = []
+    for path in files:
+        try:
+            found = None if path is None else os.stat(path)
+        except OSError as error:
+            marks.append(error.errno)
+        else:
+            marks.append(found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+    return marks
+
+
+class PeerTrust:
+    """Whom this node takes for another node when it calls its API, and what it shows there.
+
+    Trusted is `ca` alone where it is given; else the system's authorities, and `raft_ca` (of `raftsched certs`). The
+    first of `shown` that is given is shown to nodes that ask for a certificate."""
+
+    def __init__(self, ca: Path | None, raft_ca: Path | None, shown: Sequence[tuple[Path | None, Path | None]]) -> None:
+        self._ca = ca
+        self._raft_ca = raft_ca
+        self._shown = next(((c, k) for c, k in shown if c is not None and k is not None), None)
+        self._seen: Sequence[object] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """As the files are now. Raises OSError when they cannot be used. Reads files: for a thread."""
+        marks = _marks((self._ca, self._raft_ca, *(self._shown or ())))
+        if self._context is None or marks != self._seen:
+            context = ssl.create_default_context(cafile=self._ca)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.set_alpn_protocols(["http/1.1"])
+            if self._ca is None and self._raft_ca is not None:
+                context.load_verify_locations(self._raft_ca)
+            if self._shown is not None:
+                load_pair(context, Pair(*(path.read_bytes() for path in self._shown)))
+            self._context, self._seen = context, marks
+        return self._context
+
+
+def certificates_of(config: NodeConfig, clock: Clock) -> Certificates | None:
+    """None: the node speaks plain HTTP. Raises StartupError."""
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    found = Certificates(TlsFiles(config.tls_cert, config.tls_key, config.tls_client_ca), clock)
+    host = config.advertise_http.host
+    if not found.is_for(host):
+        log.warning(
+            "TLS: the certificate %s is for %s, and not for %s, which is what others call this node (--advertise-http);"
+            " clients and other nodes that ask for it by that name will refuse it",
+            config.tls_cert, ", ".join(found.names) or "nobody", host,
+        )  # fmt: skip
+    return found
+
+
+def peer_trust(config: NodeConfig) -> PeerTrust:
+    # That of Raft first: what a public authority signed for a server is no certificate of a client.
+    shown = [(config.raft_cert, config.raft_key), (config.tls_cert, config.tls_key)]
+    return PeerTrust(config.tls_ca, config.raft_ca, shown)

@@ -1,0 +1,1 @@
+"""Jobs: parsed, stored, rendered, and acted on, one or many."""

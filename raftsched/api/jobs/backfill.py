@@ -1,0 +1,125 @@
+"""Runs for times of a job's schedule that went by: POST /v1/jobs/{id}/backfill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from raftsched import schedule
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.answers import BackfillMade, BackfillSeen
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.idempotency import done_before, named
+from raftsched.api.http.problems import FieldError, Problem, from_rejected
+from raftsched.api.http.replies import reply_fields
+from raftsched.api.http.requests import Query, catch_up, check_type, read_body
+from raftsched.api.jobs.schema import BackfillIn
+from raftsched.api.jobs.targets import target_job
+from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.core.apply.manual import not_run
+from raftsched.core.commands import Accepted, Backfill, encode
+from raftsched.core.ids import job_text
+from raftsched.core.model import EveryMode, Job, TriggerKind
+from raftsched.schedule import TriggerError
+
+BODY_MAX = 4_096  # bytes
+TRIES = 5  # when the job is changed meanwhile
+
+_decoder = msgspec.json.Decoder(BackfillIn)
+
+
+@operation(
+    "Make up for past times of a job",
+    {202: Reply(BackfillMade, "Instances were made.", ("Location",)), 200: Reply(BackfillSeen, "With dry_run.")},
+    headers=("Idempotency-Key",),
+    body=BackfillIn,
+    codes=(
+        *BODIES,
+        *WRITES,
+        "illegal-transition",
+        "idempotency-mismatch",
+        "stale-revision",
+        "not-possible",
+        "too-many",
+    ),
+    role="editor",
+    scope="checked",
+)
+async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
+    """One run for each time from `from` on, to before `to`, that is past and was not run, oldest first; overlap decides
+    whether they wait for each other. Asked for again, it makes none twice. With an Idempotency-Key it may be sent again
+    (keys.py)."""
+    check_type(request)
+    Query(request)
+    raw = await read_body(request, BODY_MAX)
+    job = await target_job(ctx, request)
+    name = named(request, "backfill", job_text(job.id).encode(), raw)
+    accepted = done_before(ctx, name)
+    if accepted is not None:
+        return _reply(job, accepted.number or 0)
+    given = strict.read(raw, BackfillIn, _decoder, "invalid-body")
+    errors: list[FieldError] = []
+    start_ms, end_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
+    if given.from_ is None:
+        errors.append(
+            FieldError("/from", "is missing; give the first time that is meant, such as 2030-01-31T00:00:00Z")
+        )
+    if start_ms is not None and end_ms is not None and start_ms >= end_ms:
+        errors.append(FieldError("/to", "must be after from"))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    assert start_ms is not None
+    for _ in range(TRIES):
+        now_ms = ctx.now_ms()
+        times = _times(ctx, job, start_ms, now_ms + 1 if end_ms is None else min(end_ms, now_ms + 1), _most(ctx))
+        if given.dry_run:
+            return _preview(ctx, job, times, now_ms)
+        command = Backfill(job.id, job.revision, times, name.key, name.digest)
+        answer = (await ctx.propose((encode(command),), ctx.propose_timeout_s))[0]
+        if isinstance(answer, Accepted):
+            return _reply(job, answer.number or 0)
+        if answer.code != "stale-revision":
+            raise from_rejected(answer)
+        await catch_up(ctx)
+        job = await target_job(ctx, request)
+    raise Problem("stale-revision", "The job changes too often; try again.")
+
+
+def _most(ctx: ApiContext) -> int:
+    return ctx.settings().backfill_max
+
+
+def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
+    """Nominal times in start_ms <= time < end_ms. Raises Problem invalid-body."""
+    trigger = job.policy.trigger
+    if not trigger.needs_calendar and not (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE):
+        raise Problem(
+            "illegal-transition", "The job has no times of its own that went by: only every, cron and rrule have."
+        )
+    if start_ms >= end_ms:
+        return ()
+    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
+    whose: dict[str, Any] = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
+    try:
+        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=most, **whose)
+    except TriggerError as error:  # another node knew its zone when it was accepted
+        raise Problem("not-possible", f"This node cannot compute the times: {error.detail}") from None
+    if found.count > most:
+        detail = f"and to have {found.count:,} times between them; at most {most:,} are allowed, ask for fewer"
+        raise Problem("invalid-body", errors=[FieldError("/from", detail)])
+    return found.times
+
+
+def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> web.Response:
+    with ctx.read() as view:
+        runs = not_run(view, job, times, now_ms)
+    return reply_fields({"job_id": job_text(job.id), "count": len(runs), "times": [format_time(t) for t in runs]})
+
+
+def _reply(job: Job, count: int) -> web.Response:
+    location = f"/v1/jobs/{job_text(job.id)}/instances"
+    return reply_fields({"job_id": job_text(job.id), "count": count}, 202, {"Location": location})

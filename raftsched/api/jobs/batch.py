@@ -1,0 +1,231 @@
+"""POST /v1/jobs:batch: up to 10,000 jobs, a result for each, in order.
+
+Decoded in one go when all are sound in structure, else one by one. The commands travel in several proposals at once;
+what becomes of one proposal does not touch the others. The loop gets its turn between the pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.answers import BatchMade
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.idempotency import Named, known, named, part
+from raftsched.api.http.problems import FieldError, Problem, body_of, from_rejected
+from raftsched.api.http.replies import reply
+from raftsched.api.http.requests import Query, catch_up, check_type, read_body
+from raftsched.api.jobs.parse import create_command, read_given, read_job, refused
+from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
+from raftsched.api.jobs.resolving import TRIES, renew, unsettled
+from raftsched.api.jobs.schema import JobIn
+from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
+from raftsched.api.openapi.types import BATCH
+from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
+from raftsched.core.apply.keys import BATCH_PLACES, at_place
+from raftsched.core.cluster import Settings
+from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.ids import job_text
+from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.errors import RaftschedError
+from raftsched.raft import settle
+
+BATCH_MAX = 10_000  # jobs
+BODY_MAX = 16 * 1024 * 1024  # bytes
+PROPOSAL_COMMANDS = 1_000
+PROPOSAL_BYTES = 256 * 1024
+SLICE = 100  # jobs between two turns of the event loop
+
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+_TYPES = frozenset({"application/json"}) | _LINES
+_typed = msgspec.json.Decoder(list[JobIn])
+_typed_line = msgspec.json.Decoder(JobIn)
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_encode = msgspec.json.Encoder().encode
+
+
+@operation(
+    "Create up to 10,000 jobs",
+    {200: Reply(BATCH, "A result for each job, in their order.")},
+    body=list[JobIn],
+    media=(JSON, *sorted(_LINES)),
+    headers=("Idempotency-Key",),
+    codes=(*JOB_BODIES, *WRITES, "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+    work=True,
+)
+async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """A JSON list of jobs, or one job in each line. With an Idempotency-Key the same batch may be sent again: what was
+    made is answered as it is now, what was refused is tried again."""
+    check_type(request, _TYPES)
+    Query(request)
+    lines = request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
+    raw = await read_body(request, BODY_MAX)
+    name = named(request, "batch", raw)
+    given = _decode(raw, lines)
+    if len(given) > BATCH_MAX:
+        raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")
+    results: list[bytes] = [b""] * len(given)
+    parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
+    if name.key:
+        await _answer_again(ctx, parts, results)
+    if is_limited() and b'"notify"' in raw:
+        await catch_up(ctx)  # it is said here which webhooks there are for the caller
+    for attempt in range(TRIES):
+        proposals = await _propose(ctx, given, parts, results)
+        if not await _gather(ctx, proposals, results, first_time=not attempt):
+            break
+        await renew(ctx)  # the namespaces of some were changed meanwhile
+        given = _decode(raw, lines)  # what was read is used up
+    else:
+        results = [result or _failure(unsettled()) for result in results]
+    return reply(b'{"items":[' + b",".join(results) + b"]}")
+
+
+def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
+    """Jobs, or, when one of them is not sound, the text of each. Raises Problem invalid-json, invalid-job."""
+    try:
+        jobs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
+        if not strict.may_repeat(raw, lines=lines):
+            return jobs
+    except (ValueError, RecursionError):
+        pass
+    if lines:
+        return [line for line in raw.splitlines() if line.strip()]
+    try:
+        return [bytes(piece) for piece in _pieces.decode(raw)]
+    except msgspec.ValidationError:
+        raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]) from None
+    except (ValueError, RecursionError):
+        strict.parse(raw)
+        raise Problem("invalid-json", "The body is not JSON.") from None
+
+
+class _Proposal:
+    """Commands on their way, and the places of their jobs in the batch."""
+
+    def __init__(self, ctx: ApiContext, places: list[int], commands: list[bytes]) -> None:
+        self.places = places
+        self.answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        try:
+            ctx.propose_then(commands, partial(settle, self.answers))
+        except RaftschedError as error:
+            self.answers.set_exception(error)
+
+
+async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes]) -> None:
+    """The results of what this node knows to be made under the request's name. Raises idempotency-mismatch, when they
+    are those of another batch, before anything is done."""
+    for at, name in enumerate(parts):
+        use = known(ctx, name)
+        if use is None:
+            continue
+        first = at * BATCH_PLACES
+        for place in range(first, min(first + BATCH_PLACES, len(results))):
+            with ctx.read() as view:
+                answer = at_place(view, use, place - first)
+            if answer is not None:
+                _render(ctx, [place], [answer], results)
+            if place % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
+
+async def _propose(
+    ctx: ApiContext, given: Sequence[JobIn | bytes], parts: Sequence[Named], results: list[bytes]
+) -> list[_Proposal]:
+    """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
+    settings, now_ms = ctx.settings(), ctx.now_ms()
+    proposals: list[_Proposal] = []
+    places: list[int] = []
+    commands: list[bytes] = []
+    size = 0
+    for place, job in enumerate(given):
+        if results[place]:
+            continue
+        try:
+            command = _command(ctx, job, settings, now_ms, parts[place // BATCH_PLACES], place % BATCH_PLACES)
+        except Problem as problem:
+            results[place] = _failure(problem)
+        else:
+            places.append(place)
+            commands.append(command)
+            size += len(command)
+            if size >= PROPOSAL_BYTES or len(commands) >= PROPOSAL_COMMANDS:
+                proposals.append(_Proposal(ctx, places, commands))
+                places, commands, size = [], [], 0
+        if place % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    if commands:
+        proposals.append(_Proposal(ctx, places, commands))
+    return proposals
+
+
+def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
+    if isinstance(job, bytes):
+        content = read_job(job, settings, now_ms, ctx.space)
+    else:
+        errors: list[FieldError] = []
+        content = read_given(job, settings, now_ms, ctx.space, errors)
+        if errors:
+            raise refused(errors)
+    if content.says_notify and is_limited():
+        with ctx.read() as view:
+            refuse_unseen(view, content, None)
+    if not name.key:
+        return create_command(content)
+    return create_command(content, key=name.key, digest=name.digest, place=place)
+
+
+async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
+    """Whether some have to be proposed again; they have no result yet."""
+    if proposals:
+        await asyncio.wait([proposal.answers for proposal in proposals])
+    failures = 0
+    first: RaftschedError | None = None
+    again = False
+    for proposal in proposals:
+        try:
+            answers = proposal.answers.result()
+        except RaftschedError as error:
+            first = first or error
+            failures += 1
+            failed = _failure(error)
+            for place in proposal.places:
+                results[place] = failed
+            continue
+        again = _render(ctx, proposal.places, answers, results) or again
+        await asyncio.sleep(0)
+    if first_time and first is not None and failures == len(proposals) and first.code != "unknown-outcome":
+        raise first  # nothing was proposed: the whole batch may be sent again
+    return again
+
+
+def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> bool:
+    """Whether some have to be proposed again."""
+    now_ms = ctx.now_ms()
+    again = False
+    for place, answer in zip(places, answers, strict=True):
+        if isinstance(answer, Rejected) and answer.code == DEFAULTS_STALE:
+            again = True
+            continue
+        if not isinstance(answer, Accepted) or answer.job is None:
+            rejected = from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
+            results[place] = _failure(rejected)
+            continue
+        job = answer.job
+        fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms, ctx.calendar)
+        when = None if fire_at is None else format_time(fire_at)
+        made = BatchMade(201 if answer.created else 200, job_text(job.id), STATE_NAMES[job.state], job.revision, when)
+        results[place] = _encode(made)
+    return again
+
+
+def _failure(error: RaftschedError) -> bytes:
+    return _encode(body_of(error))

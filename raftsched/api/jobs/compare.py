@@ -1,0 +1,89 @@
+"""POST /v1/namespaces/{ns}/jobs/{name}/compare: what a PUT of the same body would change. Nothing is done."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.jobs.defaults import read_space
+from raftsched.api.jobs.endpoints import identify
+from raftsched.api.jobs.notify_in import refuse_unknown
+from raftsched.api.jobs.parse import Content, parse_name, parse_namespace, read_job
+from raftsched.api.jobs.schema import JobIn
+from raftsched.api.openapi.operation import JOB_BODIES, operation
+from raftsched.api.resources.webhooks_seen import refuse_unseen
+from raftsched.api.rows import get_named
+from raftsched.core.model import Job, JobState
+from raftsched.core.secrets import missing, references
+
+_PAUSED = (JobState.NEW, JobState.SUSPENDED)
+
+
+class ComparisonOut(msgspec.Struct):
+    """Jobs as they are given, without defaults."""
+
+    result: Literal["created", "changed", "unchanged"]
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+
+
+@operation(
+    "Compare a job with what it would become",
+    {200: ComparisonOut},
+    query=READ,
+    body=JobIn,
+    codes=JOB_BODIES,
+    changes_nothing=True,
+    role="viewer",
+)
+async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
+    body leaves to the defaults of the namespace is compared as they are now."""
+    check_type(request)
+    await fresh_enough(ctx, Query(request, *READ))
+    raw = await read_body(request, ctx.settings().body_max_bytes)
+    namespace, name = request.match_info["ns"], request.match_info["name"]
+    with ctx.read() as view:
+        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+        space = read_space(view, namespace)
+    kept = None if job is None else job.policy.trigger
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
+    identify(content, namespace, name)
+    try:
+        _check_named(ctx, content, namespace, job)
+    except Problem:
+        await ctx.catch_up_soon()  # what it names may have been made elsewhere a moment ago
+        _check_named(ctx, content, namespace, job)
+    if job is None:
+        return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
+    paused = job.state in _PAUSED
+    suspended = paused or (content.suspended and job.state is JobState.SCHEDULED)
+    same = (job.policy, job.body, paused) == (content.policy, content.body, suspended)
+    return reply_value(
+        ComparisonOut(
+            "unchanged" if same else "changed",
+            _given(namespace, name, paused, job.body),
+            _given(namespace, name, suspended, content.body),
+        )
+    )
+
+
+def _check_named(ctx: ApiContext, content: Content, namespace: str, job: Job | None) -> None:
+    """The webhooks and secrets that it names. Raises Problem invalid-job."""
+    with ctx.read() as view:
+        refuse_unseen(view, content, job)
+        refuse_unknown(view, content.policy)
+        lost = list(missing(view, namespace, references(namespace, content.body)))
+    if lost:
+        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
+
+
+def _given(namespace: str, name: str, suspended: bool, body: bytes) -> dict[str, Any]:
+    state = {"suspended": True} if suspended else {}
+    return {"namespace": namespace, "name": name, **state, **msgspec.json.decode(body)}

@@ -1,0 +1,91 @@
+"""What jobs take over from their namespace: the fields that their body does not say.
+
+It is taken over when a job is written, and stored with the job: a later change of the defaults changes no job that
+exists. A field that is given is taken as it is, all of it; null is the same as left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from raftsched.api.jobs.schema import JobIn, TriggerIn
+from raftsched.api.resources.operators_schema import DefaultsIn
+from raftsched.core.namespaces import Namespace, decode_namespace, wrong_in_namespace
+from raftsched.core.tables import ReadView, Table
+
+FILLED = tuple(f for f in DefaultsIn.__struct_encode_fields__ if f != "timezone")  # and it in the trigger
+
+
+class NamespaceContent(msgspec.Struct, omit_defaults=True):
+    """What Namespace.content holds."""
+
+    description: str | None = None
+    owner: str | None = None
+    defaults: DefaultsIn | None = None
+
+
+class Space(NamedTuple):
+    """A namespace as a job that is written sees it. `revision`: 0 of one that is not declared."""
+
+    revision: int = 0
+    defaults: DefaultsIn | None = None
+
+
+NOWHERE = Space()
+_content = msgspec.json.Decoder(NamespaceContent)
+
+
+def find_namespace(view: ReadView, name: str) -> Namespace | None:
+    raw = None if wrong_in_namespace(name) else view.get(Table.NAMESPACES, name.encode())
+    return None if raw is None else decode_namespace(raw)
+
+
+def content_of_namespace(namespace: Namespace) -> NamespaceContent:
+    return _content.decode(namespace.content) if namespace.content else NamespaceContent()
+
+
+def read_space(view: ReadView, name: str) -> Space:
+    namespace = find_namespace(view, name)
+    if namespace is None or not namespace.revision:
+        return NOWHERE
+    return Space(namespace.revision, content_of_namespace(namespace).defaults)
+
+
+def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None) -> bool:
+    """Fills in what is not given (of the fields in `only`, where that is said); False: there was nothing to fill in."""
+    filled = False
+    once = given.trigger is not None and (given.trigger.at is not None or given.trigger.in_ is not None)
+    for field in FILLED:
+        if once and field == "misfire":
+            continue  # it runs, however late
+        if field == "user" and given.handler is not None and given.handler.http is not None:
+            continue  # it is nobody's process
+        if (only is None or field in only) and getattr(given, field) is None:
+            value = getattr(defaults, field)
+            if value is not None:
+                setattr(given, field, own(value))
+                filled = True
+    trigger = given.trigger
+    if defaults.timezone is not None and trigger is not None and (only is None or "trigger" in only) and _open(trigger):
+        given.trigger = msgspec.structs.replace(trigger, timezone=defaults.timezone)
+        filled = True
+    return filled
+
+
+def own(value: Any) -> Any:
+    """What becomes of a job's field must not become of the namespace's."""
+    if isinstance(value, list):
+        return [own(one) for one in value]
+    return msgspec.structs.replace(value) if isinstance(value, msgspec.Struct) else value
+
+
+def _open(trigger: TriggerIn) -> bool:
+    """Whether it counts in a time zone and does not say in which."""
+    if trigger.timezone is not None:
+        return False
+    if trigger.cron is not None:
+        words = trigger.cron.split(maxsplit=1)
+        return not words or not words[0].upper().startswith(("CRON_TZ=", "TZ=", "@EVERY"))
+    return trigger.rrule is not None

@@ -1,0 +1,311 @@
+"""/v1/jobs and /v1/namespaces/{ns}/jobs/{name}: create, read, replace, patch, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.answers import JobDeleted
+from raftsched.api.http.idempotency import done_before, named
+from raftsched.api.http.merging import merge, merge_retry
+from raftsched.api.http.problems import FieldError, Problem, pointer
+from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
+from raftsched.api.http.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    create_only,
+    fresh_enough,
+    if_match,
+    not_create_only,
+    not_modified,
+    read_body,
+    refuse_headers,
+)
+from raftsched.api.jobs.notify_schema import NotifyIn
+from raftsched.api.jobs.parse import (
+    Content,
+    create_command,
+    parse_name,
+    parse_namespace,
+    read_job,
+    read_plain,
+)
+from raftsched.api.jobs.render import etag
+from raftsched.api.jobs.resolving import renew, settled
+from raftsched.api.jobs.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.jobs.targets import target_job
+from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
+from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
+from raftsched.api.resources.amending import amend
+from raftsched.api.resources.webhooks_seen import Find, check_notify
+from raftsched.api.rows import get_named, requested_job
+from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
+from raftsched.core.model import Job
+
+_WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
+_FIELDS = frozenset(JobIn.__struct_encode_fields__)
+_NESTED = {
+    "notify": frozenset(NotifyIn.__struct_encode_fields__),
+    "retry": frozenset(RetryIn.__struct_encode_fields__),
+    "misfire": frozenset(MisfireIn.__struct_encode_fields__),
+    "placement": frozenset(PlacementIn.__struct_encode_fields__),
+    "retention": frozenset(RetentionIn.__struct_encode_fields__),
+}
+
+
+@operation(
+    "Create a job",
+    {
+        201: Reply(JOB, "Made, and on the disks of a majority.", ("ETag", "Location")),
+        200: Reply(JOB, "It is there.", ("ETag",)),
+    },
+    headers=("Idempotency-Key", "If-None-Match"),
+    body=JobIn,
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found", "not-possible"),
+    role="editor",
+    scope="checked",
+    work=True,
+)
+async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+    """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
+    job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
+    may be sent again (keys.py)."""
+    check_type(request)
+    if request.query_string:
+        Query(request)
+    refuse_headers(request, ("If-Match",), "not supported on a creation; use If-None-Match: *, or PUT to the job")
+    settings = ctx.settings()
+    raw = await read_body(request, settings.body_max_bytes)
+    if_none = create_only(request)
+    name = named(request, "create", raw, b"*" if if_none else b"")
+    accepted = done_before(ctx, name)
+    if accepted is None:
+
+        async def write() -> Accepted:
+            content = read_job(raw, settings, ctx.now_ms(), ctx.space)
+            await check_notify(ctx, content)
+            command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
+            return await propose_one(ctx, command)
+
+        accepted = await settled(ctx, write)
+    if accepted.created:
+        return reply_job(ctx, job_of(accepted), 201, location=True)
+    return reply_job(ctx, job_of(accepted))
+
+
+@operation(
+    "Read a job",
+    {200: Reply(JOB, "The job.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
+    query=READ,
+    headers=("If-None-Match",),
+    role="viewer",
+    scope="checked",
+)
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        job = requested_job(view, request)
+    if not_modified(request, etag(job)):
+        return web.Response(status=304, headers={"ETag": etag(job)})
+    return reply_job(ctx, job)
+
+
+@operation(
+    "Replace a job's content",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JOB_REPLACEMENT,
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
+    role="editor",
+    scope="checked",
+)
+async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By id: the whole new content."""
+    raw = await _edit_body(ctx, request)
+    job = await target_job(ctx, request)
+    not_create_only(request)
+
+    async def write() -> web.Response:
+        settings, kept = ctx.settings(), job.policy.trigger
+        content = read_job(raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
+        _stays(content, job)
+        await check_notify(ctx, content, _as_is(job))
+        return await _edit(ctx, job, content, if_match(request), content.name or job.name)
+
+    return await settled(ctx, write)
+
+
+@operation(
+    "Create or replace a job by name",
+    {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JobIn,
+    codes=(
+        *JOB_BODIES,
+        *WRITES,
+        "name-taken",
+        "exists",
+        "stale-revision",
+        "illegal-transition",
+        "not-possible",
+        "too-many",
+    ),
+    role="editor",
+)
+async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
+    """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
+    raw = await _edit_body(ctx, request)
+    if "If-Match" in request.headers:
+        await catch_up(ctx)
+    return await settled(ctx, lambda: _put_named(ctx, request, raw))
+
+
+async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.Response:
+    namespace, name = request.match_info["ns"], request.match_info["name"]
+    with ctx.read() as view:
+        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+    kept = None if job is None else job.policy.trigger
+    content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
+    identify(content, namespace, name)
+    await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
+    if job is not None:
+        not_create_only(request)
+    if "If-Match" in request.headers:
+        revision = if_match(request)
+        if job is None:
+            raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
+        return await _edit(ctx, job, content, revision, job.name)
+    accepted = await propose_one(ctx, create_command(content, replace=True, if_none=create_only(request)))
+    if accepted.created:
+        return reply_job(ctx, job_of(accepted), 201, location=True)
+    return reply_job(ctx, job_of(accepted))
+
+
+@operation(
+    "Change a part of a job",
+    {200: Reply(JOB, "As it is now.", ("ETag",))},
+    headers=("If-Match", "If-None-Match"),
+    body=JOB_PATCH,
+    media=(JSON, MERGE_PATCH),
+    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
+    role="editor",
+    scope="checked",
+)
+async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """RFC 7396 on the job as given; null: the default, that of the namespace first. Without If-Match, a change in
+    between means to merge again."""
+    check_type(request, PATCH_TYPES)
+    Query(request)
+    change = strict.parse(await read_body(request, ctx.settings().body_max_bytes))
+    if not isinstance(change, dict):
+        raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
+    wanted = if_match(request)
+    if create_only(request):
+        await target_job(ctx, request)
+        not_create_only(request)
+
+    async def command(job: Job) -> bytes:
+        content = _patched(ctx, job, change)
+        await check_notify(ctx, content, _as_is(job))
+        return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
+
+    done = await amend(ctx, "The job", lambda: target_job(ctx, request), wanted, command, again=renew)
+    return reply_job(ctx, job_of(done))
+
+
+def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
+    errors = [FieldError(place, detail) for place, detail in _unknown_nulls(change)]
+    if errors:
+        raise Problem("invalid-job", errors=errors)
+    given = msgspec.json.decode(job.body)
+    given["name"] = job.name
+    whole = {key: given.pop(key, None) for key in _WHOLE}
+    whole.update({key: change[key] for key in _WHOLE if key in change})
+    merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
+    unsaid = frozenset(key for key, value in change.items() if value is None or key == "trigger")
+    content = read_plain(
+        {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.space, job.namespace, job.policy.trigger, unsaid
+    )
+    _stays(content, job)
+    return content
+
+
+def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """null takes a field out; of what is no field that would go unnoticed."""
+    places = [("", change, _FIELDS)]
+    places += [(f"/{key}", change[key], known) for key, known in _NESTED.items() if isinstance(change.get(key), dict)]
+    for at, part, known in places:
+        for key in part:
+            if part[key] is None and key not in known:
+                if not at and key in READ_ONLY:
+                    detail = "is set by the cluster; leave it out"
+                else:
+                    detail = f"is not a known field; known are {', '.join(sorted(known))}"
+                yield at + pointer(key[:128]), detail
+
+
+@operation(
+    "Delete a job",
+    {200: JobDeleted},
+    headers=("If-Match", "If-None-Match"),
+    codes=(*WRITES, "exists", "stale-revision", "illegal-transition"),
+    role="editor",
+    scope="checked",
+)
+async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Its name is free at once. What runs of it is asked to end, and can be read until it has."""
+    Query(request)
+    job = await target_job(ctx, request)
+    not_create_only(request)
+    done = await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
+    return reply_value(JobDeleted(deleted=1, ending=job_of(done).active))
+
+
+async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
+    check_type(request)
+    Query(request)
+    return await read_body(request, ctx.settings().body_max_bytes)
+
+
+async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:
+    command = EditJob(job.id, content.policy, content.body, revision, name, content.defaults)
+    return reply_job(ctx, job_of(await propose_one(ctx, encode(command))))
+
+
+def _as_is(job: Job) -> Find:
+    return lambda view: job
+
+
+def _stays(content: Content, job: Job) -> None:
+    """What an edit cannot change."""
+    errors = []
+    if content.namespace is not None and content.namespace != job.namespace:
+        errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"'))
+    if content.suspended:
+        errors.append(FieldError("/suspended", "is for creation; POST to /pause or /resume of the job instead"))
+    if errors:
+        raise Problem("invalid-job", errors=errors)
+
+
+def identify(content: Content, namespace: str, name: str) -> None:
+    """The address names the job; the body may repeat it."""
+    errors = []
+    if content.namespace is not None and content.namespace != namespace:
+        errors.append(FieldError("/namespace", f'differs from the address, which says "{namespace[:64]}"'))
+    if content.name is not None and content.name != name:
+        errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"'))
+    if not parse_namespace(namespace):
+        errors.append(FieldError("/namespace", "in the address: use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"))
+    if not parse_name(name):
+        errors.append(FieldError("/name", "in the address: use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"))
+    if errors:
+        raise Problem("invalid-job", errors=errors)
+    content.namespace, content.name = namespace, name

@@ -1,0 +1,183 @@
+"""A handler as given, checked: exactly one kind, and nothing that could never be started."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from raftsched.api.http.problems import FieldError, pointer
+from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
+from raftsched.api.jobs.secrets_in import check_name
+from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.core.allowed import PATH_MAX, target_of_url
+from raftsched.handlers import wrong_in_name
+from raftsched.quantities import parse_size
+
+MEMORY_MIN = 4 * 2**20  # bytes: with less hardly any program starts
+MEMORY_MAX = 2**50
+
+_CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_OURS = "raftsched-"  # tells the receiver which run this is
+_ONE_OF = "exactly one of exec, shell, python, http, call"
+_URL_MAX = 2048
+
+
+def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
+    """What a node must announce to run it: "exec", "shell", "python", "http" or "call:name"."""
+    if given is None:
+        errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"exec": ["./report.sh"]}}'))
+        return ""
+    kinds = []
+    if given.exec is not None:
+        kinds.append("exec")
+    if given.shell is not None:
+        kinds.append("shell")
+    if given.python is not None:
+        kinds.append("python")
+    if given.http is not None:
+        kinds.append("http")
+    if given.call is not None:
+        kinds.append("call")
+    if len(kinds) != 1:
+        detail = f"has {' and '.join(kinds)}; give {_ONE_OF}" if kinds else f"says nothing to run; give {_ONE_OF}"
+        errors.append(FieldError(at, detail))
+        return ""
+    kind = kinds[0]
+    if given.exec is not None:
+        _exec(given.exec, f"{at}/exec", errors)
+    elif given.shell is not None:
+        if not given.shell.strip():
+            errors.append(FieldError(f"{at}/shell", 'is empty; give a command line such as "echo hello"'))
+        _no_nul(given.shell, f"{at}/shell", errors)
+    elif given.python is not None:
+        if not _CALLABLE.fullmatch(given.python):
+            errors.append(
+                FieldError(
+                    f"{at}/python",
+                    'is no callable; write "package.module:function", for example "jobs.mail:send"',
+                )
+            )
+    elif given.http is not None:
+        _http(given.http, f"{at}/http", errors)
+    elif given.call is not None:
+        wrong = wrong_in_name(given.call)
+        if wrong is not None:
+            errors.append(FieldError(f"{at}/call", f"is no handler by name; {wrong}"))
+    if given.env or given.cwd is not None or given.limits is not None:
+        _surroundings(given, kind, errors, at)
+    if given.fresh and given.python is None and given.call is None:
+        errors.append(FieldError(f"{at}/fresh", f"has no meaning with {kind}; it is for python and call, leave it out"))
+    return kind if given.call is None else f"call:{given.call}"
+
+
+def target_of(given: HandlerIn) -> str:
+    """What a node may refuse to touch: the program of exec, "module:function" of python, "host:port" of http; empty for
+    others. At most PATH_MAX characters: no program has a longer path."""
+    if given.exec:
+        return given.exec[0][:PATH_MAX]
+    if given.python is not None:
+        return given.python[:PATH_MAX]
+    return "" if given.http is None else target_of_url(given.http.url)
+
+
+def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
+    if not command or not command[0]:
+        errors.append(FieldError(at, 'names no program; give it and its arguments, such as ["./report.sh", "--month"]'))
+    for i, argument in enumerate(command):
+        if "\0" in argument:
+            _no_nul(argument, f"{at}/{i}", errors)
+
+
+def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
+    wrong = wrong_in_url(given.url)
+    if wrong is not None:
+        errors.append(FieldError(f"{at}/url", wrong))
+    if isinstance(given.body, SecretRef):
+        check_name(given.body.name, f"{at}/body", errors)
+    for name, value in given.headers.items():
+        if isinstance(value, SecretRef):
+            check_name(value.name, f"{at}/headers{pointer(name[:128])}", errors)
+        wrong = wrong_in_header(name, "" if isinstance(value, SecretRef) else value)
+        if wrong is not None:
+            errors.append(FieldError(f"{at}/headers{pointer(name[:128])}", wrong))
+
+
+def wrong_in_header(name: str, value: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if not _HEADER.fullmatch(name):
+        return "is not a header name; use letters, digits, '-'"
+    if name.lower() in _RESERVED or name.lower().startswith(_OURS):
+        return "is set by the node itself; leave it out"
+    if any((c < " " and c != "\t") or c == "\x7f" for c in value):
+        return "has control characters; a header is one line"
+    return None
+
+
+def wrong_in_url(text: str) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    if len(text) > _URL_MAX:
+        return f"has {len(text)} characters; at most {_URL_MAX} are allowed"
+    if any(c <= " " or c == "\x7f" for c in text):
+        return "has a space or control character; an address has none, write %20 for a space"
+    try:
+        url = urlsplit(text)
+        host = url.hostname
+    except ValueError:
+        url, host = None, None
+    if url is None or url.scheme not in ("http", "https") or not host:
+        return "must be an http:// or https:// address such as http://127.0.0.1:8080/hook"
+    try:
+        port = url.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return "has a bad port; an http:// or https:// address may name one from 1 to 65535"
+    if "@" in url.netloc:
+        return "has a user or password in it, which everybody would see; use a header"
+    return None
+
+
+def _surroundings(given: HandlerIn, kind: str, errors: list[FieldError], at: str) -> None:
+    if kind == "http":
+        for field in ("env", "cwd", "limits"):
+            if getattr(given, field):
+                errors.append(FieldError(f"{at}/{field}", "has no meaning with http; leave it out"))
+        return
+    for name, value in given.env.items():
+        place = f"{at}/env{pointer(name[:128])}"
+        if not name or "=" in name or "\0" in name:
+            errors.append(FieldError(place, "is not a variable name; it must not be empty nor hold '=' or NUL"))
+        if isinstance(value, SecretRef):
+            check_name(value.name, place, errors)
+        else:
+            _no_nul(value, place, errors)
+    if given.cwd is not None:
+        if not given.cwd.startswith("/"):
+            errors.append(FieldError(f"{at}/cwd", 'must be an absolute path such as "/srv"; nodes start anywhere'))
+        _no_nul(given.cwd, f"{at}/cwd", errors)
+    if given.limits is not None:
+        _limits(given.limits, f"{at}/limits", errors)
+
+
+def _limits(given: LimitsIn, at: str, errors: list[FieldError]) -> None:
+    if given.memory is not None:
+        try:
+            size = parse_size(given.memory)
+        except ValueError as error:
+            errors.append(FieldError(f"{at}/memory", str(error)))
+        else:
+            if not MEMORY_MIN <= size <= MEMORY_MAX:
+                errors.append(
+                    FieldError(f"{at}/memory", f"must lie between {MEMORY_MIN >> 20}MiB and {MEMORY_MAX >> 40}TiB")
+                )
+    if given.cpu is not None:
+        cpu_ms = duration_of(given.cpu, f"{at}/cpu", errors)
+        if cpu_ms is not None and (cpu_ms < 1_000 or cpu_ms % 1_000):
+            errors.append(FieldError(f"{at}/cpu", "is counted in whole seconds, at least one; write 1s, 90s or 5m"))
+
+
+def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
+    if "\0" in text:
+        errors.append(FieldError(at, "holds a NUL character, which no program can be given; take it out"))

@@ -1,0 +1,54 @@
+"""GET /v1/jobs: a page of the jobs that match.
+
+In the order of ids, which is that of creation; by name where a namespace and a name or prefix are given; by next fire
+time where a range of that is asked for. A page goes on after the row that was looked at last, so jobs that come and go
+move no others. What no index helps to find is looked for among a bounded number of rows: such a page may be
+short, even empty, while `next` says that there is more to look through.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.replies import reply_page
+from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.jobs.filters import PARAMETERS, of_query
+from raftsched.api.jobs.render import job_json
+from raftsched.api.openapi.operation import PageOf, Reply, operation
+from raftsched.api.openapi.types import JOB
+from raftsched.api.rows import page
+from raftsched.api.runs.states import JOB_STATES
+from raftsched.core.model import Job
+from raftsched.core.selection import match, walk
+
+_LISTED = (*PARAMETERS, "order", "limit", "cursor", *READ)
+
+
+@operation(
+    "List jobs",
+    {200: Reply(PageOf(JOB), "A page of jobs.", ("Link",))},
+    query=_LISTED,
+    schemas={"state": JOB_STATES},
+    role="viewer",
+)
+async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
+    """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where
+    a range of that is asked for. A page may be short, even empty, while `next` says that there is more to look through.
+    """
+    query = Query(request, *_LISTED)
+    await fresh_enough(ctx, query)
+    wanted = of_query(query)
+    reverse = query.choice("order", "asc", "desc") == "desc"
+    last = query.cursor("jobs")
+    way = walk(wanted)
+    now_ms = ctx.now_ms()
+    with ctx.read() as view:
+
+        def take(key: bytes, value: bytes) -> Job | None:
+            raw = way.job(view, key, value)
+            return None if raw is None else match(wanted, raw)
+
+        jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
+    shown = [job_json(job, now_ms, ctx.calendar, ctx.begun(job)) for job in jobs]
+    return reply_page(request, shown, "jobs", query.filters(), last)

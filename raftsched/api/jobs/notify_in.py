@@ -1,0 +1,64 @@
+"""A job's notify as given -> core.notices.Notify, with every error and its JSON pointer."""
+
+from __future__ import annotations
+
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.jobs.notify_schema import NotifyIn
+from raftsched.core.model import Policy
+from raftsched.core.notices import NOTIFY_MAX, Ending, Notify
+from raftsched.core.tables import ReadView, Table
+from raftsched.core.webhooks import is_webhook_name
+
+Given = NotifyIn | list[NotifyIn] | None
+
+WEBHOOK_NAME_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
+ENDINGS = {ending.name.lower(): ending for ending in Ending}
+_CHOICES = ", ".join(f'"{name}"' for name in ENDINGS)
+
+
+def normal(given: Given) -> Given:
+    """Said in one way or the other, it is the same: one of them stands for itself, none is nothing."""
+    if isinstance(given, list):
+        given = given[0] if len(given) == 1 else given or None
+    for one in given if isinstance(given, list) else [given] if given is not None else []:
+        one.on = [ending.name.lower() for ending in sorted({ENDINGS[name] for name in one.on})]  # type: ignore[misc]
+    return given
+
+
+def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
+    """Errors are added to the list; the result is of use only when none were. Whether the webhooks are there is said
+    by apply."""
+    listed = isinstance(given, list)
+    many = given if isinstance(given, list) else [] if given is None else [given]
+    found: dict[str, Notify] = {}
+    if len(many) > NOTIFY_MAX:
+        errors.append(FieldError("/notify", f"names {len(many)} webhooks; at most {NOTIFY_MAX} are allowed"))
+        return ()
+    for i, one in enumerate(many):
+        at = f"/notify/{i}" if listed else "/notify"
+        name = one.webhook
+        if name is None:
+            errors.append(FieldError(f"{at}/webhook", 'is missing; give the name of a webhook, such as "ops"'))
+        elif not is_webhook_name(name):
+            errors.append(FieldError(f"{at}/webhook", f"breaks the rule for webhooks' names; {WEBHOOK_NAME_RULE}"))
+        elif name in found:
+            errors.append(FieldError(f"{at}/webhook", f'is named before; say all "on" of "{name}" in one place'))
+        else:
+            found[name] = Notify(name, tuple(sorted({ENDINGS[end] for end in one.on})))
+        if not one.on:
+            errors.append(FieldError(f"{at}/on", f"is empty; give one or more of {_CHOICES}"))
+    return tuple(found.values())
+
+
+def absent(policy: Policy, at: int) -> FieldError:
+    """What apply says of a webhook that is not there."""
+    where = f"/notify/{at}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
+    name = policy.notify[at].webhook
+    return FieldError(where, f'names the webhook "{name}", which is not there; create it first')
+
+
+def refuse_unknown(view: ReadView, policy: Policy) -> None:
+    """What apply refuses, for who proposes nothing. Raises Problem invalid-job."""
+    for i, one in enumerate(policy.notify):
+        if view.get(Table.WEBHOOKS, one.webhook.encode()) is None:
+            raise Problem("invalid-job", errors=[absent(policy, i)])

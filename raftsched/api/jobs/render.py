@@ -1,0 +1,105 @@
+"""A row of the JOBS table -> the JSON of the API: its state, then its content as given, defaults filled in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from raftsched import schedule
+from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
+from raftsched.api.jobs.schema import JobOut, JobShown
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import Attempt, Job, JobState
+from raftsched.schedule import TriggerError
+
+Contents = Callable[[str], bytes | None]  # of calendars, by name
+
+log = logging.getLogger(__name__)
+
+_shown = msgspec.json.Decoder(JobShown).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+_moment = lru_cache(maxsize=64)(format_time)  # of a creation: it is that of the log's entry, which many share
+_SCHEDULED = JobState.SCHEDULED
+STATE_NAMES: list[Any] = ["", *(JobState(number).name for number in range(1, len(JobState) + 1))]  # by number
+
+
+def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
+    """When it fires next, jitter included. A calendar trigger whose next time the leader still owes is computed
+    here, for display only; its jitter is not known yet."""
+    if job.state is not _SCHEDULED:
+        return None
+    if job.fire_at_ms is not None:
+        return job.fire_at_ms
+    trigger = job.policy.trigger
+    if job.shut_out or not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
+        return None
+    try:
+        after_ms = max(now_ms, job.skipped_until_ms or 0)
+        content = None if trigger.calendar is None else calendar(trigger.calendar)
+        return schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
+    except TriggerError:  # another node knew its zone when it was accepted
+        return None
+
+
+def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None = None) -> bytes:
+    """`attempt`: one that began and that the job's row does not tell of yet."""
+    started_at_ms, node = job.last_start_at_ms, job.last_node
+    if attempt is not None:
+        started_at_ms, node = attempt.started_at_ms, attempt.node
+    created_at = _moment(job.created_at_ms)
+    head = _encode(
+        JobOut(  # in the order of its fields: names take four times as long
+            job_text(job.id),
+            job.name,
+            job.namespace,
+            STATE_NAMES[job.state],
+            job.revision,
+            format_time_or_none(next_fire_at_ms(job, now_ms, calendar)),
+            None if job.last_instance is None else instance_text(job.last_instance),
+            created_at,
+            created_at if job.modified_at_ms == job.created_at_ms else format_time(job.modified_at_ms),
+            job.active - job.held,
+            job.active,
+            job.runs,
+            job.failures_in_a_row,
+            format_time_or_none(started_at_ms),
+            format_time_or_none(job.last_end_at_ms),
+            node,
+            shut_out(job) if job.shut_out else job.error,
+        )
+    )
+    try:
+        content = _shown(job.body)
+    except ValueError as error:
+        log.error("job %s cannot be shown whole: %s", job_text(job.id), error)
+        return _as_it_is(head, job.body)
+    if content.timeout is None:
+        content.timeout = format_duration(job.policy.timeout_ms)
+    if content.conditions_timeout is None and job.policy.conditions:
+        content.conditions_timeout = format_duration(job.policy.conditions_timeout_ms)
+    if content.max_concurrency is None and content.overlap != "allow":
+        content.max_concurrency = 1
+    return head[:-1] + b"," + _encode(content)[1:]
+
+
+def _as_it_is(head: bytes, body: bytes) -> bytes:
+    """Without defaults, as far as it is JSON at all: one odd row must not take a whole page with it."""
+    try:
+        fields = _fields(body)
+    except ValueError:
+        fields = {}
+    return head[:-1] + b"," + _encode(fields)[1:] if fields else head
+
+
+def shut_out(job: Job) -> str:
+    """Why a job has no next time though its trigger has some left."""
+    return f"All times ahead are excluded by the calendar {job.policy.trigger.calendar}."
+
+
+def etag(job: Job) -> str:
+    return f'"{job.revision}"'

@@ -1,0 +1,40 @@
+"""Writing jobs with the defaults of their namespace as they are: apply refuses what was taken from others, and then it
+is read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.requests import catch_up
+from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.errors import RaftschedError
+
+T = TypeVar("T")
+TRIES = 5
+
+
+async def settled(ctx: ApiContext, write: Callable[[], Awaitable[T]]) -> T:
+    """What `write` gives, which reads the body and proposes it. Raises what that raises, and Problem overloaded when
+    the namespace changes faster than that."""
+    for _ in range(TRIES):
+        try:
+            return await write()
+        except RaftschedError as error:
+            if error.code != DEFAULTS_STALE:
+                raise
+        await renew(ctx)
+    raise unsettled()
+
+
+async def renew(ctx: ApiContext) -> None:
+    """Afterwards this node knows what had been said about namespaces before."""
+    ctx.forget_spaces()
+    await catch_up(ctx)
+    ctx.forget_spaces()
+
+
+def unsettled() -> Problem:
+    return Problem("overloaded", "The namespace changes too often; try again shortly.")

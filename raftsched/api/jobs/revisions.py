@@ -1,0 +1,46 @@
+"""/v1/jobs/{id}/revisions: what a job is now, and what it was before its newest edits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.jobs.operations_schema import RevisionOut
+from raftsched.api.openapi.operation import PageOf, operation
+from raftsched.api.rows import requested_job
+from raftsched.core.model import Job, PastRevision
+from raftsched.core.tables import ReadView, Table, after, from_u64, u64
+
+_past: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(PastRevision)
+
+
+@operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The newest first; a bounded number is kept, so there is one page."""
+    await fresh_enough(ctx, Query(request, *READ))
+    with ctx.read() as view:
+        job = requested_job(view, request)
+        past = _kept(view, job)
+    return reply_value({"items": _shown(job, past), "next": None})
+
+
+def _kept(view: ReadView, job: Job) -> dict[int, PastRevision]:
+    prefix = u64(job.id)
+    return {from_u64(key[8:]): _past.decode(raw) for key, raw in view.scan(Table.HISTORY, prefix, after(prefix))}
+
+
+def _shown(job: Job, past: dict[int, PastRevision]) -> list[RevisionOut]:
+    """A revision begins when the one before it ends."""
+    begins = {number + 1: format_time(row.until_ms) for number, row in past.items()}
+    begins[1] = format_time(job.created_at_ms)
+    shown = [RevisionOut(job.revision, job.name, begins.get(job.revision), None, job.by or None, msgspec.Raw(job.body))]
+    for number, row in sorted(past.items(), reverse=True):
+        until = format_time(row.until_ms)
+        shown.append(RevisionOut(number, row.name, begins.get(number), until, row.by or None, msgspec.Raw(row.body)))
+    return shown

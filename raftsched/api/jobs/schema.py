@@ -1,0 +1,496 @@
+"""The JSON of jobs, instances and members: what decoding checks, what OpenAPI describes, what answers look like.
+
+Descriptions complete the sentence "must be ..." in error messages. Optional fields that may be `null` mean the same
+as left out. Defaults shown here are those of `core.model`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Raw, field
+
+from raftsched.api.jobs.notify_schema import EventShown, Notify
+from raftsched.api.openapi import patterns
+from raftsched.core.limits import CONDITION_MAX, CONDITIONS_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+
+OWNER_MAX = 128  # characters
+DESCRIPTION_MAX = 1_024  # characters
+
+Duration = Annotated[
+    str,
+    Meta(
+        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
+        extra_json_schema={"format": "time-span", "pattern": patterns.DURATION},
+    ),
+]
+Time = Annotated[
+    str, Meta(description="a time in RFC 3339 such as 2030-01-31T02:00:00Z", extra_json_schema={"format": "date-time"})
+]
+Name = Annotated[
+    str,
+    Meta(description="1 to 128 characters of a-z, 0-9, '.', '_' and '-'", extra_json_schema={"pattern": patterns.NAME}),
+]
+Namespace = Annotated[
+    str,
+    Meta(
+        description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'",
+        extra_json_schema={"pattern": patterns.NAMESPACE},
+    ),
+]
+NodeId = Annotated[str, Meta(description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'")]
+StoreId = Annotated[
+    str,
+    Meta(
+        description="32 hexadecimal digits, as GET /v1/cluster shows them under waiting",
+        extra_json_schema={"pattern": "^[0-9a-fA-F]{32}$"},
+    ),
+]
+Argument = Annotated[str, Meta(description="a string", extra_json_schema={"pattern": patterns.NO_NUL})]
+Url = Annotated[
+    str, Meta(description="an http:// or https:// address", extra_json_schema={"format": "http-url", "maxLength": 2048})
+]
+JobId = Annotated[str, Meta(description="the id of a job", extra_json_schema={"pattern": patterns.JOB_ID})]
+InstanceId = Annotated[
+    str, Meta(description="the id of an instance", extra_json_schema={"pattern": patterns.INSTANCE_ID})
+]
+Text = Annotated[str, Meta(description="a string")]
+Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
+Owner = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})]
+User = Annotated[str, Meta(description="the name of a user of the nodes", extra_json_schema={"pattern": patterns.USER})]
+Zone = Annotated[
+    str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
+]
+DeliveryName = Literal["at_least_once", "at_most_once"]
+OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+Priority = Annotated[int, Meta(ge=0, le=9, description="an integer from 0 to 9, higher first")]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000, description="an integer from 1 to 1,000,000,000")]
+SmallCount = Annotated[int, Meta(ge=1, le=10_000, description="an integer from 1 to 10,000")]
+Kept = Annotated[int, Meta(ge=0, le=100_000, description="an integer from 0 to 100,000")]
+Lost = Annotated[int, Meta(ge=0, le=1_000, description="an integer from 0 to 1,000")]
+Status = Annotated[int, Meta(ge=100, le=599, description="an HTTP status code from 100 to 599")]
+TextMap = dict[str, Text]
+Labels = Annotated[
+    dict[str, Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": LABEL_VALUE_MAX})]],
+    Meta(
+        extra_json_schema={
+            "maxProperties": LABELS_MAX,
+            "propertyNames": {"minLength": 1, "maxLength": LABEL_KEY_MAX},
+        }
+    ),
+]
+SecretName = Annotated[
+    str,
+    Meta(
+        description='a secret as "name", or "namespace/name" of one that is shared',
+        extra_json_schema={"pattern": patterns.SECRET},
+    ),
+]
+
+
+class SecretRef(msgspec.Struct, forbid_unknown_fields=True):
+    """The value of a secret, which is put in its place when a run starts."""
+
+    name: SecretName = field(default="", name="$secret")
+
+
+Environment = Annotated[
+    dict[str, Argument | SecretRef], Meta(extra_json_schema={"propertyNames": {"pattern": "^[^=\\x00]+$"}})
+]
+
+
+class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What was not given is not shown."""
+
+
+class TriggerIn(_Given):
+    """Exactly one of at, in, every, cron, rrule, manual."""
+
+    at: Time | None = None
+    in_: Duration | None = field(default=None, name="in")
+    every: Duration | None = None
+    cron: Annotated[str, Meta(description="a string", extra_json_schema={"format": "cron"})] | None = None
+    rrule: (
+        Annotated[
+            str, Meta(description="a string, a recurrence rule of RFC 5545", extra_json_schema={"format": "rrule"})
+        ]
+        | None
+    ) = None
+    manual: Annotated[bool, Meta(description="true")] = False
+    mode: Literal["fixed_rate", "fixed_delay"] | None = None
+    dialect: Literal["vixie", "quartz"] | None = None
+    timezone: Zone | None = None
+    jitter: Duration | None = None
+    starts_at: Time | None = None
+    ends_at: Time | None = None
+    max_runs: Count | None = None
+    calendar: Name | None = None
+
+
+class HttpIn(_Given):
+    url: Url = ""
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] | None = None
+    headers: Annotated[
+        dict[
+            str,
+            Annotated[
+                str, Meta(description="a string", extra_json_schema={"pattern": "^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$"})
+            ]
+            | SecretRef,
+        ],
+        Meta(
+            extra_json_schema={"propertyNames": {"pattern": patterns.HEADER, "not": {"pattern": patterns.OWN_HEADER}}}
+        ),
+    ] = {}
+    body: Text | SecretRef | None = None
+    expected_status: list[Status] = []
+
+
+class LimitsIn(_Given):
+    """Of each process of a run."""
+
+    memory: (
+        Annotated[
+            str,
+            Meta(
+                description="a size such as 512MiB or 1GiB",
+                extra_json_schema={"format": "memory-size", "pattern": patterns.SIZE},
+            ),
+        ]
+        | None
+    ) = None
+    cpu: (
+        Annotated[
+            str,
+            Meta(
+                description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
+                extra_json_schema={"format": "whole-seconds", "pattern": patterns.DURATION},
+            ),
+        ]
+        | None
+    ) = None
+    open_files: Annotated[int, Meta(ge=16, le=1_048_576, description="an integer from 16 to 1,048,576")] | None = None
+
+
+class HandlerIn(_Given):
+    """Exactly one of exec, shell, python, http, call."""
+
+    exec: (
+        Annotated[
+            list[Argument],
+            Meta(
+                extra_json_schema={
+                    "minItems": 1,
+                    "prefixItems": [{"type": "string", "minLength": 1, "pattern": patterns.NO_NUL}],
+                }
+            ),
+        ]
+        | None
+    ) = None
+    shell: Annotated[str, Meta(description="a string", extra_json_schema={"pattern": patterns.COMMAND})] | None = None
+    python: (
+        Annotated[
+            str,
+            Meta(
+                description='a callable as "package.module:function"', extra_json_schema={"pattern": patterns.CALLABLE}
+            ),
+        ]
+        | None
+    ) = None
+    http: HttpIn | None = None
+    call: Name | None = None
+    env: Environment = {}
+    cwd: Annotated[str, Meta(description="an absolute path", extra_json_schema={"pattern": "^/[^\\x00]*$"})] | None = (
+        None
+    )
+    limits: LimitsIn | None = None
+    fresh: Annotated[bool, Meta(description="true or false")] = False
+
+
+class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Delays that grow: `first`, then each `factor` times the one before, none above `max`."""
+
+    first: Duration = "1s"
+    factor: Annotated[float, Meta(ge=1, le=100, description="a number from 1 to 100")] = 2.0
+    max: Duration = "1h"
+    attempts: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 5
+
+
+class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The delay of each level, as a list or by a rule, not both; jitter lengthens each by up to so much of it."""
+
+    delays: Annotated[list[Duration], Meta(max_length=100)] = []
+    exponential: ExponentialIn | None = None
+    jitter_percent: Annotated[int, Meta(ge=0, le=100, description="an integer from 0 to 100")] = 0
+    on: Annotated[list[Literal["failed", "timed_out"]], Meta(extra_json_schema={"minItems": 1})] = field(
+        default_factory=lambda: ["failed", "timed_out"]
+    )
+
+
+class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What came due more than `grace` ago was missed: it is not run, run once for all, or each (one after the other
+    where runs may not overlap). A job that is due once runs, however late: for it "once" alone is taken."""
+
+    policy: Literal["skip", "once", "all"] = "once"
+    grace: Duration = "15m"
+
+
+class ConditionIn(_Given):
+    """Exactly one of path, http (with a status), job_succeeded (within a time)."""
+
+    path: (
+        Annotated[
+            str,
+            Meta(
+                description="an absolute path, in which * ? and [] stand for parts of names",
+                extra_json_schema={
+                    "pattern": "^/[^\\x00]*$",
+                    "maxLength": CONDITION_MAX,
+                    "not": {"pattern": "(^|/)\\*\\*(/|$)"},
+                },
+            ),
+        ]
+        | None
+    ) = None
+    http: Url | None = None
+    status: Status | None = None
+    job_succeeded: (
+        Annotated[
+            str,
+            Meta(description='a job as "namespace/name"', extra_json_schema={"pattern": patterns.JOB_OF_NAMESPACE}),
+        ]
+        | None
+    ) = None
+    within: Duration | None = None
+
+
+class PlacementIn(_Given):
+    labels: Labels = {}
+    on: Literal["one"] | None = None
+
+
+class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    succeeded: Kept = 200
+    failed: Kept = 100
+    max_age: Duration = "7d"
+
+
+class _Job(msgspec.Struct, gc=False):
+    """The part of a job that is its content: stored as given, shown with its defaults filled in."""
+
+    trigger: TriggerIn | None = None
+    handler: HandlerIn | None = None
+    params: dict[str, Any] = {}
+    description: Description | None = None
+    owner: Owner | None = None
+    priority: Priority | None = None
+    queue: Name | None = None
+    timeout: Duration | None = None
+    grace: Duration | None = None
+    user: User | None = None
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
+    suspend_after: SmallCount | None = None
+    retry: RetryIn | None = None
+    overlap: OverlapName | None = None
+    misfire: MisfireIn | None = None
+    max_concurrency: SmallCount | None = None
+    conditions: Annotated[list[ConditionIn], Meta(max_length=CONDITIONS_MAX)] = []
+    conditions_timeout: Duration | None = None
+    labels: Labels | None = None
+    placement: PlacementIn | None = None
+    notify: Notify | None = None
+    retention: RetentionIn | None = None
+
+
+class JobIn(_Job, omit_defaults=True, forbid_unknown_fields=True):
+    """A job in a request."""
+
+    name: Name | None = None
+    namespace: Namespace | None = None
+    suspended: bool = False
+
+
+class JobShown(msgspec.Struct):
+    """The content of a job in an answer: what Job.body holds, with its defaults filled in."""
+
+    trigger: Raw
+    handler: Raw
+    params: Raw = Raw(b"{}")
+    description: str | None = None
+    owner: str | None = None
+    priority: int = 5
+    queue: str = "default"
+    timeout: str | None = None  # filled in from the policy
+    grace: str | None = None
+    user: str | None = None
+    delivery: str = "at_least_once"
+    max_lost: int = 3
+    suspend_after: int | None = None
+    retry: Raw = Raw(msgspec.json.encode(RetryIn()))
+    overlap: str = "forbid"
+    misfire: Raw = Raw(msgspec.json.encode(MisfireIn()))
+    max_concurrency: int | None = None  # filled in: 1, or null for any number where overlap allows them
+    conditions: Raw = Raw(b"[]")
+    conditions_timeout: str | None = None  # filled in where there are conditions
+    labels: Raw = Raw(b"{}")
+    placement: Raw = Raw(b"null")  # Raw | None would decode nothing but null
+    notify: Raw = Raw(b"null")
+    retention: Raw = Raw(msgspec.json.encode(RetentionIn()))
+
+
+class JobOut(msgspec.Struct):
+    """The state of a job in an answer; its content follows in the same object."""
+
+    id: str
+    name: str | None
+    namespace: str
+    state: str
+    revision: int
+    next_fire_at: str | None
+    last_instance: str | None
+    created_at: str
+    modified_at: str
+    running: int
+    active: int
+    runs: int
+    failures_in_a_row: int
+    last_start_at: str | None
+    last_end_at: str | None
+    last_executor: str | None
+    error: str | None
+
+
+READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+class RunIn(msgspec.Struct, forbid_unknown_fields=True):
+    params: dict[str, Any] | None = None
+    priority: Priority | None = None
+
+
+class ExpireIn(msgspec.Struct, forbid_unknown_fields=True):
+    kill: bool = False
+
+
+class SkipNextIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`at`: the nominal time that is meant; without it the next one, whichever that is."""
+
+    at: Time | None = None
+
+
+class BackfillIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Nominal times from `from` on, to before `to` (now, unless given)."""
+
+    from_: Time | None = field(default=None, name="from")
+    to: Time | None = None
+    dry_run: bool = False
+
+
+class DeadFilterIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`from` and `to` are about the time since which it is a dead letter; `to` is not included."""
+
+    job: Text | None = None
+    namespace: Namespace | None = None
+    name_prefix: Text | None = None
+    from_: Time | None = field(default=None, name="from")
+    to: Time | None = None
+
+
+class RequeueIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly one of ids, filter, all."""
+
+    ids: Annotated[list[InstanceId], Meta(max_length=1_000)] | None = None
+    filter: DeadFilterIn | None = None
+    all: bool = False
+    dry_run: bool = False
+    cursor: Text | None = None
+
+
+class DeadLetterOut(msgspec.Struct):
+    """What stands before the instance in the same object."""
+
+    dead_since: str
+
+
+class StateIn(msgspec.Struct, forbid_unknown_fields=True):
+    state: Literal["SCHEDULED", "SUSPENDED"] | None = None
+
+
+class MemberIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A node that asks to be let in. `store`: only with this disk, as GET /v1/cluster names it."""
+
+    id: NodeId | None = None
+    replace: bool = False
+    store: StoreId | None = None
+
+
+class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
+    to: NodeId | None = None
+
+
+class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
+    trigger: TriggerIn | None = None
+    from_: Time | None = field(default=None, name="from")
+    count: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 10
+
+
+class OutputOut(msgspec.Struct):
+    node: str
+    size: int
+    truncated: int
+    sha256: str
+    url: str
+
+
+class AttemptOut(msgspec.Struct):
+    number: int
+    node: str
+    session: int
+    token: int
+    assigned_at: str
+    started_at: str | None
+    ended_at: str | None
+    outcome: str | None
+    exit_code: int | None
+    error: str | None
+    result: Raw | None
+    output: OutputOut | None
+
+
+class InstanceOut(msgspec.Struct):
+    """`job_name`: null for a job without a name; `namespace`: null when the job is gone."""
+
+    id: str
+    job_id: str
+    job_name: str | None
+    namespace: str | None
+    state: str
+    scheduled_at: str
+    manual: bool
+    priority: int
+    node: str | None
+    token: int | None
+    attempt: int
+    started_at: str | None
+    ended_at: str | None
+    exit_code: int | None
+    error: str | None
+    reason: str | None
+    kill_asked: bool
+    dead_letter: bool
+    job_revision: int
+    created_at: str
+    modified_at: str
+    skipped: int
+    skipped_until: str | None
+    params: Raw | None
+    event: EventShown | None
+    result: Raw | None
+    output: OutputOut | None
+    attempts: list[AttemptOut]

@@ -1,0 +1,251 @@
+"""The OpenAPI 3.1 description of the API, made from the route table and the types that requests and answers have.
+
+Nothing is listed here that is said elsewhere: addresses and methods are those of the routes, bodies and answers those
+types, the statuses of problems those of `raftsched.errors`, words those of the handlers' docstrings.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from raftsched.api.http.problems import MEDIA_TYPE
+from raftsched.api.openapi import parameters
+from raftsched.api.openapi import types as openapi_types
+from raftsched.api.openapi.links import Links, RouteLike
+from raftsched.api.openapi.operation import ALWAYS, HEALTH, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
+from raftsched.errors import KINDS
+
+_REFERENCE = "#/components/schemas/{name}"
+_PART = re.compile(r"\{([a-z]+)\}")
+_ABOUT = (
+    "A job scheduler that is its own cluster. Any node takes any request. Errors are problem details (RFC 9457) with a "
+    "stable `code`. Times are RFC 3339, durations such as 30s, 5m, 1h30m, or ISO 8601. Lists are read page by page: "
+    "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
+)
+_WITH = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}  # status -> headers
+_TOKENS = (
+    "A token of /v1/tokens, or of the issuer that /v1/cluster/oidc names. It is needed once PUT /v1/cluster/access has "
+    "said so."
+)
+
+_NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
+
+
+def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
+    """Raises LookupError for a route whose handler declares no operation."""
+    schemas = _Schemas()
+    links = Links(routes, operation_id)
+    paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    tags: dict[str, None] = {}
+    for route in routes:
+        said = OPERATIONS.get(route.handler)
+        if said is None:
+            raise LookupError(f"{route.method} {route.path} declares no operation; see raftsched.api.openapi.operation")
+        tag = _tag(route.path)
+        tags[tag] = None
+        paths[_address(route.path)][route.method.lower()] = _operation(route, said, tag, schemas, links)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "raftsched", "version": version or "0", "description": _ABOUT},
+        "security": [{"token": []}, {}],
+        "paths": dict(paths),
+        "tags": [{"name": tag} for tag in tags],
+        "components": {
+            "schemas": schemas.components(),
+            "headers": {name: _header(name) for name in parameters.ANSWERED},
+            "links": links.components(),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": _TOKENS}},
+        },
+    }
+
+
+def _address(path: str) -> str:
+    return re.sub(r"\{([a-z]+):[^}]*\}", r"{\1}", path)
+
+
+def _tag(path: str) -> str:
+    parts = [part for part in path.split("/") if part and part != "v1"]
+    if parts[:1] == ["namespaces"] and "jobs" in parts:
+        return "jobs"
+    return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
+
+
+def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation_id(route),
+        "tags": [tag],
+        "summary": said.summary,
+        "parameters": [*_path_parameters(route.path), *_query(said), *_headers(route, said)],
+        "responses": _responses(route, said, schemas, links),
+    }
+    texts = [inspect.getdoc(route.handler), _NOTHING if said.changes_nothing else None]
+    if said.role == "open":
+        found["security"] = []
+    else:
+        found["x-role"] = said.role or "admin"
+        texts.append(f"Where tokens are required: the role {said.role or 'admin'}{_whole(route, said)}.")
+    if any(texts):
+        found["description"] = " ".join(text for text in texts if text)
+    if said.body is not None:
+        content = {media: {"schema": schemas.of(_line_of(said.body, media))} for media in said.media}
+        found["requestBody"] = {"required": said.body_required, "content": content}
+    return found
+
+
+def _whole(route: RouteLike, said: Operation) -> str:
+    narrowed = said.scope or "namespace" in said.query or "{ns}" in route.path
+    return "" if narrowed else ", for all namespaces"
+
+
+def _line_of(body: Any, media: str) -> Any:
+    """Where there is one value in each line, the body as a whole is text."""
+    return str if "ndjson" in media or "jsonl" in media else body
+
+
+def operation_id(route: RouteLike) -> str:
+    module = route.handler.__module__.rpartition(".")[2]
+    name = f"{module}_{route.handler.__name__}"
+    return f"{name}_by_name" if "/{ns}/jobs/" in route.path and not name.endswith("_named") else name
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    found = []
+    pieces = _address(path).split("/")
+    for before, piece in pairwise(pieces):
+        match = _PART.fullmatch(piece)
+        if match:
+            about = parameters.PATH.get(before, parameters.PATH_DEFAULT)
+            schema, text = parameters.PATH["name"] if before == "jobs" and match[1] == "name" else about
+            found.append({"name": match[1], "in": "path", "required": True, "description": text, "schema": schema})
+    return found
+
+
+def _query(said: Operation) -> list[dict[str, Any]]:
+    found = []
+    for name in said.query:
+        schema, text = parameters.QUERY[name]
+        schema = said.schemas.get(name, schema)
+        one = {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
+        if schema.get("type") == "array":
+            one |= {"style": "form", "explode": False}
+        found.append(one)
+    return found
+
+
+def _headers(route: RouteLike, said: Operation) -> list[dict[str, Any]]:
+    found = []
+    for name in said.headers:
+        schema, text = parameters.HEADERS[name]
+        if name == "If-None-Match" and route.method == "GET":
+            schema, text = parameters.READ_TAGS
+        schema = said.schemas.get(name, schema)
+        found.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
+    return found
+
+
+def codes_of(route: RouteLike, said: Operation) -> list[str]:
+    """All problems that it may answer, in the order of their statuses."""
+    codes = {*ALWAYS, *said.codes}
+    if said.role != "open":
+        codes |= {"unauthorized", "forbidden", "behind", "overloaded"}  # the last two: of a token that may be a new one
+    if route.path not in HEALTH:
+        codes |= {"locked", "rate-limited"}
+    if "consistency" in said.query:
+        codes |= {*READS}
+    if "{" in route.path and not codes & {"no-such-member"}:
+        codes.add("not-found")
+    return sorted(codes, key=lambda code: (KINDS[code].status, code))
+
+
+def _responses(route: RouteLike, said: Operation, schemas: _Schemas, links: Links) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status, answer in said.answers.items():
+        found[str(status)] = _response(status, answer, schemas)
+        leads = links.of(answer)
+        if leads:
+            found[str(status)]["links"] = leads
+    by_status: defaultdict[int, list[str]] = defaultdict(list)
+    for code in codes_of(route, said):
+        by_status[KINDS[code].status].append(code)
+    for status, codes in by_status.items():
+        narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
+        schema = {"allOf": [schemas.of(openapi_types.PROBLEM), narrowed]}
+        if str(status) in found:  # beside an answer of this operation's own
+            found[str(status)].setdefault("content", {})[MEDIA_TYPE] = {"schema": schema}
+            found[str(status)]["description"] += f" Or: {_titles(codes)}."
+            continue
+        names = [*parameters.ALWAYS_ANSWERED, *_WITH.get(status, ())]
+        found[str(status)] = {
+            "description": f"{_titles(codes)}.",
+            "headers": _answered(names),
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+    return dict(sorted(found.items()))
+
+
+def _titles(codes: Iterable[str]) -> str:
+    return "; ".join(f"{KINDS[code].title} ({code})" for code in codes)
+
+
+def _response(status: int, answer: Reply, schemas: _Schemas) -> dict[str, Any]:
+    one: dict[str, Any] = {
+        "description": answer.says or f"{HTTPStatus(status).phrase}.",
+        "headers": _answered([*parameters.ALWAYS_ANSWERED, *answer.headers]),
+    }
+    if answer.schema is not None:
+        one["content"] = {answer.media: {"schema": schemas.of(answer.schema)}}
+    return one
+
+
+def _answered(names: Sequence[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header(name: str) -> dict[str, Any]:
+    schema, text = parameters.ANSWERED[name]
+    return {"description": text, "schema": schema}
+
+
+class _Schemas:
+    """References to the types that were asked for, and in the end the schemas of all of them."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+
+    def of(self, model: Any) -> dict[str, Any]:
+        if isinstance(model, dict):
+            return model
+        if isinstance(model, AnyOf):
+            return {"anyOf": [self.of(one) for one in model.types]}
+        if isinstance(model, PageOf):
+            return {
+                "type": "object",
+                "properties": {
+                    "items": {"type": "array", "items": self.of(model.item)},
+                    "next": {"type": ["string", "null"]},
+                },
+                "required": ["items", "next"],
+            }
+        if isinstance(model, openapi_types.Special):
+            for part in model.parts:
+                self.of(part)
+            self._types[model.name] = model
+            return {"$ref": _REFERENCE.format(name=model.name)}
+        (schema,), found = msgspec.json.schema_components([model], ref_template=_REFERENCE)
+        self._types.update(dict.fromkeys(found, None) | {name: found[name] for name in found})
+        return schema
+
+    def components(self) -> dict[str, Any]:
+        plain = {name: one for name, one in self._types.items() if not isinstance(one, openapi_types.Special)}
+        for name, schema in plain.items():
+            openapi_types.refine(name, schema)
+        special = {one.name: one.make(plain) for one in self._types.values() if isinstance(one, openapi_types.Special)}
+        return dict(sorted({**plain, **special}.items()))

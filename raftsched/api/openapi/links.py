@@ -1,0 +1,74 @@
+"""Links of the OpenAPI description: from an answer that says what was made to all that can be asked about it.
+
+Where that is follows from the declarations: an answer with a Location is about the thing that a GET of one thing
+answers in the same form. Where the form is another one, the answer says so itself (`Reply.leads_to`)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from raftsched.api.openapi.operation import OPERATIONS, Reply
+from raftsched.api.openapi.types import Special
+
+_PLACE = re.compile(r"\{([a-z]+)\}")
+_SAID = {"ns": "name"}  # part of an address -> the field of an answer that says it, where that is called otherwise
+_REFERENCE = "#/components/links/{name}"
+
+
+class RouteLike(Protocol):
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def handler(self) -> Callable[..., Any]: ...
+
+
+class Links:
+    """`operation_id` names a route, as the description does."""
+
+    def __init__(self, routes: Sequence[RouteLike], operation_id: Callable[[Any], str]) -> None:
+        self._routes = routes
+        self._operation_id = operation_id
+        self._used: dict[str, dict[str, Any]] = {}
+
+    def of(self, answer: Reply) -> dict[str, Any]:
+        """By name, as references."""
+        path = answer.leads_to or self._path_of(answer)
+        place = _PLACE.search(path)
+        if place is None:
+            return {}
+        found = {}
+        for route in self._routes:
+            if len(_PLACE.findall(route.path)) == 1 and (route.path == path or route.path.startswith(f"{path}/")):
+                name = self._operation_id(route)
+                expression = f"$response.body#/{_SAID.get(place[1], place[1])}"
+                self._used[name] = {"operationId": name, "parameters": {place[1]: expression}}
+                found[name] = {"$ref": _REFERENCE.format(name=name)}
+        return found
+
+    def components(self) -> dict[str, Any]:
+        return dict(sorted(self._used.items()))
+
+    def _path_of(self, answer: Reply) -> str:
+        """Of the GET that answers one such thing; empty when there is none."""
+        if "Location" not in answer.headers:
+            return ""
+        for route in self._routes:
+            said = OPERATIONS.get(route.handler)
+            if route.method != "GET" or said is None or 200 not in said.answers or not route.path.endswith("}"):
+                continue
+            places = _PLACE.findall(route.path)
+            if len(places) == 1 and _is_one(answer.schema, said.answers[200].schema):
+                return route.path
+        return ""
+
+
+def _is_one(made: Any, shown: Any) -> bool:
+    """What was made is shown in the same form, or says more than is shown later."""
+    if isinstance(made, Special):
+        return made is shown
+    return inspect.isclass(made) and inspect.isclass(shown) and issubclass(made, shown)

@@ -1,0 +1,134 @@
+"""Parameters of requests, as OpenAPI describes them: each query parameter and header means the same wherever it is
+taken, unless the operation says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
+from raftsched.api.jobs.schedules import COUNT_DEFAULT, COUNT_MAX
+from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID, NAME, NAMESPACE
+from raftsched.api.runs.output_source import TAIL_MAX
+
+_FLAG = {"type": "string", "enum": ["true", "false"]}
+_TIME = {"type": "string", "format": "date-time"}
+
+
+def _whole(low: int, high: int, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high, **more}
+
+
+QUERY: dict[str, tuple[dict[str, Any], str]] = {
+    "actor": ({"type": "string"}, "The name of a token, or its id; anonymous: nobody who showed one."),
+    "after": (
+        {"type": "string", "pattern": "^([0-9]{1,18}(\\.[0-9]{1,9})?|oldest)$"},
+        "The id of an event, or an index of the log: what came after it. oldest: all that is kept.",
+    ),
+    "all": (_FLAG, "true: everything is meant; instead of a filter."),
+    "attempt": (_whole(1, 1_000_000_000), "Which attempt; the newest unless given."),
+    "calendar": ({"type": "string"}, "Whose trigger uses this calendar."),
+    "consistency": (
+        {"type": "string", "enum": ["local", "leader"]},
+        "leader: linearizable, all that was committed before is seen. local, the default: what this node has applied.",
+    ),
+    "count": (_whole(1, COUNT_MAX, default=COUNT_DEFAULT), "How many times."),
+    "created_from": (_TIME, "Created at this time or later."),
+    "created_to": (_TIME, "Created before this time."),
+    "cursor": (
+        {"type": "string", "minLength": 1},
+        "Where the list goes on: `next` of the page before, which had the same filters.",
+    ),
+    "dead_letter": (_FLAG, "Only what is, or is not, a dead letter."),
+    "dry_run": (_FLAG, "true: nothing is changed, only counted."),
+    "follow": (_FLAG, "true: the answer goes on as more comes, until the attempt ends."),
+    "force": (_FLAG, "true: also while jobs refer to it."),
+    "from": (_TIME, "From this time on."),
+    "ids": (
+        {"type": "array", "items": {"type": "string", "pattern": INSTANCE_ID}, "minItems": 1},
+        "Ids of instances; instead of a filter.",
+    ),
+    "job": ({"type": "string"}, "A job's id, `namespace/name`, or its name together with `namespace`."),
+    "kind": ({"type": "string"}, "Only of this kind."),
+    "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
+    "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),
+    "min_index": (
+        _whole(0, 2**53),
+        "Waits until this node has applied the log up to here: Raftsched-Index of an answer, to read what was written.",
+    ),
+    "name": ({"type": "string"}, "Exactly this name; not together with `name_prefix`."),
+    "name_contains": ({"type": "string"}, "Names that hold this."),
+    "name_prefix": ({"type": "string"}, "Names that begin with this; not together with `name`."),
+    "namespace": ({"type": "string", "pattern": "^[a-z0-9._-]{1,64}$"}, "Only this namespace."),
+    "next_from": (_TIME, "Whose next fire time is this or later."),
+    "next_to": (_TIME, "Whose next fire time is before this."),
+    "node": ({"type": "string"}, "Whose newest attempt is on this node."),
+    "offset": (_whole(0, 2**53), "Bytes to leave out at the beginning; not together with `tail`."),
+    "operation": ({"type": "string"}, "The operationId of what was asked for."),
+    "order": ({"type": "string", "enum": ["asc", "desc"]}, "asc: the oldest first; desc: the newest first."),
+    "owner": ({"type": "string"}, "Exactly this owner."),
+    "queue": ({"type": "string"}, "Exactly this queue."),
+    "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
+    "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
+    "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),
+    "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
+    "to": (_TIME, "Up to this time, which is not included."),
+    "type": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more types, or their first parts."),
+}
+
+HEADERS: dict[str, tuple[dict[str, Any], str]] = {
+    "Idempotency-Key": (
+        {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
+        "A name for this request: sent again under it, byte for byte, it is answered again and not done again; 422 "
+        "when it is another one. Kept for an hour (idempotency_keep, idempotency_max in the settings).",
+    ),
+    "If-Match": (
+        {"type": "string", "format": "revision-tag", "pattern": '^(\\*|"[0-9]{1,18}")$'},
+        "The ETag of what is meant; 412 when it was changed since.",
+    ),
+    "If-None-Match": ({"type": "string", "enum": ["*"]}, "*: create only; 412 when it exists."),
+    "Last-Event-ID": (
+        {"type": "string", "pattern": "^([0-9]{1,18}(\\.[0-9]{1,9})?)?$"},
+        "The id of what was read last: the stream goes on after it. Empty: as if it was not there.",
+    ),
+    "Range": (
+        {"type": "string"},
+        "One range of bytes, such as bytes=4096- (RFC 9110, section 14). Anything else is ignored, as it has it.",
+    ),
+}
+READ_TAGS = (
+    {"type": "string"},
+    "ETags that the caller has; 304 when one of them still holds. They stand for what was said, not for how it does.",
+)
+
+PATH: dict[str, tuple[dict[str, Any], str]] = {
+    "jobs": ({"type": "string", "pattern": JOB_ID}, "A job's id."),
+    "instances": ({"type": "string", "pattern": INSTANCE_ID}, "An instance's id."),
+    "nodes": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
+    "members": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
+    "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
+    "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
+    "webhooks": ({"type": "string", "pattern": NAMESPACE}, "A webhook's name."),
+    "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
+    "calendars": ({"type": "string", "pattern": NAME}, "A calendar's name."),
+    "secrets": ({"type": "string", "pattern": NAME}, "A secret's name."),
+    "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
+    "name": ({"type": "string", "pattern": NAME}, "A job's name."),
+}
+PATH_DEFAULT: tuple[dict[str, Any], str] = ({"type": "string"}, "Which one.")
+
+ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
+    "Raftsched-Leader": ({"type": "string"}, "The node that leads; empty when this node knows of none."),
+    "Raftsched-Term": ({"type": "string", "pattern": "^[0-9]+$"}, "The term of the leader."),
+    "Raftsched-Index": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "Up to here in the log the answer shows what was applied.",
+    ),
+    "ETag": ({"type": "string"}, "The revision, to be sent as If-Match."),
+    "Location": ({"type": "string"}, "The address of what was made."),
+    "Link": ({"type": "string"}, 'The next page, rel="next", when there is more.'),
+    "Retry-After": ({"type": "string", "pattern": "^[0-9]+$"}, "Seconds after which it is worth trying again."),
+    "Accept-Ranges": ({"type": "string"}, "bytes: Range is understood."),
+    "WWW-Authenticate": ({"type": "string"}, "How to say who asks (RFC 6750)."),
+    "Content-Range": ({"type": "string"}, "Which bytes these are, and of how many."),
+}
+ALWAYS_ANSWERED = ("Raftsched-Leader", "Raftsched-Term", "Raftsched-Index")

@@ -1,0 +1,291 @@
+"""What the types of requests and answers cannot say by themselves: which fields exclude each other, and what an answer
+that is put together of several types looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from raftsched.api.http.answers import BatchMade
+from raftsched.api.jobs.operations_schema import JobFilterIn
+from raftsched.api.jobs.schema import DeadFilterIn, JobIn, JobOut, JobShown
+from raftsched.api.jobs.triggers_in import BELONGS, KINDS_OF_TRIGGER
+
+_NULL = {"type": "null"}
+
+
+@dataclass(frozen=True)
+class Special:
+    """A schema that is made of others: `parts` are the types that it needs, `make` is given the schemas of all."""
+
+    name: str
+    parts: tuple[Any, ...]
+    make: Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _job(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Its state and its content in one object, defaults filled in."""
+    given = schemas["JobIn"]["properties"]
+    content = {}
+    for name in JobShown.__struct_fields__:
+        schema = {k: v for k, v in given[name].items() if k != "default"}
+        if name in ("trigger", "handler"):
+            schema = _without_null(schema)
+        content[name] = schema
+    state = schemas["JobOut"]["properties"]
+    return {
+        "title": "Job",
+        "description": "A job in an answer: its state, and its content with defaults filled in.",
+        "type": "object",
+        "properties": {**state, **content},
+        "required": [*state, *content],
+    }
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    rest = [one for one in schema.get("anyOf", []) if one != _NULL]
+    return rest[0] if len(rest) == 1 else schema
+
+
+def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
+    """null: the default; of an object a part will do. Trigger and handler are replaced whole."""
+    properties = {}
+    for name, schema in schemas["JobIn"]["properties"].items():
+        one = {k: v for k, v in schema.items() if k != "default"}
+        whole = name in ("trigger", "handler")
+        properties[name] = _without_null(one) if whole else _or_null(_part(one, schemas))
+    properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
+    return {
+        "title": "JobPatch",
+        "description": "What is to change of a job (RFC 7396). " + (_patch.__doc__ or ""),
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
+    """A job as for its creation, but for `suspended`: there are /pause and /resume."""
+    whole: dict[str, Any] = schemas["JobIn"]
+    properties = {**whole["properties"], "suspended": {"const": False}}
+    return {**whole, "title": "JobReplacement", "description": _replacement.__doc__, "properties": properties}
+
+
+def patch_of(title: str, model: Any) -> Special:
+    """What is to change of a thing (RFC 7396); null: the default."""
+
+    def make(schemas: dict[str, Any]) -> dict[str, Any]:
+        whole = schemas[model.__name__]
+        given = {name: {k: v for k, v in one.items() if k != "default"} for name, one in whole["properties"].items()}
+        properties = {name: _or_null(_part(one, schemas)) for name, one in given.items()}
+        return {**whole, "title": title, "description": patch_of.__doc__, "properties": properties, "required": []}
+
+    return Special(title, (model,), make)
+
+
+def _part(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """As it may stand in a merge patch: null takes out what need not be there, however deep. Arrays are replaced."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_part(one, schemas) for one in schema["anyOf"]]}
+    if "$ref" in schema:
+        return _part(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if schema.get("type") != "object":
+        return schema
+    part = dict(schema)
+    needed = schema.get("required", ())
+    if "properties" in schema:
+        part["properties"] = {
+            name: one if name in needed else _or_null(_part({k: v for k, v in one.items() if k != "default"}, schemas))
+            for name, one in schema["properties"].items()
+        }
+    if isinstance(schema.get("additionalProperties"), dict):
+        part["additionalProperties"] = _or_null(schema["additionalProperties"])
+    return part
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return schema if _NULL in schema.get("anyOf", []) else {"anyOf": [schema, _NULL]}
+
+
+def _problem(_: dict[str, Any]) -> dict[str, Any]:
+    place = {"description": "The part of the body (RFC 6901), empty for all of it.", "type": "string"}
+    parameter = {"description": "The query parameter.", "type": "string"}
+    detail = {"description": "What is wrong, and what would be right.", "type": "string"}
+    errors = [
+        {"type": "object", "properties": {name: one, "detail": detail}, "required": [name, "detail"]}
+        for name, one in (("pointer", place), ("parameter", parameter))
+    ]
+    known = {
+        "type": {"type": "string", "pattern": "^urn:raftsched:problem:[a-z-]+$"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "code": {"description": "Stable.", "type": "string"},
+        "detail": detail,
+    }
+    return {
+        "title": "Problem",
+        "description": "Problem details (RFC 9457).",
+        "type": "object",
+        "properties": {**known, "errors": {"type": "array", "items": {"oneOf": errors}}},
+        "required": list(known),
+        "additionalProperties": False,
+    }
+
+
+PROBLEM = Special("Problem", (), _problem)
+JOB = Special("Job", (JobIn, JobOut), _job)
+JOB_PATCH = Special("JobPatch", (JobIn,), _patch)
+JOB_REPLACEMENT = Special("JobReplacement", (JobIn,), _replacement)
+BATCH = Special(
+    "BatchResults",
+    (BatchMade, PROBLEM),
+    lambda _: {
+        "description": "One result for each job, in their order.",
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {"anyOf": [{"$ref": f"#/components/schemas/{n}"} for n in ("BatchMade", "Problem")]},
+            }
+        },
+        "required": ["items"],
+    },
+)
+
+
+def refine(name: str, schema: dict[str, Any]) -> None:
+    """Adds to the schema of a type what the checks ask beyond it."""
+    rule = _RULES.get(name)
+    if rule is not None:
+        rule(schema)
+
+
+def _one_of(
+    kinds: tuple[str, ...],
+    belongs: dict[str, tuple[str, ...]],
+    needs: dict[str, str] | None = None,
+    always: tuple[str, ...] = (),
+) -> Callable[[dict[str, Any]], None]:
+    """One way for each kind: what does not belong to it is null or left out. `belongs`: field -> its kinds, else all;
+    `needs`: kind -> a field that it needs beside its own; `always`: what all of them need."""
+
+    def rule(schema: dict[str, Any]) -> None:
+        ways = []
+        for kind in kinds:
+            needed = [kind, *always, *([needs[kind]] if needs and kind in needs else [])]
+            own = {}
+            for field, one in schema["properties"].items():
+                if field == kind and one.get("type") == "boolean":
+                    own[field] = {"const": True}
+                elif field in needed:
+                    own[field] = _without_null(one)
+                elif field in kinds or kind not in belongs.get(field, kinds):
+                    own[field] = _unset(one)
+                else:
+                    own[field] = one
+            way: dict[str, Any] = {"title": kind, "type": "object", "properties": own, "required": needed}
+            ways.append({**way, "additionalProperties": False})
+        kept: dict[str, Any] = {k: v for k, v in schema.items() if k in ("title", "description")}
+        schema.clear()
+        schema.update({**kept, "oneOf": ways})
+
+    return rule
+
+
+def _unset(schema: dict[str, Any]) -> dict[str, Any]:
+    """As if it were left out."""
+    return dict(_NULL) if _NULL in schema.get("anyOf", []) else {"const": schema.get("default")}
+
+
+def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
+    """That are checked by hand, because the message says more then, or because PATCH leaves them out."""
+
+    def rule(schema: dict[str, Any]) -> None:
+        schema["required"] = sorted({*schema.get("required", []), *fields})
+        for field in fields:
+            one = _without_null(schema["properties"][field])
+            schema["properties"][field] = {k: v for k, v in one.items() if k != "default"}
+
+    return rule
+
+
+def _trigger_in(schema: dict[str, Any]) -> None:
+    _one_of(KINDS_OF_TRIGGER, BELONGS)(schema)
+    (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
+    delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
+    every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
+
+
+def _job_in(schema: dict[str, Any]) -> None:
+    _needs("trigger", "handler")(schema)
+
+
+def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
+    """By ids, by a filter that says something, or all."""
+
+    def rule(schema: dict[str, Any]) -> None:
+        said: dict[str, Any] = {"not": {"enum": [None, [], {}]}}
+        properties = schema["properties"]
+        of_filter = {"$ref": f"#/components/schemas/{filter_type}"}
+        fields = FILTERS[filter_type].__struct_encode_fields__
+        something = {"anyOf": [{"required": [name], "properties": {name: said}} for name in fields]}
+        properties["filter"] = {"anyOf": [{"allOf": [of_filter, something]}, _NULL]}
+        _one_of(("ids", "filter", "all"), {}, always=always)(schema)
+        if "kill" in schema["oneOf"][0]["properties"]:
+            killing = {"properties": {"kill": {"const": True}}, "required": ["kill"]}
+            schema.update({"if": killing, "then": {"properties": {"action": {"const": "expire"}}}})
+
+    return rule
+
+
+def _token_in(schema: dict[str, Any]) -> None:
+    _needs("name", "role")(schema)
+    admin = {"properties": {"role": {"const": "admin"}}, "required": ["role"]}
+    schema.update({"if": admin, "then": {"properties": {"namespaces": dict(_NULL)}}})
+
+
+def _placement_in(schema: dict[str, Any]) -> None:
+    schema["properties"]["on"] = {"enum": ["one", None]}  # "all" is not supported yet
+
+
+def _kill_in(schema: dict[str, Any]) -> None:
+    """Of a job or of a namespace, never all there are."""
+    _needs("filter")(schema)
+    said: dict[str, Any] = {"not": dict(_NULL)}
+    named = {"anyOf": [{"required": [name], "properties": {name: said}} for name in ("job", "namespace")]}
+    schema["properties"]["filter"] = {"allOf": [{"$ref": "#/components/schemas/KillFilterIn"}, named]}
+
+
+FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
+_RULES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "TriggerIn": _trigger_in,
+    "HandlerIn": _one_of(
+        ("exec", "shell", "python", "http", "call"),
+        {
+            **dict.fromkeys(("env", "cwd", "limits"), ("exec", "shell", "python", "call")),
+            "fresh": ("python", "call"),
+        },
+    ),
+    "ConditionIn": _one_of(
+        ("path", "http", "job_succeeded"),
+        {"status": ("http",), "within": ("job_succeeded",)},
+        {"job_succeeded": "within"},
+    ),
+    "RequeueIn": _chosen("DeadFilterIn"),
+    "KillIn": _kill_in,
+    "ActionsIn": _chosen("JobFilterIn", "action"),
+    "JobIn": _job_in,
+    "PlacementIn": _placement_in,
+    "TokenIn": _token_in,
+    "HttpIn": _needs("url"),
+    "SecretRef": _needs("$secret"),
+    "PreviewIn": _needs("trigger"),
+    "BackfillIn": _needs("from"),
+    "StateIn": _needs("state"),
+    "MemberIn": _needs("id"),
+    "RateIn": _needs("count", "per"),
+    "RequestRateIn": _needs("count", "per"),
+    "NotifyIn": _needs("on", "webhook"),
+    "RangeIn": _needs("from", "to"),
+}

@@ -1,0 +1,1 @@
+"""Named resources: queues, namespaces, calendars, webhooks, secrets, nodes, settings."""

@@ -1,0 +1,159 @@
+"""Secrets in the tables, sealed by the node that is asked before they are proposed; and all of them sealed anew, once
+the cluster has a key, or another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import access_of
+from raftsched.api.context import ApiContext
+from raftsched.api.http.idempotency import done_before, named, noted
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import propose_one, reply
+from raftsched.api.http.requests import Query, catch_up
+from raftsched.api.jobs.actions import read_nothing
+from raftsched.api.jobs.schema import Nothing
+from raftsched.api.openapi.operation import BODIES, WRITES, operation
+from raftsched.api.resources.secrets_schema import ResealedOut
+from raftsched.core.access import ForgetSecrets
+from raftsched.core.commands import Command, encode
+from raftsched.core.secrets import PutSecret, Secret, decode_secret
+from raftsched.core.tables import ReadView, Table
+from raftsched.core.webhooks import PutWebhook, ResealWebhook, RotateSecret, Secrets, decode_secrets
+from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
+
+SHOWN_MAX = 50  # of what cannot be read
+AT_ONCE = 200  # sealed anew by one request; who wants all sends it again until nothing is left
+_MEANWHILE = ("stale-revision", "not-found")  # somebody else has changed or deleted it, or sealed it anew
+
+_Put = TypeVar("_Put", PutWebhook, RotateSecret)
+
+
+async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:
+    """The command with its secret sealed, where the cluster has a key. Apply knows a sealed secret again only when it
+    was sealed with the key in use: the one that is there is sealed anew first, if need be."""
+    if ctx.sealer is None or not command.secret:
+        return command
+    with ctx.read() as view:
+        raw = view.get(Table.WEBHOOK_SECRETS, command.name.encode())
+    if raw is not None and not _current(ctx.sealer, decode_secrets(raw)):
+        await _seal_anew(ctx, _later(_webhook, ctx.sealer, command.name, raw))
+    nonce, secret, digest = ctx.sealer.seal(WEBHOOKS, command.name, command.secret)
+    return msgspec.structs.replace(command, secret=secret, nonce=nonce, digest=digest)
+
+
+def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
+    """The one in use; empty when it cannot be read here."""
+    try:
+        return open_value(ctx.sealer, WEBHOOKS, name, held.nonce, held.current)
+    except Unsealable:
+        return b""
+
+
+def unreadable(ctx: ApiContext) -> int:
+    """How many secrets, of jobs and of webhooks, are sealed with a key that this node does not have."""
+    with ctx.read() as view:
+        nonces = [decode_secret(raw).nonce for _, raw in view.scan(Table.SECRETS)]
+        nonces += [decode_secrets(raw).nonce for _, raw in view.scan(Table.WEBHOOK_SECRETS)]
+    return sum(1 for nonce in nonces if nonce and (ctx.sealer is None or not ctx.sealer.knows(nonce)))
+
+
+@operation(
+    "Seal all secrets anew",
+    {200: ResealedOut},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "not-possible", "idempotency-mismatch"),
+    role="admin",
+)
+async def reseal(ctx: ApiContext, request: web.Request) -> web.Response:
+    """With the first key in the key file of the node that is asked: what lies there as it is, and what was sealed with
+    another key. A part of them at a time: send it again until nothing is left. What cannot be read is named, and has to
+    be put again."""
+    Query(request)
+    await read_nothing(request)
+    key = named(request, "secrets reseal")
+    before = done_before(ctx, key)
+    if before is not None:
+        return reply(before.note)
+    sealer = ctx.sealer
+    if sealer is None:
+        raise Problem(
+            "not-possible",
+            f"{ctx.node_id} was started without a cluster key (--insecure-raft); there is nothing to seal with.",
+        )
+    await catch_up(ctx)
+    with ctx.read() as view:
+        found = list(_to_do(view, sealer))
+    done: int = 0
+    unreadable: list[str] = []
+    for name, make in found:
+        if done >= AT_ONCE or len(unreadable) >= AT_ONCE:
+            break
+        try:
+            done += await _seal_anew(ctx, make)
+        except Unsealable as error:
+            unreadable.append(f"{name}: {error}")
+    with ctx.read() as view:
+        left = sum(1 for _ in _to_do(view, sealer))
+    answer = msgspec.json.encode(
+        ResealedOut(resealed=done, left=left, unreadable=unreadable[:SHOWN_MAX], key=sealer.key)
+    )
+    return reply(await noted(ctx, key, answer))
+
+
+async def _seal_anew(ctx: ApiContext, make: Callable[[], Command]) -> int:
+    """1, or 0 when it is another one meanwhile. Raises Unsealable."""
+    try:
+        await propose_one(ctx, encode(make()))
+    except Problem as problem:
+        if problem.code not in _MEANWHILE:
+            raise
+        return 0
+    return 1
+
+
+def _to_do(view: ReadView, sealer: Sealer) -> Iterator[tuple[str, Callable[[], Command]]]:
+    """What is not sealed with the key in use: its name, and what makes the command that seals it (Unsealable)."""
+    access = access_of(view)
+    if access.secret or access.seed:
+        yield "what nodes proved to each other with", ForgetSecrets
+    for key, raw in view.scan(Table.WEBHOOK_SECRETS):
+        name = key.decode()
+        if not _current(sealer, decode_secrets(raw)):
+            yield f"the secret of the webhook {name}", _later(_webhook, sealer, name, raw)
+    for _, raw in view.scan(Table.SECRETS):
+        secret = decode_secret(raw)
+        if not sealer.current(secret.nonce):
+            yield f"{secret.namespace}/{secret.name}", _later(_secret, sealer, secret)
+
+
+def _later(make: Callable[..., Command], *args: object) -> Callable[[], Command]:
+    return lambda: make(*args)
+
+
+def _secret(sealer: Sealer, secret: Secret) -> Command:
+    value = open_value(sealer, secret.namespace, secret.name, secret.nonce, secret.value)
+    nonce, sealed, digest = sealer.seal(secret.namespace, secret.name, value)
+    return PutSecret(secret.namespace, secret.name, sealed, nonce, digest, None, secret.revision)
+
+
+def _current(sealer: Sealer, held: Secrets) -> bool:
+    return sealer.current(held.nonce) and (not held.previous or sealer.current(held.previous_nonce))
+
+
+def _webhook(sealer: Sealer, name: str, raw: bytes) -> Command:
+    held = decode_secrets(raw)
+    nonce, current, digest = sealer.seal(WEBHOOKS, name, open_value(sealer, WEBHOOKS, name, held.nonce, held.current))
+    previous_nonce = previous = b""
+    if held.previous:
+        before = open_value(sealer, WEBHOOKS, name, held.previous_nonce, held.previous)
+        previous_nonce, previous, _ = sealer.seal(WEBHOOKS, name, before)
+    return ResealWebhook(name, sha256(raw).digest(), current, nonce, digest, previous, previous_nonce)

@@ -1,0 +1,239 @@
+"""/v1/nodes: the members as they run jobs. Drained, slots and labels can be said here, beside what each was started
+with; membership itself is changed under /v1/cluster/members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from raftsched.api.cluster.cluster import NodeOut, seen
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http import strict
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.idempotency import UNNAMED, Named, conditions, done_before, named, under
+from raftsched.api.http.merging import merge
+from raftsched.api.http.problems import FieldError, Problem, pointer
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import (
+    PATCH_TYPES,
+    READ,
+    Query,
+    catch_up,
+    check_type,
+    etag_of,
+    fresh_enough,
+    if_match,
+    read_body,
+)
+from raftsched.api.jobs.actions import BODY_MAX, read_nothing
+from raftsched.api.jobs.schema import Nothing
+from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
+from raftsched.api.resources.amending import amend
+from raftsched.api.resources.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
+from raftsched.api.rows import newest_session, node_rule
+from raftsched.core.allowed import Allowed
+from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.commands import PutNodeRule
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.core.tables import ReadView
+
+_Change = Callable[[NodeRule, Session | None], NodeRule]
+
+
+@operation("List the nodes", {200: PageOf(NodeDetail)}, query=READ, role="viewer", scope="shared")
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    return reply_value({"items": await _details(ctx, request), "next": None})
+
+
+_REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
+
+
+@operation("Read a node", _REPLY, query=READ, codes=("no-such-member",), role="viewer", scope="shared")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The ETag is the revision of what is said about it here; how it is doing changes without it."""
+    await fresh_enough(ctx, Query(request, *READ))
+    return await _reply(ctx, request)
+
+
+@operation(
+    "Drain a node",
+    _REPLY,
+    headers=("Idempotency-Key", "If-Match"),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
+)
+async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
+    """It takes nothing new; what runs there ends as it would. Also while the node is down."""
+    return await _set_drained(ctx, request, True)
+
+
+@operation(
+    "Undrain a node",
+    _REPLY,
+    headers=("Idempotency-Key", "If-Match"),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
+    role="operator",
+    scope="shared",
+)
+async def undrain(ctx: ApiContext, request: web.Request) -> web.Response:
+    return await _set_drained(ctx, request, False)
+
+
+async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> web.Response:
+    await read_nothing(request)
+    Query(request)
+    node = request.match_info["id"]
+    name = named(request, "drain" if drained else "undrain", node.encode(), conditions(request))
+    if done_before(ctx, name) is not None:
+        return await _reply(ctx, request)
+    return await _change(ctx, request, lambda rule, _: replace(rule, drained=drained), name)
+
+
+@operation(
+    "Change what holds for a node",
+    _REPLY,
+    headers=("If-Match",),
+    body=NodeIn,
+    media=(JSON, MERGE_PATCH),
+    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision"),
+    role="operator",
+    scope="shared",
+)
+async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+    """RFC 7396 on what holds; null for slots, or for all labels: as the node itself says."""
+    check_type(request, PATCH_TYPES)
+    Query(request)
+    errors: list[FieldError] = []
+    value = strict.parse(await read_body(request, BODY_MAX))
+    given = strict.examine(value, NodeIn, errors, NodeDetail.__struct_fields__)
+    if errors or given is None:
+        raise Problem("invalid-body", errors=errors)
+
+    def change(rule: NodeRule, session: Session | None) -> NodeRule:
+        if given.drained is not UNSET:
+            rule = replace(rule, drained=bool(given.drained))
+        if given.slots is not UNSET:
+            rule = replace(rule, slots=given.slots)
+        if given.labels is not UNSET:
+            labels = None if given.labels is None else _merged(_labels(rule, session), given.labels)
+            rule = replace(rule, labels=labels)
+        return rule
+
+    return await _change(ctx, request, change)
+
+
+async def _change(ctx: ApiContext, request: web.Request, change: _Change, name: Named = UNNAMED) -> web.Response:
+    """A change in between means to change again: none gets lost."""
+    node = request.match_info["id"]
+    wanted = if_match(request)
+
+    async def command(was: NodeRule) -> bytes:
+        with ctx.read() as view:
+            session = newest_session(view, node)
+        rule = change(was, session)
+        return under(name, PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, wanted))
+
+    what = "What is said about the node"
+    await amend(ctx, what, lambda: _target(ctx, node), wanted, command, keyed=bool(name.key))
+    return await _reply(ctx, request)
+
+
+async def _target(ctx: ApiContext, node: str) -> NodeRule:
+    """What holds. This node catches up before it says that there is no such member."""
+    with ctx.read() as view:
+        known = any(m.node == node for m in meta(view).members)
+    if not known:
+        await catch_up(ctx)
+    with ctx.read() as view:
+        _check_member(view, node)
+        return node_rule(view, node)
+
+
+def _check_member(view: ReadView, node: str) -> None:
+    names = [m.node for m in meta(view).members]
+    if node not in names:
+        raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
+
+
+def _labels(rule: NodeRule, session: Session | None) -> dict[str, str]:
+    """Those that hold."""
+    if rule.labels is not None:
+        return dict(rule.labels)
+    return {} if session is None else dict(session.labels)
+
+
+def _merged(labels: dict[str, str], change: dict[str, str | None]) -> tuple[tuple[str, str], ...]:
+    """Raises Problem invalid-body."""
+    merged: dict[str, str] = merge(labels, change)
+    errors = []
+    for key, value in change.items():
+        at = pointer("labels", key[:32])
+        if not 1 <= len(key) <= LABEL_KEY_MAX:
+            errors.append(FieldError(at, f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
+        if value is not None and len(value) > LABEL_VALUE_MAX:
+            errors.append(FieldError(at, f"is too long; at most {LABEL_VALUE_MAX} characters"))
+    if len(merged) > LABELS_MAX:
+        errors.append(FieldError("/labels", f"would be {len(merged)} labels; at most {LABELS_MAX} are allowed"))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    return tuple(sorted(merged.items()))
+
+
+async def _reply(ctx: ApiContext, request: web.Request) -> web.Response:
+    node = request.match_info["id"]
+    found = next((n for n in await _details(ctx, request) if n.id == node), None)
+    if found is None:
+        with ctx.read() as view:
+            _check_member(view, node)
+        raise Problem("no-such-member", f"{node} has just left the cluster.")
+    return reply_value(found, headers={"ETag": etag_of(found.revision)})
+
+
+async def _details(ctx: ApiContext, request: web.Request) -> list[NodeDetail]:
+    out = await seen(ctx, request)
+    with ctx.read() as view:
+        members = {m.node for m in meta(view).members}
+        return [_detail(view, node) for node in out.nodes if node.id in members]
+
+
+def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
+    session, rule = newest_session(view, node.id), node_rule(view, node.id)
+    return NodeDetail(
+        id=node.id,
+        role=node.role,
+        voter=node.voter,
+        alive=node.alive,
+        http=node.http,
+        raft=node.raft,
+        version=node.version,
+        drained=rule.drained,
+        running=node.running,
+        slots=rule.slots or (session.slots if session else 0),
+        own_slots=session.slots if session else None,
+        labels=_labels(rule, session),
+        own_labels=dict(session.labels) if session else {},
+        handlers=list(session.handlers) if session else [],
+        limits_whole_runs=session is not None and session.limits_whole_runs,
+        users=list(session.users) if session else [],
+        session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
+        revision=rule.revision,
+        trouble=node.trouble,
+        last_heartbeat_at=node.last_heartbeat_at,
+        allowed=None if session is None or session.allowed is None else _allowed(session.allowed),
+    )
+
+
+def _allowed(found: Allowed) -> AllowedOut:
+    def shown(rules: tuple[str, ...] | None) -> list[str] | None:
+        return None if rules is None else list(rules)
+
+    return AllowedOut(shown(found.exec), shown(found.cwd), shown(found.python), list(found.http), list(found.http_deny))

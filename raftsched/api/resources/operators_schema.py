@@ -1,0 +1,267 @@
+"""The JSON of what operators set: queues, nodes, settings. Descriptions complete the sentence "must be ..."."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from raftsched.api.jobs.notify_schema import Notify
+from raftsched.api.jobs.schema import (
+    Count,
+    DeliveryName,
+    Description,
+    Duration,
+    Labels,
+    Lost,
+    MisfireIn,
+    Name,
+    OverlapName,
+    Owner,
+    PlacementIn,
+    Priority,
+    RetentionIn,
+    RetryIn,
+    Time,
+    User,
+    Zone,
+)
+from raftsched.api.openapi import patterns
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
+from raftsched.core.namespaces import JOBS_MAX, OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
+
+RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
+RatePeriod = Annotated[
+    str,
+    Meta(
+        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
+        extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
+    ),
+]
+JobsMax = Annotated[int, Meta(ge=0, le=JOBS_MAX, description=f"an integer from 0 to {JOBS_MAX:,}")]
+Slots = Annotated[
+    int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
+]
+
+
+RunningMax = Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX:,}")]
+StartsMax = Annotated[int, Meta(ge=1, le=STARTS_MAX, description=f"an integer from 1 to {STARTS_MAX:,}")]
+
+
+OutputBytes = Annotated[
+    int,
+    Meta(
+        ge=OUTPUT_BYTES[0],
+        le=OUTPUT_BYTES[1],
+        description=f"an integer from {OUTPUT_BYTES[0]:,} to {OUTPUT_BYTES[1]:,}",
+    ),
+]
+
+
+class NamespaceLimitsOut(msgspec.Struct):
+    max_jobs: int | None
+    max_running: int | None = None
+    max_starts_per_minute: int | None = None
+    output_bytes: int | None = None
+
+
+class RateIn(msgspec.Struct, forbid_unknown_fields=True):
+    """So many starts in each period."""
+
+    count: RateCount | None = None
+    per: RatePeriod | None = None
+
+
+class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
+    """What is left out, or null, does not limit."""
+
+    max_running: Count | None = None
+    rate: RateIn | None = None
+    paused: bool | None = None
+
+
+class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""
+
+    timezone: Zone | None = None
+    priority: Priority | None = None
+    queue: Name | None = None
+    timeout: Duration | None = None
+    grace: Duration | None = None
+    user: User | None = None
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
+    retry: RetryIn | None = None
+    overlap: OverlapName | None = None
+    misfire: MisfireIn | None = None
+    labels: Labels | None = None
+    placement: PlacementIn | None = None
+    notify: Notify | None = None
+    retention: RetentionIn | None = None
+
+
+class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
+    its jobs; others wait. `max_starts_per_minute`: attempts that start. `output_bytes`: of what they print, so much is
+    kept on each node, and the oldest goes first."""
+
+    max_jobs: JobsMax | None = None
+    max_running: RunningMax | None = None
+    max_starts_per_minute: StartsMax | None = None
+    output_bytes: OutputBytes | None = None
+
+
+class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What is said about a namespace. Defaults hold for jobs that are written from then on."""
+
+    description: Description | None = None
+    owner: Owner | None = None
+    defaults: DefaultsIn | None = None
+    limits: NamespaceLimits | None = None
+
+
+class NamespaceOut(msgspec.Struct):
+    """`declared`: something is said about it; else it merely has jobs or secrets, and its revision is 0."""
+
+    name: str
+    declared: bool
+    description: str | None
+    owner: str | None
+    defaults: DefaultsIn
+    limits: NamespaceLimitsOut
+    jobs: int
+    secrets: int
+    revision: int
+    created_at: str | None
+    modified_at: str | None
+
+
+NAMESPACE_READ_ONLY = frozenset(NamespaceOut.__struct_fields__) - frozenset(NamespaceIn.__struct_fields__)
+
+
+class RateOut(msgspec.Struct):
+    count: int
+    per: str
+
+
+class QueueOut(msgspec.Struct):
+    """`waiting`: instances that could start but for the queue's limits and the nodes' slots, counted up to a bound:
+    there are more unless `waiting_exact`. `shut`: why nothing more may start now, "paused", "full" or "rate".
+    `revision`: of its limits."""
+
+    name: str
+    max_running: int | None
+    rate: RateOut | None
+    paused: bool
+    running: int
+    waiting: int
+    waiting_exact: bool
+    shut: str | None
+    revision: int
+    created_at: str
+    modified_at: str
+
+
+QUEUE_READ_ONLY = frozenset(QueueOut.__struct_fields__) - frozenset(QueueIn.__struct_fields__)
+
+
+class NodeIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A change of what holds for a node; null: as the node itself says. A label that is null is taken out."""
+
+    drained: bool | UnsetType | None = UNSET
+    slots: Slots | UnsetType | None = UNSET
+    labels: (
+        Annotated[
+            dict[
+                str,
+                Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": LABEL_VALUE_MAX})] | None,
+            ],
+            Meta(extra_json_schema={"propertyNames": {"minLength": 1, "maxLength": LABEL_KEY_MAX}}),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class SessionOut(msgspec.Struct):
+    """Its right to run jobs."""
+
+    id: int
+    open: bool
+    opened_at: str
+
+
+class AllowedOut(msgspec.Struct):
+    """What jobs may name there. Null: anything. `http_allow` and `http_deny` are what is said beside the rule that
+    requests go to public addresses only."""
+
+    exec_allow: list[str] | None
+    cwd_allow: list[str] | None
+    python_allow: list[str] | None
+    http_allow: list[str]
+    http_deny: list[str]
+
+
+class NodeDetail(msgspec.Struct):
+    """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
+    hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
+    of a run together, not for each. `users`: as whom jobs may ask to run there, as "namespace:user"; "default" is for
+    all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
+    runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
+    leader got the newest word of its worker; null where no leader answers. `allowed`: what jobs may name there; null of
+    one that never ran, or does not say."""
+
+    id: str
+    role: str
+    voter: bool
+    alive: bool
+    http: str | None
+    raft: str | None
+    version: str | None
+    drained: bool
+    running: int
+    slots: int
+    own_slots: int | None
+    labels: dict[str, str]
+    own_labels: dict[str, str]
+    handlers: list[str]
+    limits_whole_runs: bool
+    users: list[str]
+    session: SessionOut | None
+    revision: int = 0
+    trouble: str | None = None
+    last_heartbeat_at: Time | None = None
+    allowed: AllowedOut | None = None
+
+
+def setting_name(field: str) -> str:
+    """As the API calls a field of core.model.Settings: durations are text there."""
+    return field.removesuffix("_ms")
+
+
+def is_duration(field: str) -> bool:
+    return field.endswith("_ms")
+
+
+def _setting(field: str) -> tuple[str, Any, Any]:
+    least, most = SETTINGS[field]
+    kind: Any = Duration if is_duration(field) else _integer(least, most)
+    return setting_name(field), kind | None | UnsetType, UNSET
+
+
+def _integer(least: int, most: int) -> Any:
+    return Annotated[int, Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")]
+
+
+SettingsOut = msgspec.defstruct(
+    "SettingsOut",
+    [(setting_name(field), Duration if is_duration(field) else int) for field in SETTINGS],
+    namespace={"__doc__": "All settings, as they are."},
+)
+SettingsIn = msgspec.defstruct(
+    "SettingsIn",
+    [_setting(field) for field in SETTINGS],
+    forbid_unknown_fields=True,
+    namespace={"__doc__": "A change of the settings; null: the default."},
+)

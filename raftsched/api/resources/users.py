@@ -1,0 +1,28 @@
+"""Which jobs a refusal names, of those that use what was to be deleted: what the caller may not see is counted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.api.auth.callers import sees
+from raftsched.core.apply.users import USERS_MAX
+from raftsched.core.commands import Rejected
+
+NAMED_MAX = 5
+
+
+def naming_users(rejected: Rejected) -> Rejected:
+    """The refusal with its jobs in the text, as far as they are there for the caller."""
+    if not rejected.jobs:
+        return rejected
+    jobs = rejected.jobs[:USERS_MAX]
+    least = "at least " if len(rejected.jobs) > len(jobs) else ""
+    own = [f"{namespace}/{name}" for namespace, name in jobs if sees(namespace)]
+    hidden = len(jobs) - len(own)
+    said = ", ".join(own[:NAMED_MAX])
+    if len(own) > NAMED_MAX:
+        said += f", and {least}{len(own) - NAMED_MAX} more"
+    if hidden:
+        between = "" if not said else ", and " if len(own) > NAMED_MAX else " and "
+        said += f"{between}{least}{hidden} {'job' if hidden == 1 else 'jobs'} of other namespaces"
+    return msgspec.structs.replace(rejected, detail=f"{rejected.detail} Used by: {said}.")

@@ -1,0 +1,65 @@
+"""Which webhooks a caller may name in what he writes: those that he can see. Others are refused as if they were not
+there. What others said before, in the job or in the defaults of its namespace, he may leave as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from raftsched.api.auth.callers import sees, sees_all
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.requests import catch_up
+from raftsched.api.jobs.notify_in import absent
+from raftsched.api.jobs.parse import Content
+from raftsched.core.model import Job, Policy
+from raftsched.core.tables import ReadView, Table
+from raftsched.core.webhooks import Webhook, decode_webhook
+
+Find = Callable[[ReadView], Job | None]
+
+
+def is_callers(webhook: Webhook) -> bool:
+    """Whether it tells of what is the caller's to see, or of all."""
+    return webhook.spec.namespace is None or sees(webhook.spec.namespace)
+
+
+def is_limited() -> bool:
+    """Whether some are not there for the caller."""
+    return not sees_all()
+
+
+def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> FieldError | None:
+    """The first that is not the caller's to name. `said`: those that stand there already."""
+    if not policy.notify or not is_limited():
+        return None
+    for i, one in enumerate(policy.notify):
+        if one.webhook in said:
+            continue
+        raw = view.get(Table.WEBHOOKS, one.webhook.encode())
+        if raw is None or not is_callers(decode_webhook(raw)):
+            return absent(policy, i)
+    return None
+
+
+def refuse_unseen(view: ReadView, content: Content, job: Job | None) -> None:
+    """`job`: as it is until now. Raises Problem invalid-job."""
+    if not content.says_notify:
+        return
+    wrong = unseen(view, content.policy, () if job is None else {one.webhook for one in job.policy.notify})
+    if wrong is not None:
+        raise Problem("invalid-job", errors=[wrong])
+
+
+async def check_notify(ctx: ApiContext, content: Content, find: Find = lambda view: None) -> None:
+    """The same before a write: this node catches up before it refuses. `find` gives the job as it is until now."""
+    if not content.says_notify or not is_limited():
+        return
+    try:
+        with ctx.read() as view:
+            refuse_unseen(view, content, find(view))
+            return
+    except Problem:
+        pass
+    await catch_up(ctx)
+    with ctx.read() as view:
+        refuse_unseen(view, content, find(view))

@@ -1,0 +1,1 @@
+"""Runs of jobs: instances, their output and explanation, dead letters, events, statistics."""

@@ -1,0 +1,343 @@
+"""GET /v1/instances/{id}/explain: why it ran then and there, what it waited for, each step with its entry in the log.
+
+All of it is read from the tables as of one moment: what was noted as it happened, and, for what still waits, what is in
+its way now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.cluster.cluster import seen
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.durations import format_time, format_time_or_none, parse_time
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, fresh_enough, instance_key_of
+from raftsched.api.openapi.operation import operation
+from raftsched.api.rows import requested_instance
+from raftsched.api.runs.explain_words import (
+    end_words,
+    gap_words,
+    going_words,
+    step_words,
+    then_words,
+    there_words,
+    trigger_words,
+)
+from raftsched.api.runs.waiting import Obstacle, waits_for
+from raftsched.core.apply.tx import decode_job
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import FINAL, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
+from raftsched.core.tables import ReadView, Table, u64
+from raftsched.quantities import format_duration
+
+_OF_NODES = ("no_eligible_node", "no_free_slot", "turn")  # obstacles that may be other ones by what the leader knows
+
+
+class MisfireShown(msgspec.Struct):
+    policy: str
+    grace: str
+
+
+class ThenOut(msgspec.Struct):
+    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "event" (it
+    tells a webhook). `trigger`
+    and `misfire` are null when the job was edited since and nothing of it runs any more."""
+
+    text: str
+    made_by: str
+    trigger: str | None
+    scheduled_at: str
+    jitter_ms: int
+    due_at: str
+    fired_at: str | None
+    fired_late_ms: int | None
+    started_late_ms: int | None
+    misfire: MisfireShown | None
+
+
+class ThereOut(msgspec.Struct):
+    """What the dispatcher saw: the chosen node's load, and how many nodes there were. Null where it was not noted."""
+
+    text: str
+    attempt: int
+    node: str
+    session: int
+    token: int
+    running: int | None
+    slots: int | None
+    eligible: int | None
+    nodes: int | None
+
+
+class WaitOut(msgspec.Struct):
+    """`to` is null while it lasts."""
+
+    reason: str
+    text: str
+    from_: str = msgspec.field(name="from")
+    to: str | None
+    ms: int
+
+
+class ObstacleOut(msgspec.Struct):
+    reason: str
+    text: str
+
+
+class GapOut(msgspec.Struct):
+    text: str
+    reason: str | None
+    first: str
+    last: str
+    count: int
+
+
+class StepOut(msgspec.Struct):
+    """`index` and `term`: the entry of the log that did it, and the leadership that entry is of."""
+
+    at: str
+    kind: str
+    text: str
+    index: int
+    term: int
+    token: int | None
+    attempt: int | None
+    node: str | None
+
+
+class ExplainOut(msgspec.Struct):
+    """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here."""
+
+    id: str
+    job_id: str
+    job: str | None
+    state: str
+    text: str
+    why_then: ThenOut
+    why_there: list[ThereOut]
+    waits: list[WaitOut]
+    waiting_for: ObstacleOut | None
+    gap: GapOut | None
+    steps: list[StepOut]
+    steps_left_out: bool
+
+
+@operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    key = instance_key_of(request)
+    found = _read(ctx, key, ctx.troubles())
+    if found[3] is not None and found[3].reason in _OF_NODES and ctx.status().role != "leader":
+        nodes = (await seen(ctx, request)).nodes
+        found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
+    live = found[0].live
+    known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
+    heard_ms = None if live is None else await _heard_ms(ctx, request, live.node)
+    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms))
+
+
+async def _heard_ms(ctx: ApiContext, request: web.Request, node: str) -> int | None:
+    """When the leader last heard of the node's worker; None: nobody says."""
+    heard = next((n.last_heartbeat_at for n in (await seen(ctx, request)).nodes if n.id == node), None)
+    return None if heard is None else parse_time(heard)
+
+
+def _read(
+    ctx: ApiContext, key: bytes, troubles: Mapping[str, str]
+) -> tuple[Instance, Job | None, Policy | None, Obstacle | None]:
+    """As of one moment."""
+    with ctx.read() as view:
+        row = requested_instance(view, key)
+        raw = view.get(Table.JOBS, u64(row.job_id))
+        job = None if raw is None else decode_job(raw)
+        policy = None if job is None else _policy(view, job, row)
+        obstacle = None
+        if job is not None and policy is not None:
+            obstacle = waits_for(view, meta(view), ctx.status(), job, policy, row, ctx.now_ms(), troubles)
+    return row, job, policy, obstacle
+
+
+def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
+    """That of the row's revision. None: the job was edited since, and the revision is gone with the runs of it."""
+    if row.job_revision == job.revision:
+        return job.policy
+    raw = view.get(Table.REVISIONS, u64(job.id) + u64(row.job_revision))
+    return None if raw is None else decode_job(raw).policy
+
+
+def explain(
+    row: Instance,
+    job: Job | None,
+    policy: Policy | None,
+    obstacle: Obstacle | None,
+    now_ms: int,
+    cut_off: str | None = None,
+    heard_ms: int | None = None,
+) -> ExplainOut:
+    """`policy` is that of the row's revision, None when it is not kept any more. `cut_off`: the node that was asked,
+    when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one."""
+    attempts = {a.token: a for a in row.attempts}
+    then = _then(row, job, policy)
+    if row.state in FINAL:
+        now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row)
+    elif obstacle is not None:
+        now = f"It is {row.state.name}. {obstacle.text}"
+    else:
+        now = going_words(row, policy, now_ms, cut_off, heard_ms)
+    return ExplainOut(
+        id=instance_text(row.key),
+        job_id=job_text(row.job_id),
+        job=None if job is None or job.name is None else f"{job.namespace}/{job.name}",
+        state=row.state.name,
+        text=f"{then.text} {now}".strip(),
+        why_then=then,
+        why_there=[_there(a) for a in row.attempts],
+        waits=list(_waits(row, attempts, obstacle, now_ms)),
+        waiting_for=None if obstacle is None else ObstacleOut(obstacle.reason, obstacle.text),
+        gap=_gap(row, policy),
+        steps=[_step(row, step, attempts, step is row.steps[-1]) for step in row.steps],
+        steps_left_out=_left_out(row, attempts),
+    )
+
+
+def made_by(row: Instance) -> str:
+    """ "schedule", "missed", "manual", "backfill", "event" or "skipped"."""
+    first = row.steps[0]
+    if first.kind is not StepKind.CREATED:
+        return "skipped"
+    return first.detail or "schedule"
+
+
+def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
+    how = made_by(row)
+    trigger = trigger_words(job, policy)
+    due = row.due_at_ms
+    fired = how in ("schedule", "missed")
+    first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
+    started = None if first is None else first.started_at_ms
+    return ThenOut(
+        text=then_words(row, how, trigger, policy),
+        made_by=how,
+        trigger=trigger,
+        scheduled_at=format_time(row.nominal_at_ms),
+        jitter_ms=row.jitter_ms,
+        due_at=format_time(due),
+        fired_at=None if how == "skipped" else format_time(row.created_at_ms),
+        fired_late_ms=row.created_at_ms - due if fired else None,
+        started_late_ms=started - due if fired and started is not None else None,
+        misfire=None
+        if policy is None
+        else MisfireShown(policy.misfire.policy.name.lower(), format_duration(policy.misfire.grace_ms)),
+    )
+
+
+def _there(attempt: Attempt) -> ThereOut:
+    seen = attempt.placement
+    return ThereOut(
+        text=there_words(attempt),
+        attempt=attempt.number,
+        node=attempt.node,
+        session=attempt.session,
+        token=attempt.token,
+        running=None if seen is None else seen.running,
+        slots=None if seen is None else seen.slots,
+        eligible=None if seen is None else seen.eligible,
+        nodes=None if seen is None else seen.nodes,
+    )
+
+
+def _gap(row: Instance, policy: Policy | None) -> GapOut | None:
+    if not row.gap_count:
+        return None
+    return GapOut(
+        text=gap_words(row, policy),
+        reason=row.reason,
+        first=format_time(row.nominal_at_ms),
+        last=format_time(row.gap_until_ms or row.nominal_at_ms),
+        count=row.gap_count,
+    )
+
+
+def _step(row: Instance, step: Step, attempts: dict[int, Attempt], last: bool) -> StepOut:
+    attempt = attempts.get(step.token)
+    return StepOut(
+        at=format_time(row.created_at_ms + step.after_ms),
+        kind=step.kind.name.lower(),
+        text=step_words(row, step, attempt, last),
+        index=step.index,
+        term=step.term,
+        token=step.token or None,
+        attempt=None if attempt is None else attempt.number,
+        node=None if attempt is None else attempt.node,
+    )
+
+
+def _left_out(row: Instance, attempts: dict[int, Attempt]) -> bool:
+    """Steps are dropped behind the first one, so that then the first assignment that is shown is not the first."""
+    first = next((s for s in row.steps if s.kind is StepKind.ASSIGNED), None)
+    if first is None:
+        return bool(row.attempts)
+    attempt = attempts.get(first.token)
+    return attempt is None or attempt.number > 1
+
+
+# ---------------------------------------------------------------- what it waited for
+
+_BEGINS = {
+    StepKind.CREATED: ("worker", "for a node to take it"),
+    StepKind.RERUN: ("worker", "for a node to take it"),
+    StepKind.READY: ("worker", "for a node to take it"),
+    StepKind.RELEASED: ("worker", "for a node to take it"),
+    StepKind.CONDITIONS_MET: ("worker", "for a node to take it"),
+    StepKind.LOST: ("worker", "for a node to take it"),
+    StepKind.ENDED: ("worker", "for a node to take it"),
+    StepKind.HELD: ("overlap", "for another run of its job to end"),
+    StepKind.CONDITIONS: ("conditions", "for its conditions"),
+    StepKind.RETRY: ("retry", "for the delay of its retry"),
+    StepKind.UNPLACEABLE: ("no_eligible_node", "for a node that could take it"),
+    StepKind.ASSIGNED: ("start", "for its node to start it"),
+}
+
+
+def _waits(row: Instance, attempts: dict[int, Attempt], obstacle: Obstacle | None, now_ms: int) -> Iterator[WaitOut]:
+    """What lasted no millisecond is left out."""
+    began: Step | None = None
+    for step in row.steps:
+        if step.kind is StepKind.KILL_ASKED:
+            continue
+        if began is not None:
+            yield from _past(row, began, step, attempts)
+        began = step if step.kind in _BEGINS else None
+    if began is None or row.state in FINAL:
+        return
+    reason, text = _BEGINS[began.kind]
+    start = row.created_at_ms + began.after_ms
+    if obstacle is not None:
+        reason, text = obstacle.reason, obstacle.text
+    yield WaitOut(reason, text, format_time(start), None, max(0, now_ms - start))
+
+
+def _past(row: Instance, began: Step, ended: Step, attempts: dict[int, Attempt]) -> Iterator[WaitOut]:
+    reason, text = _BEGINS[began.kind]
+    end_ms: int | None = ended.after_ms
+    attempt = attempts.get(ended.token)
+    if began.kind is StepKind.ASSIGNED:
+        # That it started is heard of later on purpose, or with its end only; the attempt knows when it was.
+        started = None if attempt is None else attempt.started_at_ms
+        if started is not None:
+            end_ms = min(ended.after_ms, started - row.created_at_ms)
+        elif ended.kind is not StepKind.STARTED:
+            end_ms = None
+    if end_ms is None or end_ms <= began.after_ms:
+        return
+    if reason == "worker" and attempt is not None and attempt.queue:
+        text = f'for its turn in the limited queue "{attempt.queue}", and for a node to take it'
+    elif reason == "worker" and attempt is not None and attempt.quota:
+        text = "for its turn among the runs of its namespace, and for a node to take it"
+    if ended.term != began.term:
+        text += f"; leadership changed meanwhile, from term {began.term} to {ended.term}"
+    start, end = row.created_at_ms + began.after_ms, row.created_at_ms + end_ms
+    yield WaitOut(reason, text, format_time(start), format_time_or_none(end), end - start)

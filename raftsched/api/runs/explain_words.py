@@ -1,0 +1,265 @@
+"""The words of an explanation: why a run was made when it was, why it went where it did, what each step means."""
+
+from __future__ import annotations
+
+from raftsched import schedule
+from raftsched.api.http.durations import format_time
+from raftsched.core.model import (
+    GRACE_MS,
+    Attempt,
+    Instance,
+    InstanceState,
+    Job,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Step,
+    StepKind,
+)
+from raftsched.quantities import format_duration
+
+_POLICY_GONE = "The job was edited since, and what it was then is kept no longer."
+_MISFIRE = {
+    MisfirePolicy.SKIP: "none of them",
+    MisfirePolicy.ONCE: "one of them, the last, for all",
+    MisfirePolicy.ALL: "the newest of them, up to the cluster's catch_up_max",
+}
+_OVERLAP = {
+    Overlap.FORBID: "lets no other start beside it",
+    Overlap.QUEUE_ONE: "lets one wait behind it, and one waited already",
+    Overlap.QUEUE_ALL: "lets as many wait behind it as queue_all_max allows, and so many waited already",
+}
+_ENDED = {
+    Outcome.SUCCEEDED: "succeeded",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "took longer than its timeout and was killed",
+    Outcome.KILLED: "was killed",
+    Outcome.LOST: "was lost: the session of its worker ended before it reported",
+}
+_REASONS = {
+    "killed": "somebody asked for it",
+    "replaced": "the next run of its job replaced it",
+    "expired": "its job was expired",
+    "deleted": "its job was deleted",
+    "retries_exhausted": "all its retries failed",
+    "max_lost": "its workers were lost more often than max_lost allows",
+    "lost": "its worker was lost, and it is to run at most once",
+    "start_deadline": "no node could take it before its start deadline",
+    "conditions_timeout": "its conditions were not met within conditions_timeout",
+    "worker_lost": "its worker was lost",
+    "handed_back": "its node stopped, and handed it back",
+    "not_begun": "its node could not start it",
+    "skip_next": "somebody asked that it be left out",
+    "suspended": "its job was suspended before it could be fired",
+    "edited": "the trigger of its job was changed before it could be fired",
+    "no_eligible_node": "no node there was could take it",
+    "receiver_gone": "its receiver answered 410, which means that it wants no more",
+}
+
+
+def _killed_next(policy: Policy | None) -> str:
+    grace_ms = GRACE_MS if policy is None or policy.grace_ms is None else policy.grace_ms
+    return (
+        f" Its processes get SIGTERM, and SIGKILL {format_duration(grace_ms)} later; it ends when its node says that "
+        "none is left."
+    )
+
+
+def trigger_words(job: Job | None, policy: Policy | None) -> str | None:
+    """None: not known any more."""
+    if job is None or policy is None:
+        return None
+    try:
+        return schedule.describe(policy.trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
+    except schedule.TriggerError:
+        return None
+
+
+def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy | None) -> str:
+    """Why it was made at that time."""
+    nominal = format_time(row.nominal_at_ms)
+    if made_by == "manual":
+        return f"Somebody asked for this run at {nominal}."
+    if made_by == "event":
+        return f"It delivers an event that came about at {nominal} to a webhook."
+    if made_by == "backfill":
+        return f"Somebody asked that what was due at {nominal} be made up for; that was done at {_made(row)}."
+    if made_by == "skipped":
+        return gap_words(row, policy)
+    what = "Its trigger" if trigger is None else f'Its trigger ("{trigger}")'
+    text = f"{what} was due at {nominal}"
+    if row.jitter_ms:
+        text += f", put off by {format_duration(row.jitter_ms)} of jitter"
+    if row.overdue_ms:
+        text += f", which was past when the job was given it, {format_duration(row.overdue_ms)} later"
+    late = row.created_at_ms - row.due_at_ms
+    if made_by == "missed":
+        text += f", and could not fire before {_made(row)}, {format_duration(max(0, late))} later"
+        if policy is None:
+            return f"{text}: later than its grace. {_POLICY_GONE}"
+        grace, runs = format_duration(policy.misfire.grace_ms), _MISFIRE[policy.misfire.policy]
+        name = policy.misfire.policy.name.lower()
+        return f'{text}: later than its grace of {grace}. Of those missed the policy "{name}" runs {runs}.'
+    if late < 0:
+        return f"{text}; it fired {format_duration(-late)} earlier, by the clock of the leader of that time."
+    return f"{text}; it fired {format_duration(late)} later."
+
+
+def _made(row: Instance) -> str:
+    return format_time(row.created_at_ms)
+
+
+def gap_words(row: Instance, policy: Policy | None) -> str:
+    """What a SKIPPED record stands for."""
+    reason = row.reason
+    if row.steps and row.steps[0].kind is StepKind.FINAL:
+        reason = row.steps[0].detail  # one that was run again since has a reason of its own, or none
+    if not row.gap_count:
+        return f"It did not run: {_because(reason or 'skipped')}."
+    first, last = format_time(row.nominal_at_ms), format_time(row.gap_until_ms or row.nominal_at_ms)
+    many = row.gap_count > 1
+    what = f"{row.gap_count} due times from {first} to {last} were" if many else f"The due time {first} was"
+    if reason == "misfire":
+        why = "nothing could fire then, for there was no leader or the cluster was paused"
+        if policy is not None:
+            name, grace = policy.misfire.policy.name.lower(), format_duration(policy.misfire.grace_ms)
+            it = "they were" if many else "it was"
+            why += f"; when it could, {it} later than the grace of {grace}, and the misfire policy is {name}"
+    elif reason == "overlap":
+        why = "a run of the job was active"
+        if policy is not None:
+            name, lets = policy.overlap.name.lower(), _OVERLAP.get(policy.overlap)
+            why = f"{why}, and the overlap policy {name} {lets}" if lets else "too many runs of the job were active"
+    else:
+        why = _because(reason or "not recorded")
+    return f"{what} skipped: {why}."
+
+
+def _because(reason: str) -> str:
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
+def there_words(attempt: Attempt) -> str:
+    """Why it went there."""
+    seen = attempt.placement
+    if seen is None:
+        return f"It was given to {attempt.node}; what else there was to choose from was not noted."
+    others = seen.eligible - 1
+    load = f"{seen.running} of {seen.slots} slots taken"
+    if others <= 0:
+        which = "the only node that could take it"
+        if seen.nodes > 1:
+            which += f", of {seen.nodes} that were given runs"
+    else:
+        which = f"the least load of the {seen.eligible} nodes that could take it, of {seen.nodes} that were given runs"
+    if seen.avoided:
+        which += f", but for {seen.avoided}, where the attempt before was"
+    return f"{attempt.node} had {load}: {which}."
+
+
+def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
+    """What happened."""
+    name = "the attempt" if attempt is None else f"attempt {attempt.number}"
+    node = "its node" if attempt is None else attempt.node
+    match step.kind:
+        case StepKind.CREATED:
+            return {
+                None: "its time came: it was made",
+                "missed": "it was made for what was missed",
+                "manual": "somebody asked for a run: it was made",
+                "backfill": "somebody asked to make up for that time: it was made",
+                "event": "an event came about that a webhook is to be told of: it was made",
+            }.get(step.detail, f"it was made ({step.detail})")
+        case StepKind.HELD:
+            return "it waits for another run of its job to end"
+        case StepKind.RELEASED:
+            return "the run that it waited for ended"
+        case StepKind.CONDITIONS:
+            return _with("it waits for its conditions", step.detail)
+        case StepKind.CONDITIONS_MET:
+            return _with("its conditions were met", step.detail)
+        case StepKind.UNPLACEABLE:
+            return _with("no node there was could take it", step.detail)
+        case StepKind.ASSIGNED:
+            session = "" if attempt is None else f" under session {attempt.session}"
+            return f"{name} was given to {node}{session}"
+        case StepKind.STARTED:
+            return f"{name} started on {node}"
+        case StepKind.ENDED:
+            return _with(f"{name} ended on {node}", None if step.detail is None else _because(step.detail))
+        case StepKind.LOST:
+            why = None if attempt is None else attempt.error
+            return f"{name} was lost: {why or f'the session of {node} ended before it reported'}"
+        case StepKind.RETRY:
+            return _with("it waits for the delay of its retry", step.detail)
+        case StepKind.READY:
+            return _with("it may run again", step.detail)
+        case StepKind.KILL_ASKED:
+            return f"{name} was asked to end: {_because(step.detail or 'killed')}"
+        case StepKind.RERUN if step.detail == "dead_letter":
+            return "it was taken from the dead letters, to run again"
+        case StepKind.RERUN:
+            return "somebody asked to run it again"
+        case StepKind.FINAL:
+            return _final(row, step, attempt, last)
+    return _with(step.kind.name.lower(), step.detail)
+
+
+def _final(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
+    text = "it came to its end" if not last else f"it is {row.state.name}"
+    if attempt is not None and attempt.outcome is not None:
+        text += f": attempt {attempt.number} on {attempt.node} {_ENDED[attempt.outcome]}"
+        return f"{text}; {_because(step.detail)}" if step.detail else text
+    return _with(text, None if step.detail is None else _because(step.detail))
+
+
+def _with(text: str, detail: str | None) -> str:
+    return text if not detail else f"{text}: {detail.rstrip('.')}"
+
+
+SILENT_MS = 2_000  # a worker says twice a second that it is there
+
+
+def going_words(
+    row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None, heard_ms: int | None = None
+) -> str:
+    """How it stands with one that has begun. `cut_off`: the node that was asked, when it is not connected with the one
+    that runs it. `heard_ms`: when the leader last heard of that one."""
+    live = row.live
+    if live is None:
+        return f"It is {row.state.name}."
+    text = f"It is {row.state.name} on {live.node}."
+    asked = next((s for s in reversed(row.steps) if s.kind is StepKind.KILL_ASKED and s.token == live.token), None)
+    ends_ms = None
+    if policy is not None and policy.timeout_ms and live.started_at_ms is not None:
+        ends_ms = live.started_at_ms + policy.timeout_ms
+    if row.kill_asked and asked is not None:
+        why = _because(asked.detail or "killed")
+        text += (
+            f" It was asked to end at {format_time(row.created_at_ms + asked.after_ms)}: {why}.{_killed_next(policy)}"
+        )
+    elif ends_ms is not None and ends_ms <= now_ms:
+        text += f" It is past its timeout, which was over at {format_time(ends_ms)}.{_killed_next(policy)}"
+    silent = ""
+    if heard_ms is not None and now_ms - heard_ms >= SILENT_MS:
+        silent = f" The leader last heard of {live.node} {format_duration((now_ms - heard_ms) // 1000 * 1000)} ago."
+    elif cut_off is not None and heard_ms is None:
+        silent = f" {live.node} is not connected with {cut_off}, which was asked: it may be down."
+    if silent:
+        silent += (
+            " If the leader hears nothing of it for the time of its lease (session_ttl and a quarter), its session "
+            "ends and this attempt is lost."
+        )
+    return text + silent
+
+
+def end_words(row: Instance) -> str:
+    """How it ended; for one that ran, after how many attempts."""
+    if row.state is InstanceState.SKIPPED or not row.attempts:
+        return f"It is {row.state.name}: {_because(row.reason or 'no attempt was made')}."
+    last = row.attempts[-1]
+    text = f"It is {row.state.name} after {last.number} attempt{'s' if last.number != 1 else ''}"
+    if last.outcome is not None:
+        text += f"; the last, on {last.node} with token {last.token}, {_ENDED[last.outcome]}"
+    return f"{text}."

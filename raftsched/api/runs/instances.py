@@ -1,0 +1,221 @@
+"""/v1/instances and /v1/jobs/{id}/instances: list, get, kill, rerun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aiohttp import web
+
+from raftsched.api.auth.callers import within
+from raftsched.api.context import ApiContext
+from raftsched.api.http.durations import TIME_MAX_MS
+from raftsched.api.http.idempotency import done_before, named, propose_once
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import propose_one, reply, reply_page
+from raftsched.api.http.requests import (
+    READ,
+    Query,
+    bad_parameter,
+    catch_up,
+    check_namespace,
+    fresh_enough,
+    instance_key_of,
+)
+from raftsched.api.jobs.actions import read_nothing
+from raftsched.api.jobs.schema import InstanceOut, Nothing
+from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.rows import (
+    get_job,
+    instances_of,
+    page,
+    permitted_instance,
+    referred_job,
+    requested_instance,
+    requested_job,
+)
+from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.api.runs.states import INSTANCE_STATES, instance_states
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.commands import Accepted, Kill, Rerun, encode
+from raftsched.core.ids import instance_text
+from raftsched.core.model import Instance, Job
+from raftsched.core.tables import ReadView, Table, u64
+
+INSTANCE_KEY_BYTES = 24
+_FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
+
+
+@operation("Read an instance", {200: InstanceOut}, query=READ, role="viewer", scope="checked")
+async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+    await fresh_enough(ctx, Query(request, *READ))
+    key = instance_key_of(request)
+    with ctx.read() as view:
+        shown = instance_json(requested_instance(view, key), JobNames(view))
+    return reply(shown)
+
+
+@operation(
+    "List the instances of a job",
+    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    query=_FILTERS,
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+    scope="checked",
+)
+async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+    query = Query(request, *_FILTERS)
+    await fresh_enough(ctx, query)
+    with ctx.read() as view:
+        return _list(view, request, query, requested_job(view, request))
+
+
+@operation(
+    "List instances",
+    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    query=("job", "namespace", *_FILTERS),
+    schemas={"state": INSTANCE_STATES},
+    codes=("not-found",),
+    role="viewer",
+)
+async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """?job takes an id, "namespace/name", or with ?namespace a name."""
+    query = Query(request, "job", "namespace", *_FILTERS)
+    check_namespace(query.text("namespace"))
+    await fresh_enough(ctx, query)
+    name = query.text("job")
+    with ctx.read() as view:
+        if name is None:
+            return _list(view, request, query, None)
+        job = referred_job(view, name, query.text("namespace"))
+        if job is None:
+            raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
+        return _list(view, request, query, job)
+
+
+class _Filter:
+    def __init__(self, query: Query, view: ReadView, job: Job | None) -> None:
+        self._view = view
+        self._node = query.text("node")
+        self._dead = query.choice("dead_letter", "true", "false")
+        self._namespace = query.text("namespace") if job is None else None
+        self._namespaces: dict[int, str | None] = {}
+        self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
+        self._states = instance_states(query)
+
+    def __call__(self, raw: bytes) -> Instance | None:
+        row = decode_instance(raw)
+        if row.notice is not None and self._hides:
+            return None
+        if self._states is not None and row.state not in self._states:
+            return None
+        if self._node is not None and (not row.attempts or row.attempts[-1].node != self._node):
+            return None
+        if self._dead is not None and row.dead_letter != (self._dead == "true"):
+            return None
+        if self._namespace is not None and self._namespace_of(row.job_id) != self._namespace:
+            return None
+        return row
+
+    def _namespace_of(self, job_id: int) -> str | None:
+        if job_id not in self._namespaces:
+            job = get_job(self._view, job_id)
+            self._namespaces[job_id] = None if job is None else job.namespace
+        return self._namespaces[job_id]
+
+
+def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -> web.Response:
+    """Newest scheduled time first; `from` is inclusive, `to` is not."""
+    low_ms, high_ms = query.time("from") or 0, query.time("to")
+    high_ms = TIME_MAX_MS if high_ms is None else high_ms
+    listing = "instances" if job is None else f"instances of {job.id}"
+    if low_ms > high_ms:
+        raise bad_parameter("from", 'is after "to"; it must not be')
+    filters = query.filters()
+    before = query.cursor(listing)
+    if before is not None and len(before) != INSTANCE_KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list")
+    keep = _Filter(query, view, job)
+    rows: Iterator[tuple[bytes, bytes]]
+    if job is not None:
+        rows = instances_of(view, job, low_ms, high_ms, before)
+    else:
+        high = u64(high_ms) if before is None else min(u64(high_ms), before)
+        rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
+    found, last = page(rows, query.limit(), lambda _, value: keep(value))
+    names = JobNames(view)
+    return reply_page(request, [instance_json(row, names) for row in found], listing, filters, last)
+
+
+@operation(
+    "End an instance",
+    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+)
+async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Asks what runs to end; ends at once what has not started. With an Idempotency-Key it may be sent again
+    (keys.py): what was run again since is not ended by that."""
+    Query(request)
+    await read_nothing(request)
+    key = await _target(ctx, request)
+    return _reply(ctx, key, await propose_once(ctx, named(request, "kill", key), Kill(key)))
+
+
+@operation(
+    "Run an instance again",
+    {202: Reply(InstanceOut, "It waits again.", ("Location",))},
+    headers=("Idempotency-Key",),
+    body=Nothing,
+    body_required=False,
+    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
+    role="editor",
+    scope="checked",
+    work=True,
+)
+async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
+    """One more attempt of what is at its end. With an Idempotency-Key it may be sent again (keys.py)."""
+    Query(request)
+    await read_nothing(request)
+    key = await _target(ctx, request)
+    name = named(request, "rerun", key)
+    accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
+    return _reply(ctx, key, accepted)
+
+
+@operation(
+    "Cancel an instance",
+    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
+    codes=(*WRITES, "illegal-transition"),
+    role="editor",
+    scope="checked",
+)
+async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
+    """The same as POST .../kill: what runs is asked to end, what has not started is ended at once. The instance can be
+    read until its retention is over."""
+    Query(request)
+    key = await _target(ctx, request)
+    return _reply(ctx, key, await propose_one(ctx, encode(Kill(key))))
+
+
+async def _target(ctx: ApiContext, request: web.Request) -> bytes:
+    """The instance that is to be changed. Whether it is the caller's can only be told where it is known."""
+    key = instance_key_of(request)
+    if within() is not None:
+        with ctx.read() as view:
+            known = permitted_instance(view, key)
+        if not known:
+            await catch_up(ctx)
+        with ctx.read() as view:
+            requested_instance(view, key)
+    return key
+
+
+def _reply(ctx: ApiContext, key: bytes, accepted: Accepted) -> web.Response:
+    with ctx.read() as view:
+        row = accepted.row or requested_instance(view, key)  # None: done before, under the same key
+        shown = instance_json(row, JobNames(view))
+    return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(key)}"})

@@ -1,0 +1,214 @@
+"""POST /v1/instances:kill: those of a job or a namespace that are not at their end, as a backfill that was a mistake.
+
+In bounded steps, as with dead letters: so many rows looked at and so many ended for one request; `next` in the answer
+is where the following request goes on. The newest go first: of runs that wait for each other none starts because the
+one before it was ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, field
+
+from raftsched.api.auth.callers import check_permitted, must_name, within
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.answers import Refused
+from raftsched.api.http.cursors import decode_cursor, encode_cursor
+from raftsched.api.http.durations import TIME_MAX_MS
+from raftsched.api.http.idempotency import Named, done_before, named, noted, part, under
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import reply
+from raftsched.api.http.requests import NAMESPACE_HELP, Query, catch_up, check_type, read_body
+from raftsched.api.jobs.parse import parse_namespace
+from raftsched.api.jobs.schema import Namespace, Text, Time
+from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.openapi.operation import BODIES, WRITES, operation
+from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.commands import Kill, Rejected
+from raftsched.core.ids import instance_text
+from raftsched.core.model import FINAL, InstanceState, Job
+from raftsched.core.tables import ReadView, Table, u64
+from raftsched.errors import RaftschedError
+
+BODY_MAX = 16 * 1024  # bytes
+LOOK_MAX = 100_000  # rows looked at for one request
+ACT_MAX = 5_000  # instances ended by one request
+CHUNK = 200  # of them in one proposal
+REFUSED_MAX = 100  # told in one answer
+SAMPLE_MAX = 10  # named by a dry run
+_KEY_BYTES = 24
+_LISTING = "instances to end"
+_ENDABLE = tuple(state for state in InstanceState if state not in FINAL)
+
+_State = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]
+
+
+class KillFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A job (an id, or a name with a namespace) or a namespace, and what else has to hold. `state`: any of these; all
+    of them unless given. `from` and `to` are about the scheduled time; `to` is not included."""
+
+    job: Text | None = None
+    namespace: Namespace | None = None
+    state: Annotated[list[_State], Meta(max_length=4)] = []
+    from_: Time | None = field(default=None, name="from")
+    to: Time | None = None
+
+
+class KillIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`cursor`: the `next` of the answer before."""
+
+    filter: KillFilterIn | None = None
+    dry_run: bool = False
+    cursor: Text | None = None
+
+
+class KilledOut(msgspec.Struct):
+    """`killed`: ended, or asked to end. `sample`: with dry_run, some of those that match. `next`: the cursor of the
+    request that goes on, null when all was looked at."""
+
+    matched: int
+    killed: int
+    refused: list[Refused]
+    sample: list[str]
+    dry_run: bool
+    next: str | None
+
+
+_decode = msgspec.json.Decoder(KillIn)
+_encode = msgspec.json.Encoder().encode
+
+
+class _Wanted:
+    """Which instances; what is wrong with that goes to `errors`."""
+
+    def __init__(self, given: KillFilterIn, errors: list[FieldError]) -> None:
+        self.said = {k: v for k, v in msgspec.to_builtins(given).items() if k != "state"}
+        self.said["state"] = ",".join(sorted(given.state))
+        self.name = given.job
+        self.namespace = given.namespace
+        self.states = {InstanceState[state] for state in given.state} or set(_ENDABLE)
+        self.low_ms = time_of(given.from_, "/filter/from", errors) or 0
+        high_ms = time_of(given.to, "/filter/to", errors)
+        self.high_ms = TIME_MAX_MS if high_ms is None else high_ms
+        self.before: bytes | None = None
+        self._jobs: dict[int, Job | None] = {}
+        if given.job is None and given.namespace is None:
+            errors.append(FieldError("/filter", 'needs "job" or "namespace"; nothing ends all there is'))
+        if given.namespace is not None and not parse_namespace(given.namespace):
+            errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
+        if self.low_ms > self.high_ms:
+            errors.append(FieldError("/filter/from", 'is after "to"; it must not be'))
+
+    def page(self, view: ReadView, last: bytes | None, limit: int) -> tuple[list[bytes], bytes | None]:
+        """Keys of instances, the newest first, and where to go on. Raises Problem not-found."""
+        rows: Iterable[tuple[bytes, bytes]]
+        if self.name is None:
+            high = u64(self.high_ms) if last is None else min(u64(self.high_ms), last)
+            rows = view.scan(Table.INSTANCES, u64(self.low_ms), high, reverse=True)
+        else:
+            job = referred_job(view, self.name, self.namespace)
+            if job is None:
+                said = self.name[:128]
+                raise Problem("not-found", f'There is no job "{said}"; give an id, or a name with a namespace.')
+            rows = instances_of(view, job, self.low_ms, self.high_ms, last)
+        return page(rows, limit, lambda _, raw: self._match(view, raw))
+
+    def _match(self, view: ReadView, raw: bytes) -> bytes | None:
+        """The key of the instance, when it is wanted."""
+        row = decode_instance(raw)
+        if row.state not in self.states or (row.notice is not None and self.name is None):
+            return None  # deliveries of webhooks are named by their job
+        if self.name is None:
+            if row.job_id not in self._jobs:
+                self._jobs[row.job_id] = get_job(view, row.job_id)
+            found = self._jobs[row.job_id]
+            if found is None or found.namespace != self.namespace:
+                return None
+        return row.key
+
+
+@operation(
+    "End the instances that match",
+    {200: KilledOut},
+    headers=("Idempotency-Key",),
+    body=KillIn,
+    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
+    role="editor",
+    scope="checked",
+)
+async def kill_matching(ctx: ApiContext, request: web.Request) -> web.Response:
+    """{"filter": {"job": ...}}: what has not started ends at once, what runs is asked to end, the newest first. With
+    "dry_run" only counted. With an Idempotency-Key it may be sent again (keys.py)."""
+    check_type(request)
+    Query(request)
+    raw = await read_body(request, BODY_MAX)
+    given = strict.read(raw, KillIn, _decode, "invalid-body")
+    name = named(request, "kill instances", raw)
+    done = done_before(ctx, name)
+    if done is not None:
+        return reply(done.note)
+    errors: list[FieldError] = []
+    wanted = _Wanted(given.filter or KillFilterIn(), errors)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    if within() is not None:
+        if wanted.namespace is not None:
+            check_permitted(wanted.namespace)
+        elif wanted.name is None:
+            raise must_name('name one of them in "filter"')
+    if given.cursor is not None:
+        try:
+            wanted.before = decode_cursor(_LISTING, wanted.said, given.cursor)
+            if len(wanted.before) != _KEY_BYTES:
+                raise ValueError("is not a cursor of this request")
+        except ValueError as error:
+            raise Problem("invalid-body", errors=[FieldError("/cursor", str(error))]) from None
+    if not given.dry_run:
+        await catch_up(ctx)
+    keys, last = await _match(ctx, wanted)
+    following = None if last is None else encode_cursor(_LISTING, wanted.said, last)
+    if given.dry_run:
+        sample = [instance_text(key) for key in keys[:SAMPLE_MAX]]
+        return reply(_encode(KilledOut(len(keys), 0, [], sample, True, following)))
+    killed, refused = await _kill(ctx, keys, name)
+    body = _encode(KilledOut(len(keys), killed, refused, [], False, following))
+    return reply(await noted(ctx, name, body))
+
+
+async def _match(ctx: ApiContext, wanted: _Wanted) -> tuple[list[bytes], bytes | None]:
+    """Keys of instances, the newest first, and where the next request goes on. A bounded number of rows at a time."""
+    keys: list[bytes] = []
+    last: bytes | None = wanted.before
+    for _ in range(LOOK_MAX // SCAN_MAX):
+        with ctx.read() as view:
+            found, last = wanted.page(view, last, ACT_MAX - len(keys))
+        keys += found
+        if last is None or len(keys) >= ACT_MAX:
+            break
+        await asyncio.sleep(0)
+    return keys, last
+
+
+async def _kill(ctx: ApiContext, keys: list[bytes], name: Named) -> tuple[int, list[Refused]]:
+    """Each once, also when the request is taken up again after it broke off."""
+    count = 0
+    refused: list[Refused] = []
+    for start in range(0, len(keys), CHUNK):
+        chunk = keys[start : start + CHUNK]
+        try:
+            answers = await ctx.propose([under(part(name, key), Kill(key)) for key in chunk], ctx.propose_timeout_s)
+        except RaftschedError as error:
+            raise Problem(error.code, f"{error.detail} {count} were ended before; ask again for the rest.") from None
+        for key, answer in zip(chunk, answers, strict=True):
+            if not isinstance(answer, Rejected):
+                count += 1
+            elif len(refused) < REFUSED_MAX:
+                refused.append(Refused(instance_text(key), answer.code, answer.detail))
+    return count, refused

@@ -1,0 +1,191 @@
+"""GET /v1/instances/{id}/output: from this node's disk, or fetched from the node that ran the attempt, one hop away."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import stamp
+from raftsched.api.http.requests import READ, Query, fresh_enough, instance_key_of
+from raftsched.api.http.streams import STREAMS, send
+from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.rows import requested_instance
+from raftsched.api.runs import output_stream
+from raftsched.api.runs.output_source import RESUMED, Asked, ask, find, pause, piece_of, start_in, text_of
+from raftsched.core.model import FINAL, Attempt, Instance
+from raftsched.worker.reading import PIECE, Text
+
+SERVED_BY = "Raftsched-Served-By"
+ATTEMPT = "Raftsched-Attempt"  # whose output it is
+OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
+TRUNCATED = "Raftsched-Output-Truncated"
+_CHUNK = 64 * 1024
+_PARAMETERS = ("attempt", "stream", "offset", "tail", "follow", *READ)
+_PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
+_RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", ATTEMPT, OFFSET, TRUNCATED)
+
+
+@operation(
+    "Read what an instance wrote",
+    {
+        200: Reply({"type": "string"}, "The output.", ("Accept-Ranges",), "text/plain"),
+        206: Reply(
+            {"type": "string"}, "The range that was asked for.", ("Accept-Ranges", "Content-Range"), "text/plain"
+        ),
+    },
+    query=_PARAMETERS,
+    headers=("Range", "Last-Event-ID"),
+    schemas={"Last-Event-ID": RESUMED},
+    codes=("unsatisfiable-range", "output-gone", "output-unavailable", "too-many"),
+    streams=True,
+    role="viewer",
+    scope="checked",
+)
+async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+    """With follow=true and Accept: text/event-stream as server-sent events: {"offset", "text"} with the attempt and the
+    offset after it as id, which goes on at any node as Last-Event-ID, then one named "end"."""
+    query = Query(request, *_PARAMETERS)
+    asked = Asked(request, query)
+    await fresh_enough(ctx, query)
+    key = instance_key_of(request)
+    if request.method == "HEAD" and not asked.events:
+        asked.follow = False  # there is nothing to wait for
+    if asked.events:
+        return await output_stream.follow(ctx, request, key, asked)
+    with request.app[STREAMS].one(request.remote) if asked.follow else nullcontext():
+        return await _plain(ctx, request, key, asked)
+
+
+async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
+    row, attempt = find(ctx, key, asked)
+    while attempt is None and asked.follow and row.state not in FINAL and not await pause(request):
+        row, attempt = find(ctx, key, asked)
+    if attempt is None:
+        return web.Response(body=b"", headers=_PLAIN)
+    if attempt.node != ctx.node_id:
+        return await _relay(ctx, request, row, attempt, asked)
+    if asked.follow and attempt.outcome is None:
+        return await _follow(ctx, request, key, asked, attempt)
+    text = await text_of(ctx, attempt, asked.stream)
+    return await _part(ctx, request, text, attempt, await start_in(text, asked))
+
+
+async def _part(
+    ctx: ApiContext, request: web.Request, text: Text | None, attempt: Attempt, offset: int
+) -> web.StreamResponse:
+    """All of it from there on, or the one range of this that was asked for (RFC 9110, section 14)."""
+    size = 0 if text is None else max(0, text.size - offset)
+    headers = {**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(offset), "Accept-Ranges": "bytes"}
+    if attempt.output is not None and attempt.output.truncated:
+        headers[TRUNCATED] = str(attempt.output.truncated)
+    status, start, stop = 200, 0, size
+    if "Range" in request.headers:
+        try:
+            start, stop, _ = request.http_range.indices(size)
+            status = 206
+        except ValueError:
+            pass  # what is not understood is ignored
+    if status == 206:
+        if start >= stop:
+            raise Problem(
+                "unsatisfiable-range",
+                f"The output has {size} bytes.",
+                headers={"Content-Range": f"bytes */{size}"},
+            )
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    at, end = offset + start, offset + stop
+    if text is None or end - at <= PIECE:
+        body = b"" if text is None else await asyncio.to_thread(text.read, at, end - at)
+        return web.Response(body=body, status=status, headers=headers)
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = end - at
+    stamp(ctx, response.headers)
+    await response.prepare(request)
+    while at < end and request.method != "HEAD":
+        piece = await asyncio.to_thread(text.read, at, min(PIECE, end - at))
+        if not piece:  # its file was cut off
+            _cut_off(request)
+            return response
+        await send(request, response, piece)
+        at += len(piece)
+    await response.write_eof()
+    return response
+
+
+def _cut_off(request: web.Request) -> None:
+    """An answer that is not whole must not look like a whole one."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+async def _follow(
+    ctx: ApiContext, request: web.Request, key: bytes, asked: Asked, attempt: Attempt
+) -> web.StreamResponse:
+    """What there is, and what comes until the attempt ends."""
+    text = await text_of(ctx, attempt, asked.stream)
+    at = await start_in(text, asked)
+    response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(at)})
+    stamp(ctx, response.headers)
+    await response.prepare(request)
+    number = attempt.number
+    try:
+        while True:
+            while piece := await piece_of(text, at):
+                await send(request, response, piece)
+                at += len(piece)
+            if attempt.outcome is not None:
+                break
+            if await pause(request):
+                _cut_off(request)
+                return response
+            attempt = _again(ctx, key, number) or attempt
+            text = await text_of(ctx, attempt, asked.stream)
+    except Problem as problem:  # too late for a status
+        await response.write(f"\n[{problem.detail}]\n".encode())
+    await response.write_eof()
+    return response
+
+
+def _again(ctx: ApiContext, key: bytes, number: int) -> Attempt | None:
+    with ctx.read() as view:
+        row = requested_instance(view, key)
+    return next((a for a in row.attempts if a.number == number), None)
+
+
+# ---------------------------------------------------------------- from another node
+
+
+async def _relay(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+) -> web.StreamResponse:
+    async with await ask(ctx, request, row, attempt, asked) as answer:
+        return await _pass_on(ctx, request, attempt.node, answer)
+
+
+async def _pass_on(
+    ctx: ApiContext, request: web.Request, node: str, answer: aiohttp.ClientResponse
+) -> web.StreamResponse:
+    if answer.status >= 500 and answer.status != 503:
+        raise Problem("output-unavailable", f"Node {node}, which ran it, answers {answer.status}.")
+    headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
+    headers[SERVED_BY] = node
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    stamp(ctx, response.headers)
+    await response.prepare(request)
+    if request.method == "HEAD":
+        answer.close()
+        return response
+    try:
+        async for part in answer.content.iter_chunked(_CHUNK):
+            await send(request, response, part)
+    except (aiohttp.ClientError, TimeoutError):
+        _cut_off(request)
+        return response
+    await response.write_eof()
+    return response

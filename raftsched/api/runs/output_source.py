@@ -1,0 +1,153 @@
+"""Where output comes from: which part of which attempt is asked for, this node's disk, the node that has it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from raftsched.api.auth.access import peer_header
+from raftsched.api.auth.peers import trust, url_of, why_not
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.requests import Query
+from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
+from raftsched.api.rows import newest_session, requested_instance
+from raftsched.core.ids import instance_text
+from raftsched.core.model import Attempt, Instance, Outcome
+from raftsched.worker.reading import Text
+
+CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
+HOP = "Raftsched-Hop"
+RESUME = "Last-Event-ID"
+POLL_S = 0.25  # how soon a follower of output sees more
+FRESH_S = 0.2  # a look at what is written counts for others for so long
+TAIL_MAX = 100_000  # lines
+ATTEMPT_MAX = 1_000_000_000
+OFFSET_MAX = 2**53
+CONNECT_S = 2.0
+SILENT_S = 60.0
+
+_RESUMED = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})", re.ASCII)
+RESUMED = {"type": "string", "pattern": rf"^({_RESUMED.pattern})?$"}
+
+
+class Asked:
+    """Which part of which output."""
+
+    def __init__(self, request: web.Request, query: Query) -> None:
+        self.attempt = query.integer("attempt", 1, ATTEMPT_MAX)
+        self.stream = query.choice("stream", "stdout", "stderr")
+        self.offset = query.integer("offset", 0, OFFSET_MAX) or 0
+        self.tail = query.integer("tail", 0, TAIL_MAX)
+        self.follow = query.flag("follow")
+        if self.tail is not None and self.offset:
+            raise Problem("invalid-parameter", '"tail" (lines) and "offset" (bytes) exclude each other.')
+        self.events = self.follow and MEDIA_TYPE in request.headers.get("Accept", "")
+        text = request.headers.get(RESUME)
+        match = _RESUMED.fullmatch(text) if text else None
+        if text and match is None:
+            raise Problem("invalid-parameter", f"{RESUME} must be an id that was answered here, such as 1.4096.")
+        if match is not None and self.events:  # who is cut off goes on with the attempt that it was reading
+            self.attempt, self.offset, self.tail = max(1, int(match[1])), int(match[2]), None
+
+
+def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt | None]:
+    with ctx.read() as view:
+        row = requested_instance(view, key)
+    if asked.attempt is None:
+        return row, row.attempts[-1] if row.attempts else None
+    for attempt in row.attempts:
+        if attempt.number == asked.attempt:
+            return row, attempt
+    if row.attempts and asked.attempt < row.attempts[0].number:
+        raise Problem("output-gone", f"Attempt {asked.attempt} is no longer kept.")
+    if not asked.follow:
+        raise Problem("not-found", f"There is no attempt {asked.attempt} of {instance_text(key)} yet.")
+    return row, None
+
+
+async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
+    """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others."""
+    if attempt.outcome is None:
+        now = asyncio.get_running_loop().time()
+        text = ctx.output.being_read(attempt.token, stream)
+        if text is not None and now - text.looked_at < FRESH_S:
+            return text
+        text = await asyncio.to_thread(ctx.output.open_live, attempt.token, stream)
+        if text is not None:
+            text.looked_at = now
+        return text
+    if attempt.output is not None:
+        return await asyncio.to_thread(ctx.output.open, attempt.output, stream)
+    if attempt.outcome is Outcome.LOST:
+        raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
+    return None
+
+
+async def start_in(text: Text | None, asked: Asked) -> int:
+    if asked.tail is None:
+        return asked.offset
+    return 0 if text is None else await asyncio.to_thread(text.start_of, asked.tail)
+
+
+async def piece_of(text: Text | None, at: int) -> bytes:
+    """What comes next, PIECE bytes of it at most; empty: nothing at the moment."""
+    if text is None or at >= text.size:
+        return b""
+    piece = text.has_read(at)
+    return piece if piece is not None else await asyncio.to_thread(text.read, at)
+
+
+async def pause(request: web.Request) -> bool:
+    """Waits a little; True when the caller has gone or the node stops."""
+    stopping = request.app[STREAMS].stopping
+    try:
+        await asyncio.wait_for(stopping.wait(), POLL_S)
+    except TimeoutError:
+        pass
+    return stopping.is_set() or request.transport is None or request.transport.is_closing()
+
+
+async def ask(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+) -> aiohttp.ClientResponse:
+    """The answer of the node that has it, whatever it says. Raises Problem output-gone, output-unavailable."""
+    if HOP in request.headers:
+        raise Problem("output-unavailable", f"The output is on {attempt.node}, not on {ctx.node_id}.")
+    with ctx.read() as view:
+        session = newest_session(view, attempt.node)
+        member = any(m.node == attempt.node for m in meta(view).members)
+    if not member:
+        raise Problem("output-gone", f"Node {attempt.node}, which ran it, is no longer a member.")
+    if session is None or not session.http:
+        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, has no known address.")
+    parameters = dict(request.query)
+    parameters["attempt"] = str(attempt.number)
+    parameters["min_index"] = str(ctx.status().applied_index)  # so that it knows the end of the attempt, as we do
+    parameters.pop("consistency", None)
+    path = f"/v1/instances/{instance_text(row.key)}/output"
+    url = URL(url_of(session.http, path)).with_query(parameters)
+    headers = {HOP: ctx.node_id, **peer_header(ctx, attempt.node, url.raw_path_qs)}
+    headers |= {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
+    # A run may be silent for long; only a stream of events says in between that it is there.
+    silent_s = None if asked.follow and not asked.events else SILENT_S
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
+    try:
+        answer = await request.app[CLIENT].get(
+            url,
+            headers=headers,
+            timeout=limit,
+            allow_redirects=False,
+            ssl=await trust(ctx, session.http),
+        )
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = f"Node {attempt.node}, which ran it, does not answer.{why_not(error)}"
+        raise Problem("output-unavailable", why) from None
+    if answer.status in (401, 403):  # it does not know yet, or any more, what this node knows of tokens
+        answer.release()
+        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not take this node for one.")
+    return answer

@@ -1,0 +1,115 @@
+"""A row of the INSTANCES table, with the name of its job -> the JSON of the API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.api.http.durations import format_time, format_time_or_none
+from raftsched.api.jobs.notify_schema import EventShown
+from raftsched.api.jobs.schema import AttemptOut, InstanceOut, OutputOut
+from raftsched.api.rows import JobHead, decode_head
+from raftsched.cloudevents import event_id, event_type
+from raftsched.core.ids import instance_key, instance_text, job_text
+from raftsched.core.model import ASKED_FOR, Attempt, Instance
+from raftsched.core.notices import decode_notice
+from raftsched.core.tables import ReadView, Table, u64
+
+_encode = msgspec.json.Encoder().encode
+
+
+_NO_JOB = JobHead(0, "", None)
+
+
+class JobNames:
+    """Looks up namespace and name of jobs, each once. A deleted job has them until its last run has ended."""
+
+    def __init__(self, view: ReadView) -> None:
+        self._view = view
+        self._found: dict[int, JobHead] = {}
+
+    def of(self, job_id: int) -> JobHead:
+        found = self._found.get(job_id)
+        if found is None:
+            raw = self._view.get(Table.JOBS, u64(job_id))
+            found = self._found[job_id] = _NO_JOB if raw is None else decode_head(raw)
+        return found
+
+
+def _raw(value: bytes | None) -> msgspec.Raw | None:
+    return None if value is None else msgspec.Raw(value)
+
+
+def _output(attempt: Attempt, name: str) -> OutputOut | None:
+    ref = attempt.output
+    if ref is None:
+        return None
+    return OutputOut(
+        node=attempt.node,
+        size=ref.size,
+        truncated=ref.truncated,
+        sha256=ref.sha256.hex(),
+        url=f"/v1/instances/{name}/output?attempt={attempt.number}",
+    )
+
+
+def _attempt(attempt: Attempt, name: str) -> AttemptOut:
+    return AttemptOut(
+        number=attempt.number,
+        node=attempt.node,
+        session=attempt.session,
+        token=attempt.token,
+        assigned_at=format_time(attempt.assigned_at_ms),
+        started_at=format_time_or_none(attempt.started_at_ms),
+        ended_at=format_time_or_none(attempt.ended_at_ms),
+        outcome=None if attempt.outcome is None else attempt.outcome.name.lower(),
+        exit_code=attempt.exit_code,
+        error=attempt.error,
+        result=_raw(attempt.result),
+        output=_output(attempt, name),
+    )
+
+
+def _event(raw: bytes) -> EventShown:
+    notice = decode_notice(raw)
+    about = instance_text(notice.instance) if notice.instance else None
+    return EventShown(event_id(notice), event_type(notice.ending), about)
+
+
+def instance_json(row: Instance, names: JobNames) -> bytes:
+    """An InstanceOut. The fields of the newest attempt stand beside those of the instance."""
+    job = names.of(row.job_id)
+    name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
+    attempts = [_attempt(a, name) for a in row.attempts]
+    last = attempts[-1] if attempts else None
+    return _encode(
+        InstanceOut(
+            id=name,
+            job_id=job_text(row.job_id),
+            job_name=job.name,
+            namespace=job.namespace or None,
+            state=row.state.name,
+            scheduled_at=format_time(row.nominal_at_ms),
+            manual=row.notice is None and row.steps[0].detail in ASKED_FOR,
+            priority=row.priority,
+            node=last.node if last else None,
+            token=last.token if last else None,
+            attempt=last.number if last else 0,
+            started_at=last.started_at if last else None,
+            ended_at=format_time_or_none(row.ended_at_ms),
+            exit_code=last.exit_code if last else None,
+            error=row.error or (last.error if last else None),
+            reason=row.reason,
+            kill_asked=row.kill_asked,
+            dead_letter=row.dead_letter,
+            job_revision=row.job_revision,
+            created_at=format_time(row.created_at_ms),
+            modified_at=format_time(row.modified_at_ms),
+            skipped=row.gap_count,
+            skipped_until=format_time_or_none(row.gap_until_ms),
+            params=_raw(row.params),
+            event=None if row.notice is None else _event(row.notice),
+            result=last.result if last else None,
+            output=last.output if last else None,
+            attempts=attempts,
+        )
+    )

@@ -1,0 +1,229 @@
+"""/v1/stats and /v1/jobs/{id}/stats: how runs went, counted from the instances that are kept.
+
+The newest are looked at first, a bounded number of them; an answer says how far back it counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
+from itertools import islice
+
+from aiohttp import web
+
+from raftsched.api.context import ApiContext, meta, own_jobs
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
+from raftsched.api.jobs.operations_schema import DistributionOut, StatsOut
+from raftsched.api.openapi.operation import operation
+from raftsched.api.rows import instances_of, requested_job
+from raftsched.api.runs.states import INSTANCE_STATES, instance_states
+from raftsched.core.apply.tx import decode_instance
+from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
+from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
+from raftsched.core.tables import ReadView, Table, u64
+
+LOOK_MAX = 50_000  # instances, and jobs, looked at for one answer
+LOOK_ROWS = 250  # of them between two turns of the event loop
+SPAN_MS = HOUR_MS  # of the statistics of all jobs, unless `from` says otherwise
+_BY_THEMSELVES = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT)
+_SHOWN = tuple(state for state in JobState if state is not JobState.DELETED)
+
+_Rows = Callable[[ReadView, bytes | None], Iterable[tuple[bytes, bytes]]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    states: Counter[InstanceState] = field(default_factory=Counter)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    skipped: int = 0
+    dead: int = 0
+    durations: list[int] = field(default_factory=list)
+    lateness: list[int] = field(default_factory=list)
+
+    def add(self, row: Instance) -> None:
+        self.states[row.state] += 1
+        self.skipped += row.gap_count
+        self.dead += row.dead_letter
+        for attempt in row.attempts:
+            if attempt.outcome is None:
+                continue
+            self.outcomes[attempt.outcome] += 1
+            if (
+                attempt.outcome in _BY_THEMSELVES
+                and attempt.started_at_ms is not None
+                and attempt.ended_at_ms is not None
+            ):
+                self.durations.append(max(0, attempt.ended_at_ms - attempt.started_at_ms))
+        first = row.attempts[0] if row.attempts else None
+        if not row.request and first is not None and first.number == 1 and first.started_at_ms is not None:
+            self.lateness.append(max(0, first.started_at_ms - row.due_at_ms))
+
+
+@operation(
+    "Statistics of a job",
+    {200: StatsOut},
+    query=("state", "from", "to", *READ),
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+    scope="checked",
+)
+async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Of all its instances that are kept, unless `state`, `from` and `to` say otherwise."""
+    query = Query(request, "state", "from", "to", *READ)
+    states = instance_states(query)
+    await fresh_enough(ctx, query)
+    low_ms, high_ms = _range(ctx, query, None)
+    with ctx.read() as view:
+        job = requested_job(view, request)
+
+    def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
+        return instances_of(view, job, low_ms, high_ms, before)
+
+    return await _answer(ctx, rows, low_ms, high_ms, states, None, None)
+
+
+@operation(
+    "Statistics of all jobs",
+    {200: StatsOut},
+    query=("state", "from", "to", "owner", "namespace", *READ),
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+)
+async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
+    """Of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one owner's jobs, or of
+    those of one namespace."""
+    query = Query(request, "state", "from", "to", "owner", "namespace", *READ)
+    states = instance_states(query)
+    check_namespace(query.text("namespace"))
+    await fresh_enough(ctx, query)
+    low_ms, high_ms = _range(ctx, query, SPAN_MS)
+    wanted = JobFilter(namespace=query.text("namespace"), owner=query.text("owner"))
+    if wrong_in_filter(wanted) is not None:
+        raise bad_parameter("owner", "is too long to be that of a job")
+
+    def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
+        high = u64(high_ms) if before is None else before
+        return view.scan(Table.INSTANCES, u64(low_ms), max(u64(low_ms), high), reverse=True)
+
+    return await _answer(
+        ctx,
+        rows,
+        low_ms,
+        high_ms,
+        states,
+        None if wanted.is_empty else wanted,
+        await _count_jobs(ctx, wanted),
+        hides=wanted.namespace is None,
+    )
+
+
+def _range(ctx: ApiContext, query: Query, span_ms: int | None) -> tuple[int, int]:
+    """(from, to) in ms"""
+    low_ms = query.time("from")
+    high_ms = query.time("to")
+    if high_ms is None:
+        high_ms = max(ctx.now_ms() + 1, low_ms or 0)  # from a time to come on there is nothing yet
+    if low_ms is None:
+        low_ms = 0 if span_ms is None else max(0, high_ms - span_ms)
+    if low_ms > high_ms:
+        raise bad_parameter("from", 'is after "to"; it must not be')
+    return low_ms, high_ms
+
+
+async def _answer(
+    ctx: ApiContext,
+    rows: _Rows,
+    low_ms: int,
+    high_ms: int,
+    states: Set[InstanceState] | None,
+    wanted: JobFilter | None,
+    jobs: dict[str, int] | None,
+    *,
+    hides: bool = False,
+) -> web.Response:
+    """`states`: only instances in these count; None: in any. `hides`: what the cluster runs for itself does not."""
+    tally = _Tally()
+    chosen: dict[int, bool] = {}  # of the jobs met so far
+    seen, before, counted_from_ms = 0, None, low_ms
+    while True:
+        with ctx.read() as view:
+            found = list(islice(rows(view, before), LOOK_ROWS))
+            for _, raw in found:
+                row = decode_instance(raw)
+                if (hides and row.notice is not None) or (states is not None and row.state not in states):
+                    continue
+                if wanted is None or _is_of(view, wanted, row.job_id, chosen):
+                    tally.add(row)
+        seen += len(found)
+        if len(found) < LOOK_ROWS:
+            complete = True
+            break
+        before = found[-1][0]
+        if seen >= LOOK_MAX:
+            complete, counted_from_ms = False, int.from_bytes(before[:8], "big")
+            break
+        await asyncio.sleep(0)
+    return reply_value(
+        StatsOut(
+            from_=format_time(low_ms),
+            to=format_time(high_ms),
+            counted_from=format_time(counted_from_ms),
+            complete=complete,
+            instances={state.name: tally.states[state] for state in InstanceState},
+            attempts={outcome.name.lower(): tally.outcomes[outcome] for outcome in Outcome},
+            skipped_fires=tally.skipped,
+            dead_letters=tally.dead,
+            duration=distribution(tally.durations),
+            lateness=distribution(tally.lateness),
+            jobs=jobs,
+        )
+    )
+
+
+def _is_of(view: ReadView, wanted: JobFilter, job_id: int, chosen: dict[int, bool]) -> bool:
+    if job_id not in chosen:
+        raw = view.get(Table.JOBS, u64(job_id))
+        chosen[job_id] = raw is not None and match(wanted, raw) is not None
+    return chosen[job_id]
+
+
+async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | None:
+    """By their states; None: they are too many to be counted for one answer."""
+    with ctx.read() as view:
+        cluster = meta(view)
+    if wanted.is_empty:
+        counts = own_jobs(cluster)
+        return {state.name: counts[state] for state in _SHOWN}
+    way = walk(wanted)
+    found: Counter[JobState] = Counter()
+    last = None
+    for _ in range(LOOK_MAX // LOOK_ROWS):
+        with ctx.read() as view:
+            rows = list(islice(way.rows(view, last), LOOK_ROWS))
+            for key, value in rows:
+                raw = way.job(view, key, value)
+                job = None if raw is None else match(wanted, raw)
+                if job is not None:
+                    found[job.state] += 1
+        if len(rows) < LOOK_ROWS:
+            return {state.name: found[state] for state in _SHOWN}
+        last = rows[-1][0]
+        await asyncio.sleep(0)
+    return None
+
+
+def distribution(values: list[int]) -> DistributionOut:
+    """Percentiles by nearest rank."""
+    if not values:
+        return DistributionOut(0, None, None, None, None, None)
+    values = sorted(values)
+    count = len(values)
+
+    def rank(percent: int) -> int:
+        return values[max(0, -(-percent * count // 100) - 1)]
+
+    return DistributionOut(count, round(sum(values) / count), rank(50), rank(90), rank(99), values[-1])

@@ -1,0 +1,267 @@
+"""What an instance that has not started waits for now, read from the tables as of one moment.
+
+The answer names the first thing that is in its way, in the order in which they have to go: a leader, the pause of the
+cluster, another run of its job, its conditions, its queue, a node that can take it, a free slot, its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from raftsched.api.context import ClusterStatus
+from raftsched.api.http.durations import format_time
+from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
+from raftsched.core.admission import opens_at_ms, shut
+from raftsched.core.apply.tx import scheduled_instance
+from raftsched.core.cluster import Meta
+from raftsched.core.eligibility import Offer, lacking, offer
+from raftsched.core.ids import instance_text
+from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind
+from raftsched.core.notices import quota_queue
+from raftsched.core.queues import Queue
+from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
+from raftsched.quantities import format_duration
+
+NO_TROUBLES: Mapping[str, str] = {}
+_SHOWN = 5  # names that one text lists
+
+_queue = msgspec.msgpack.Decoder(Queue)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """`reason` is a stable code."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A member that has or had a session, as the rules about it have it."""
+
+    offer: Offer
+    voter: bool
+    running: int
+    open: bool  # the session
+
+    @property
+    def name(self) -> str:
+        return self.offer.node
+
+
+def waits_for(
+    view: ReadView,
+    meta: Meta,
+    status: ClusterStatus,
+    job: Job,
+    policy: Policy,
+    row: Instance,
+    now_ms: int,
+    troubles: Mapping[str, str] = NO_TROUBLES,
+) -> Obstacle | None:
+    """None: it waits for nothing, it runs or is at its end. `policy` is that of the row's revision. `troubles`: why
+    nodes start nothing, by id."""
+    if row.state in FINAL or row.state is InstanceState.RUNNING:
+        return None
+    if row.state is InstanceState.LAUNCHED:
+        return Obstacle("start", f"It was given to {row.attempts[-1].node}, whose word that it started is awaited.")
+    if status.leader is None:
+        return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
+    if row.state is InstanceState.RETRYING:
+        at = row.wake_at_ms or now_ms
+        return Obstacle("retry", f"Its last attempt failed; the next one may start {_when(at, now_ms)}.")
+    if row.held:
+        return _behind(view, job, row)
+    if row.checking:
+        return _conditions(row, now_ms)
+    if meta.paused:
+        return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
+    return (
+        _queues_of(view, job, policy, now_ms) or _place(view, meta, status, policy, row, troubles) or _turn(view, row)
+    )
+
+
+def _when(at_ms: int, now_ms: int) -> str:
+    if at_ms <= now_ms:
+        return "now"
+    return f"at {format_time(at_ms)}, in {format_duration(at_ms - now_ms)}"
+
+
+# ---------------------------------------------------------------- other runs, conditions
+
+
+def _behind(view: ReadView, job: Job, row: Instance) -> Obstacle:
+    going = [instance_text(key) for key in islice(_going(view, job, row.key), _SHOWN + 1)]
+    prefix = u64(job.id)
+    own = held_key(job.id, row.ready_at_ms, row.key)
+    earlier = sum(1 for _ in islice(view.scan(Table.HELD, prefix, own), SCAN_MAX))
+    text = "Its job may not run more often at one time; it starts when another run is over"
+    if going:
+        text += f": it waits for {_some(going)}"
+    if earlier:
+        text += f", and {_at_least(earlier)} of the job wait in front of it"
+    if row.steps and row.steps[0].detail == "missed":
+        text += f". Its time was missed; the job catches up, one run after the other, and {_owes(job.held)}"
+    return Obstacle("overlap", text + ".")
+
+
+def _owes(held: int) -> str:
+    return "this run is owed" if held == 1 else f"{held} runs are owed"
+
+
+def _going(view: ReadView, job: Job, but: bytes) -> Iterator[bytes]:
+    """Keys of the job's instances that are neither final nor held, newest first but for a one-shot's own."""
+    own = scheduled_instance(job)
+    if own is not None and own != but and _is_going(get_instance(view, own)):
+        yield own
+    prefix = u64(job.id)
+    for index_key, state in islice(view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True), SCAN_MAX):
+        key = from_by_job(index_key)
+        if state[0] not in FINAL and key not in (but, own) and _is_going(get_instance(view, key)):
+            yield key
+
+
+def _is_going(row: Instance | None) -> bool:
+    return row is not None and row.state not in FINAL and not row.held
+
+
+def _conditions(row: Instance, now_ms: int) -> Obstacle:
+    text = "Its conditions are not met"
+    found = row.error or next((s.detail for s in reversed(row.steps) if s.kind is StepKind.CONDITIONS), None)
+    if found:
+        text += f": {found.rstrip('.')}"
+    if row.wake_at_ms is not None and row.wake_at_ms != row.checks_end_at_ms:  # else it will be told
+        text += f"; they are looked at again {_when(row.wake_at_ms, now_ms)}"
+    if row.checks_end_at_ms is not None:
+        text += f"; it is given up {_when(row.checks_end_at_ms, now_ms)}"
+    return Obstacle("conditions", text + ".")
+
+
+# ---------------------------------------------------------------- its queue
+
+
+def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Obstacle | None:
+    raw = view.get(Table.QUEUES, policy.queue.encode())
+    found = None if raw is None else _queue_of(_queue.decode(raw), now_ms)
+    raw = view.get(Table.QUEUES, quota_queue(job.namespace).encode())
+    return found or (None if raw is None else _quota_of(_queue.decode(raw), job.namespace, now_ms))
+
+
+def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
+    name = f'Its namespace "{namespace}"'
+    match shut(queue, now_ms):
+        case "full":
+            return Obstacle("namespace_full", f"{name} runs {queue.running} of {queue.max_running}.")
+        case "rate":
+            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            return Obstacle(
+                "namespace_rate", f"{name} lets {queue.rate_count} start in a minute; the next may start {when}."
+            )
+    return None
+
+
+def _queue_of(queue: Queue, now_ms: int) -> Obstacle | None:
+    name = f'Its queue "{queue.name}"'
+    match shut(queue, now_ms):
+        case "paused":
+            return Obstacle("queue_paused", f"{name} is paused.")
+        case "full":
+            return Obstacle("queue_full", f"{name} is full: {queue.running} of {queue.max_running} run.")
+        case "rate":
+            many, per = queue.rate_count, format_duration(queue.rate_period_ms)
+            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            return Obstacle("queue_rate", f"{name} lets {many} start in {per}; the next may start {when}.")
+    return None
+
+
+# ---------------------------------------------------------------- a node
+
+
+def _place(
+    view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, row: Instance, troubles: Mapping[str, str]
+) -> Obstacle | None:
+    every = list(_nodes(view, meta))
+    nodes = [n for n in every if n.open]
+    able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy)]
+    if row.only_on:
+        able = [n for n in able if n.name == row.only_on]
+        if not able:
+            return Obstacle(
+                "node_gone",
+                f"The paths of its conditions were seen on {row.only_on}, which cannot take it now; they are "
+                "looked for again.",
+            )
+    if not able:
+        return Obstacle("no_eligible_node", _absent(every, policy, troubles) or _lacking(nodes, policy))
+    well = [n for n in able if n.name not in troubles]
+    if not well:
+        why = _some([f"{n.name} ({troubles[n.name]})" for n in able])
+        return Obstacle("no_node_starts", f"Every node that can take it starts nothing at the moment: {why}.")
+    able = well
+    followers = [n for n in able if n.name != status.leader] or able
+    if all(n.running >= n.offer.slots for n in followers):
+        busy = _some([f"{n.name} ({n.running} of {n.offer.slots} slots)" for n in followers])
+        return Obstacle("no_free_slot", f"Every node that can take it is busy: {busy}.")
+    return None
+
+
+def _absent(nodes: list[_Node], policy: Policy, troubles: Mapping[str, str]) -> str | None:
+    """Members that could take it by what they offered last, and have no session now. None: there are none."""
+    away = [n.name for n in nodes if not n.open and n.offer.can(policy)]
+    gone = [f"{name} ({troubles[name]})" if name in troubles else name for name in away]
+    if not gone:
+        return None
+    return (
+        f"{_some(gone)} could take it, but {'has' if len(gone) == 1 else 'have'} no session at the moment: a node that "
+        "is down has none, nor one that waits until the processes of an earlier run of it are gone (its log says so)."
+    )
+
+
+def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
+    for member in meta.members:
+        session = newest_session(view, member.node)
+        if session is None:
+            continue
+        prefix = u64(session.id)
+        yield _Node(
+            offer=offer(session, node_rule(view, member.node)),
+            voter=member.voter,
+            running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
+            open=session.open,
+        )
+
+
+def _lacking(nodes: list[_Node], policy: Policy) -> str:
+    """Why none of these nodes is given it, busy or not."""
+    able = [n for n in nodes if n.offer.can(policy)]
+    if not able:
+        return lacking([n.offer for n in nodes], policy)
+    free = [n for n in able if not n.offer.drained]
+    if not free:
+        return f"Every node that could take it is drained: {_some([n.name for n in able])}."
+    return f"Who could take it does not vote yet, and is given nothing until it does: {_some([n.name for n in free])}."
+
+
+# ---------------------------------------------------------------- its turn
+
+
+def _turn(view: ReadView, row: Instance) -> Obstacle:
+    low = ready_key(row.lane, 0, b"")
+    ahead = sum(1 for _ in islice(view.scan(Table.READY, low, ready_key(row.lane, row.score_ms, row.key)), SCAN_MAX))
+    if ahead:
+        return Obstacle("turn", f"{_at_least(ahead)} instances that are more urgent, or came earlier, go first.")
+    return Obstacle("turn", "It is the first in line, and is about to be given to a node.")
+
+
+def _at_least(count: int) -> str:
+    return f"{count} or more" if count >= SCAN_MAX else str(count)
+
+
+def _some(names: list[str], joint: str = ", ") -> str:
+    more = len(names) - _SHOWN
+    return joint.join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""Commands about callers: tokens, logins, keys, certificates, the audit."""

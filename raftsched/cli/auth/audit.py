@@ -1,0 +1,144 @@
+"""`raftsched audit`: who asked for what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import Listing, check_namespace, format_option, remote
+from raftsched.cli.resources.resource import listing, print_one, rows
+from raftsched.cli.terminal.output import Column, cell, print_rows
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+
+def _about(record: Mapping[str, Any]) -> str:
+    """The job by its name, or the address."""
+    if record["job"]:
+        text = f"{record['namespace']}/{record['job']}"
+    else:
+        text = record["resource"] or record["subject"] or "-"
+    return text if record["count"] == 1 else f"{text} and {record['count'] - 1} more"
+
+
+_COLUMNS: list[Column] = [
+    ("AT", lambda r: r["at"]),
+    ("INDEX", lambda r: r["index"]),
+    ("ACTOR", lambda r: r["actor"]),
+    ("OPERATION", lambda r: r["operation"]),
+    ("ABOUT", _about),
+    ("FROM", lambda r: r["remote"]),
+]
+
+_REFUSED: list[Column] = [
+    ("LAST", lambda r: r["last_at"]),
+    ("STATUS", lambda r: r["status"]),
+    ("ACTOR", lambda r: r["actor"]),
+    ("REQUEST", lambda r: f"{r['method']} {r['resource']}"),
+    ("FROM", lambda r: r["remote"]),
+    ("COUNT", lambda r: r["count"]),
+]
+
+
+@click.group(cls=Listing)
+def audit() -> None:
+    """Who asked for what; whether the record is whole; a copy of it elsewhere. Without a command it lists."""
+
+
+@audit.command("list")
+@click.option("--actor", metavar="NAME", help="By whose token: its name or id; anonymous: nobody who showed one.")
+@click.option("--resource", metavar="WHAT", help="Such as queues, tokens, an address, or the id of a job.")
+@click.option("--operation", metavar="ID", help="Such as queues_put, as /openapi.json names them.")
+@click.option("--namespace", "-N", metavar="NS", help="In this namespace.")
+@click.option("--kind", type=click.Choice(["change", "work"]), help="Only changes, or only work that was handed in.")
+@click.option("--from", "from_", metavar="TIME", help="From this time on, such as 2030-01-31T00:00:00Z.")
+@click.option("--to", metavar="TIME", help="Before this time.")
+@listing()
+def list_(client: Client, fmt: str, from_: str | None, namespace: str | None, **given: Any) -> None:
+    """List who asked for what, and it was done; the newest first.
+
+    Jobs that are created and runs that are asked for are in it when they came with a token; many at one moment are one
+    line.
+
+    \b
+      raftsched audit
+      raftsched audit --actor web-ci --from 2030-01-31T00:00:00Z
+      raftsched audit --resource queues
+      raftsched audit list --all -o json      # with "change": what was asked for
+    """
+    query = {name: given.pop(name) for name in ("actor", "resource", "operation", "kind", "to")}
+    query |= {"from": from_, "namespace": check_namespace(namespace) if namespace else None}
+    print_rows(
+        fmt, rows(client, "/v1/audit", given, query), _COLUMNS, lambda r: cell(r["index"]), "nothing was asked for"
+    )
+
+
+@audit.command()
+@format_option
+@remote
+def refusals(client: Client, fmt: str) -> None:
+    """List whom the node that is asked refused: 401, 403 and 429, a line for each caller and minute.
+
+    Each node keeps its own, the newest 1,000, until it is stopped; 'audit export' keeps them elsewhere.
+
+    \b
+      raftsched audit refusals --server http://10.0.0.2:7401
+    """
+    found = client.get("/v1/audit/refusals")["items"]
+    print_rows(fmt, found, _REFUSED, lambda r: cell(r["remote"]), "nobody was refused")
+
+
+@audit.command()
+@click.argument("copy", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@format_option
+@remote
+def verify(client: Client, copy: Path | None, fmt: str) -> None:
+    """Check that no note was changed, taken out or put in: each has the hash of the one before it in its own.
+
+    With a FILE of 'audit export' that copy is checked as well, and held against the cluster: who rewrote the record on
+    all nodes did not rewrite the copy. Exit code 1 when something is wrong, with the first note that is.
+
+    \b
+      raftsched audit verify
+      raftsched audit verify /var/log/raftsched-audit.jsonl
+    """
+    from raftsched.cli.auth.audit_chain import Broken, verify_all
+
+    try:
+        found = verify_all(client, copy)
+    except Broken as broken:
+        raise Failure(str(broken)) from None
+    words = {kind: f"{one['notes']} notes, whole; head {one['head'] or '-'}" for kind, one in found.items()}
+    print_one(fmt, found, lambda _: "whole", words)
+
+
+@audit.command()
+@click.option("--file", "file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="JSON lines.")
+@click.option("--syslog", metavar="ADDRESS", help="/dev/log, or HOST:PORT for UDP.")
+@click.option("--follow", is_flag=True, help="Go on as notes come, until Ctrl-C.")
+@click.option("--interval", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True)
+@remote
+def export(client: Client, file: Path | None, syslog: str | None, follow: bool, interval: float) -> None:
+    """Copy the record to where its subjects have no hand: a file, a syslog server, or both.
+
+    A line of JSON for each note, the oldest first, with its hash, and one of kind "refused" for each caller and
+    minute that the node asked refused. A file that is there already is taken up where it ends; lines are on the disk
+    before the next ones are asked for. Chains are checked on the way: the exit code is 1 when one is broken. To syslog
+    goes what goes to the file; without a file all that is kept, each time that it is started.
+
+    \b
+      raftsched audit export --file /var/log/raftsched-audit.jsonl --follow
+      raftsched audit export --syslog logs.example:514 --follow
+    """
+    from raftsched.cli.auth.audit_chain import Export
+
+    if file is None and syslog is None:
+        raise click.UsageError("say where to: --file FILE, --syslog ADDRESS, or both")
+    broken = Export(client, file, syslog).run(interval if follow else None)
+    if broken:
+        raise Failure(f"{broken} notes do not fit to those before them; see 'raftsched audit verify'")

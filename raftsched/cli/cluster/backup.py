@@ -1,0 +1,290 @@
+"""`raftsched cluster backup | verify | restore`: the whole state in a file. The last two work without a node."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import format_option, remote
+from raftsched.cli.terminal.output import print_fields, print_json
+from raftsched.cli.terminal.progress import Progress, progress_option, size_text
+from raftsched.errors import Exit, StartupError
+from raftsched.security.keyring import read_keyring
+from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+    from raftsched.store.backup import Contents
+
+_PATH = "/v1/cluster/snapshot"
+_SUM = 65  # bytes: the last line of a backup, the SHA-256 of what stands before it
+_SILENT_S = 120.0  # a node writes its copy before it sends the first byte
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--recipient", metavar="RECIPIENT", help="Seal it: only who has the identity can read it.")
+@click.option("--local", is_flag=True, help="What the node has, even without a leader; it may lack the newest.")
+@progress_option
+@remote
+def backup(client: Client, file: str, recipient: str | None, local: bool) -> None:
+    """Write the whole state of the cluster to FILE ('-': stdout): jobs, instances, queues, settings; no outputs.
+
+    Any node makes it, as of one moment, while all goes on; all that was acknowledged before is in it. FILE is there
+    when it is complete and its checksum right, not before; one of this name is replaced then. Keep it as secret as the
+    cluster, or have it sealed for somebody ('raftsched keys recipient --help').
+
+    \b
+      raftsched cluster backup raftsched-$(date +%F).backup
+      raftsched cluster backup --recipient rsr_... raftsched.backup
+      raftsched cluster backup - | ssh vault 'cat > raftsched.backup'
+    """
+    client.timeout = _SILENT_S
+    headers: dict[str, str] = {}
+    with _target(file) as out, Progress("backup", sizes=True) as progress:
+
+        def answered(found: Mapping[str, str]) -> None:
+            headers.update(found)
+            length = found.get("content-length", "")
+            progress.total = int(length) if length.isdigit() else None
+
+        query = {} if local else {"consistency": "leader"}
+        sink = out if recipient is None else _sealing(out, recipient)
+        size = _receive(client, query, sink, progress, answered)
+        if isinstance(sink, Sealing):
+            sink.end()
+    index = headers.get("raftsched-snapshot-index", "?")
+    click.echo(f"backed up: entry {index}, {size_text(size)}", err=file == "-")
+
+
+def _sealing(out: BinaryIO, recipient: str) -> Sealing:
+    """Raises a usage error."""
+    try:
+        return Sealing(out, recipient)
+    except ValueError as error:
+        raise click.UsageError(f"--recipient {error}; 'raftsched keys recipient' prints one") from None
+
+
+def _receive(client: Client, query: dict[str, str], out: BinaryIO | Sealing, progress: Progress, answered: Any) -> int:
+    """Bytes of it. Raises Failure when it is not what was sent."""
+    digest, held, size = hashlib.sha256(), b"", 0
+    for piece in client.stream(_PATH, query, silent_s=_SILENT_S, answered=answered):
+        out.write(piece)
+        size += len(piece)
+        held += piece
+        digest.update(held[:-_SUM])
+        held = held[-_SUM:]
+        progress.at(size)
+    if held != digest.hexdigest().encode() + b"\n":
+        raise Failure("what came is damaged: its checksum is another; try again")
+    return size
+
+
+@contextmanager
+def _target(file: str) -> Iterator[BinaryIO]:
+    """What is written takes the file's place when all went well. Raises Failure."""
+    if file == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+_file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+
+
+_identity = click.option(
+    "--identity", metavar="FILE", type=click.Path(path_type=Path), help="What opens it, of a sealed one."
+)
+_key_file = click.option(
+    "--cluster-key-file", "key_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="It must be signed with a key of this file: made by a node of that cluster, and not changed since.",
+)  # fmt: skip
+
+
+@contextmanager
+def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
+    """The backup to be read: of a sealed one a copy, in $TMPDIR, gone afterwards. Raises Failure, OSError."""
+    if not is_sealed(file):
+        yield file
+        return
+    if identity is None:
+        raise Failure(f"{file} is sealed; say --identity FILE")
+    secret = read_identity(identity)
+    with TemporaryDirectory(prefix="raftsched-") as directory:
+        copy = Path(directory, file.name)
+        try:
+            with file.open("rb") as source, copy.open("xb") as out:
+                for piece in opened(source, secret):
+                    out.write(piece)
+        except NotOpened as error:
+            raise Failure(f"{file} {error}") from None
+        try:
+            yield copy
+        except (ValueError, StartupError) as error:  # it says what is wrong with the copy
+            raise Failure(str(error).replace(str(copy), str(file)).rstrip(".")) from None
+
+
+@click.command()
+@_file
+@_identity
+@_key_file
+@format_option
+@progress_option
+def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -> None:
+    """Read a backup, say whether it is whole, and what is in it. No node is needed.
+
+    \b
+      raftsched cluster verify raftsched.backup
+      raftsched cluster verify raftsched.backup -o json | jq .jobs
+      raftsched cluster verify raftsched.backup --identity backup.identity --cluster-key-file cluster.key
+    """
+    from raftsched.store.backup import NotABackup, look
+    from raftsched.store.backup import verify as read_all
+
+    try:
+        keys = None if key_file is None else read_keyring(key_file)
+        with _clear(file, identity) as clear, Progress("verify", clear.stat().st_size, sizes=True) as progress:
+            read_all(clear, progress.at, keys=keys)
+            found = look(clear)
+    except NotABackup as error:
+        raise Failure(str(error)) from None
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = (error.strerror or str(error)).lower()
+        raise Failure(f"cannot read {file}: {why}", Exit.NOT_FOUND if missing else Exit.ERROR) from None
+    said = _said(found, checked=keys is not None)
+    if fmt == "json":
+        print_json(said)
+    elif fmt == "name":
+        click.echo(file)
+    else:
+        jobs = ", ".join(f"{count:,} {state}" for state, count in said["jobs"].items())
+        words = {"size": size_text(said["size"]), "jobs": jobs or "none", "instances": f"{said['instances']:,}"}
+        print_fields({**said, **words, "members": ", ".join(said["members"])})
+
+
+def _said(found: Contents, *, checked: bool) -> dict[str, Any]:
+    label = found.label
+    return {
+        "checksum": "ok",
+        "signed": (f"{label.key}, {'ok' if checked else 'not checked'}") if label.mac else "no",
+        "index": label.index,
+        "term": label.term,
+        "made_at": _time(label.at_ms),
+        "log_time": _time(found.meta.now_ms),
+        "made_by": label.node,
+        "version": label.version,
+        "cluster_id": label.cluster_id,
+        "members": found.members,
+        "size": label.size,
+        "jobs": found.jobs,
+        "instances": found.instances,
+        "dead_letters": found.dead_letters,
+    }
+
+
+def _time(at_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@click.command()
+@_file
+@_identity
+@_key_file
+@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Of the node; empty.")
+@click.option("--id", "node", metavar="ID", required=True, help="The node's --id.")
+@click.option("--raft", metavar="HOST:PORT", required=True, help="Where other nodes reach its Raft port.")
+@click.option("--paused", is_flag=True, help="Start nothing before 'raftsched cluster resume'.")
+@progress_option
+def restore(
+    file: Path, identity: Path | None, key_file: Path | None, data: Path, node: str, raft: str, paused: bool
+) -> None:
+    """Make the data directory of a node that begins a new cluster with the state of a backup.
+
+    The node is the only member at first; let the others in as new ones, with empty data directories. Stop the old
+    cluster before: its nodes cannot join this one, but what they run would run twice. What ran when the backup was made
+    counts as lost, and runs again; what was due since is treated as each job's misfire policy says. Fencing tokens go
+    on far above those that the old cluster gave.
+
+    What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
+    cluster.key.
+
+    \b
+    On n1, once the old cluster is stopped (docs/operations.md has all of it):
+      raftsched cluster restore raftsched.backup --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
+      raftsched node --id n1 --data /var/lib/raftsched ...        as always
+    Then n2 and n3, with empty directories and the same flags as always:
+      raftsched cluster members add n2 --wait
+      raftsched cluster members add n3 --wait
+    """
+    from random import SystemRandom
+
+    from raftsched.clock import SystemClock
+    from raftsched.config.node import ConfigError, parse_address, parse_peers
+    from raftsched.restore import restore as make
+
+    try:
+        address = parse_address("--raft", raft)
+        parse_peers({node: raft})
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        file.stat()
+    except OSError as error:
+        raise Failure(f"cannot read {file}: {(error.strerror or str(error)).lower()}", Exit.NOT_FOUND) from None
+    try:
+        keys = None if key_file is None else read_keyring(key_file)
+        with _clear(file, identity) as clear, Progress("restore", clear.stat().st_size, sizes=True) as progress:
+            chance, now_ms = SystemRandom(), SystemClock().wall_ms()
+            found = make(
+                clear,
+                data,
+                node,
+                str(address),
+                paused=paused,
+                progress=progress.at,
+                rng=chance,
+                now_ms=now_ms,
+                keys=keys,
+            )
+    except OSError as error:
+        raise Failure(f"cannot open {file}: {(error.strerror or str(error)).lower()}") from None
+    except StartupError as error:
+        raise Failure(error.detail.rstrip(".")) from None
+    old = found.contents
+    click.echo(
+        f"restored: {data} is that of {node}, the only member of the new cluster {found.cluster_id[:8]}, with"
+        f" {sum(old.jobs.values()):,} jobs and {old.instances:,} instances as of {_time(old.label.at_ms)}"
+    )
+    others = [name for name in old.members if name != node]
+    click.echo(
+        f"start {node} as always"
+        + (", then with empty data directories the others, and let them in:" if others else "")
+    )
+    for name in others:
+        click.echo(f"  raftsched cluster members add {name} --wait")
+    if paused:
+        click.echo("nothing is started before: raftsched cluster resume")

@@ -1,0 +1,131 @@
+"""`raftsched cluster`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.lazy import LazyGroup
+from raftsched.cli.remote import remote
+from raftsched.cli.resources.resource import viewing
+from raftsched.cli.terminal.output import Column, cell, print_json, print_table
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_COLUMNS: list[Column] = [
+    ("NODE", lambda n: n["id"]),
+    ("ROLE", lambda n: n.get("role")),
+    ("VOTES", lambda n: n.get("voter")),
+    ("ALIVE", lambda n: n.get("alive")),
+    ("HTTP", lambda n: n.get("http")),
+    ("APPLIED", lambda n: n.get("applied_index")),
+    ("LAG", lambda n: n.get("lag")),
+    ("CLOCK MS", lambda n: n.get("clock_offset_ms")),
+    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
+    ("VERSION", lambda n: n.get("version")),
+]
+
+
+_LATER = {
+    "backup": ("cluster.backup", "backup", "Write the whole state to a file."),
+    "members": ("cluster.members", "members", "List, add, replace, remove members."),
+    "restore": ("cluster.backup", "restore", "Begin a new cluster with the state of a backup."),
+    "settings": ("resources.settings", "settings", "List and change the limits and defaults of the cluster."),
+    "verify": ("cluster.backup", "verify", "Say whether a backup is whole, and what is in it."),
+}
+
+
+@click.group(cls=LazyGroup, later=_LATER)
+def cluster() -> None:
+    """The cluster itself: how it is, who belongs to it, who leads it, what holds for all of it."""
+
+
+@cluster.command(short_help="Who leads, how far every node is, who asks to be let in.")
+@viewing
+def status(client: Client, fmt: str) -> None:
+    """Who leads, in which term, how far every node is, and who asks to be let in.
+
+    A member that does not vote (VOTES) is catching up, and votes by itself when it is done. APPLIED is the last log
+    entry a node has, LAG how many committed ones it is behind, CLOCK MS how far its clock is off, RUNNING how many of
+    its slots are taken. Any node answers and asks the leader about the others; without a leader it knows only itself,
+    and '-' stands for what it does not know.
+
+    \b
+      raftsched cluster status
+      raftsched cluster status -o json | jq -r .leader
+    """
+    answer = client.get("/v1/cluster")
+    if fmt == "json":
+        print_json(answer)
+    elif fmt == "name":
+        for node in answer["nodes"]:
+            click.echo(node["id"])
+    else:
+        _tell(answer)
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    from raftsched.cli.cluster.members import tell_waiting
+
+    nodes, leader = answer["nodes"], answer.get("leader")
+    if leader:
+        committed = max((n["commit_index"] for n in nodes if n.get("commit_index") is not None), default=0)
+        voting = sum(1 for n in nodes if n.get("voter"))
+        learning = sum(1 for n in nodes if not n.get("voter"))
+        counts = f"{voting} voting" + (f", {learning} catching up" if learning else "")
+        click.echo(f"{leader} leads, term {answer.get('term')}, {committed} entries committed, {counts}")
+    else:
+        click.echo("no leader at the moment")
+        if answer.get("waits_for"):
+            click.echo(f"{answer['node']} says: {answer['waits_for']}")
+    if answer.get("paused"):
+        click.echo("the cluster is paused, nothing is started; go on with: raftsched cluster resume")
+    print_table([title for title, _ in _COLUMNS], [[cell(get(node)) for _, get in _COLUMNS] for node in nodes])
+    drained = [node["id"] for node in nodes if node.get("drained")]
+    if drained:
+        click.echo(f"\nnothing new is given to: {', '.join(drained)}; go on with: raftsched nodes undrain NODE")
+    tell_waiting(answer["waiting"])
+
+
+@cluster.command(short_help="Start nothing, on any node.")
+@remote
+def pause(client: Client) -> None:
+    """Start nothing from now on, on any node: no job is fired, no instance is started. What runs goes on.
+
+    Jobs can be created, changed and asked to run meanwhile; what was asked for waits.
+
+    \b
+      raftsched cluster pause
+    """
+    client.post("/v1/cluster/pause")
+    click.echo("paused: nothing is started until 'raftsched cluster resume'")
+
+
+@cluster.command(short_help="Go on after a pause.")
+@remote
+def resume(client: Client) -> None:
+    """Go on after a pause. What was due meanwhile is run, once, all or not at all, as each job's misfire policy says.
+
+    \b
+      raftsched cluster resume
+    """
+    client.post("/v1/cluster/resume")
+    click.echo("resumed")
+
+
+@cluster.command(short_help="Hand leadership over.")
+@click.option("--to", metavar="ID", help="To this voting member.  [default: the one that has most of the log]")
+@remote
+def transfer(client: Client, to: str | None) -> None:
+    """Hand leadership over to another member, before its machine is worked on, say.
+
+    Nothing is lost: what was asked meanwhile goes on to the next leader.
+
+    \b
+      raftsched cluster transfer
+      raftsched cluster transfer --to n2
+    """
+    answer = client.post("/v1/cluster/leader", {} if to is None else {"to": to}, repeatable=to is not None)
+    click.echo(f"{answer['leader'] or 'another member'} leads, term {answer['term']}")

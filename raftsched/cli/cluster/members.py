@@ -1,0 +1,226 @@
+"""`raftsched cluster members`: who belongs to the cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import Listing, remote
+from raftsched.cli.resources.resource import viewing
+from raftsched.cli.terminal.output import Column, cell, print_json, print_table
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.errors import ClientError
+    from raftsched.client.http import Client
+
+_PATH = "/v1/cluster/members"
+_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
+_STORE = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
+_LOOK_S = 0.5
+_SAY_S = 2.0  # how often progress is told at most
+_COLUMNS: list[Column] = [
+    ("ID", lambda m: m["id"]),
+    ("VOTES", lambda m: m.get("voter")),
+    ("RAFT", lambda m: m.get("raft")),
+    ("HTTP", lambda m: m.get("http")),
+    ("ALIVE", lambda m: m.get("alive")),
+    ("LAG", lambda m: m.get("lag")),
+]
+
+
+@click.group(cls=Listing, short_help="List, add, replace, remove members.")
+def members() -> None:
+    """Who belongs to the cluster: list, add, replace, remove; one change at a time.
+
+    A new member gets everything first, and votes by itself as soon as it has caught up. An odd number of voting members
+    is best: three go on when one is lost, five when two are.
+
+    \b
+    To grow: start the new node with an empty data directory, --join, and the addresses of some members; then let it in.
+      raftsched node --id n4 --data /var/lib/raftsched --http 10.0.0.4:7401 --raft 10.0.0.4:7501 \\
+        --cluster-key-file KEY --join --peers n1=10.0.0.1:7501,n2=10.0.0.2:7501,n3=10.0.0.3:7501
+      raftsched cluster members add n4 --wait
+
+    \b
+    When the disk of n3 is lost or damaged: empty its data directory, start it as always, and let the new disk in.
+      rm -r /var/lib/raftsched/*       (on n3, while it is stopped)
+      raftsched cluster members replace n3 --wait
+
+    \b
+    To shrink: take it out, then stop it. Leadership goes to another one first when it leads.
+      raftsched cluster members remove n4
+    """
+
+
+@members.command("list")
+@viewing
+def list_(client: Client, fmt: str) -> None:
+    """List the members, and the nodes that ask to be let in.
+
+    LAG is how many committed entries of the log a member is known to lack; '-' where that is not known.
+
+    \b
+      raftsched cluster members
+      raftsched cluster members list -o json | jq -r '.waiting[].id'
+    """
+    answer = client.get(_PATH)
+    if fmt == "json":
+        print_json(answer)
+    elif fmt == "name":
+        for member in answer["items"]:
+            click.echo(member["id"])
+    else:
+        print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
+        tell_waiting(answer["waiting"])
+
+
+def tell_waiting(waiting: list[dict[str, Any]]) -> None:
+    """Who asks to be let in, and by which command that is done."""
+    if waiting:
+        click.echo("\nwaiting to be let in:")
+    for node in waiting:
+        if node["why"] == "disk-went-back":
+            what = "a member whose disk went back to an earlier state, or that runs twice on copies of it"
+            click.echo(
+                f"  {cell(node['id'])}  {cell(node['raft'])}  store {node['store'][:8]}  {what}: stop it, start it"
+            )
+            click.echo(f"    with an empty data directory, then: raftsched cluster members replace {node['id']}")
+            continue
+        new = node["why"] == "new"
+        what = "a new node" if new else "a new disk of a member"
+        command = f"raftsched cluster members {'add' if new else 'replace'} {node['id']}"
+        click.echo(f"  {cell(node['id'])}  {cell(node['raft'])}  store {node['store'][:8]}  {what}: {command}")
+
+
+_wait = click.option("--wait", is_flag=True, help="Until it votes; shows how far it is.")
+_timeout = click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0.1), default=600, show_default=True, help="Of --wait."
+)
+_store = click.option("--store", metavar="HEX", help="Only with this disk, as 'members list -o json' names it.")
+
+
+@members.command()
+@click.argument("node", metavar="ID")
+@_wait
+@_timeout
+@_store
+@remote
+def add(client: Client, node: str, wait: bool, timeout: float, store: str | None) -> None:
+    """Let a new node in.
+
+    It must run and ask for it: started with an empty data directory, --join, and --peers naming members. It gets
+    everything first, without a vote, and votes by itself as soon as it has caught up. With --wait it may also be
+    started after this command.
+
+    \b
+      raftsched cluster members add n4 --wait
+    """
+    _let_in(client, node, {"id": _node_id(node), **_pinned(store)}, wait, timeout)
+
+
+@members.command()
+@click.argument("node", metavar="ID")
+@_wait
+@_timeout
+@_store
+@remote
+def replace(client: Client, node: str, wait: bool, timeout: float, store: str | None) -> None:
+    """Let a member in whose disk is lost, with a new one.
+
+    Stop the node, empty its data directory (or mount a new disk), start it with its old flags; it does not vote then,
+    and waits. This command makes the new disk the member's: it gets everything first, and votes by itself as soon as it
+    has caught up. What the old disk holds is never used again.
+
+    \b
+      raftsched cluster members replace n3 --wait
+    """
+    _let_in(client, node, {"id": _node_id(node), "replace": True, **_pinned(store)}, wait, timeout)
+
+
+@members.command()
+@click.argument("node", metavar="ID")
+@remote
+def remove(client: Client, node: str) -> None:
+    """Take a member out. When it leads, leadership goes to another one first.
+
+    What it runs is lost, and run again by others once its lease has run out; drain it first, and nothing is. Stop the
+    node afterwards. The outputs of what it ran go with it.
+
+    \b
+      raftsched nodes drain n4 --wait
+      raftsched cluster members remove n4
+    """
+    client.request("DELETE", f"{_PATH}/{_node_id(node)}")
+    click.echo(f"{node} is no member any more; stop it now")
+
+
+def _node_id(text: str) -> str:
+    """Raises a usage error."""
+    if not _ID.fullmatch(text):
+        raise click.UsageError(f"{text!r} is not a node id; it has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n4")
+    return text
+
+
+def _pinned(store: str | None) -> dict[str, str]:
+    if store is None:
+        return {}
+    if not _STORE.fullmatch(store):
+        raise click.UsageError(f"--store {store!r} is not a disk; it has 32 hexadecimal digits")
+    return {"store": store}
+
+
+def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout: float) -> None:
+    if not wait:
+        member = client.post(_PATH, body)
+        click.echo(f"{node} votes" if member["voter"] else f"{node} is let in; it catches up, and votes by itself then")
+        return
+    from raftsched.client.errors import ClientError
+    from raftsched.clock import SystemClock
+
+    clock = SystemClock()
+    until = clock.monotonic() + timeout
+    told, told_at = "", float("-inf")
+    asked = False
+    while True:
+        try:
+            if not asked:
+                client.post(_PATH, body)
+                asked = True
+            text = _progress(client, node)
+            if text is None:
+                click.echo(f"{node} votes")
+                return
+        except ClientError as error:
+            if not _passes(error):
+                raise
+            text = error.detail
+        now = clock.monotonic()
+        if text != told and (not told or now - told_at >= _SAY_S):
+            click.echo(text)
+            told, told_at = text, now
+        if now >= until:
+            raise Failure(f"{node} does not vote after {timeout:g} s: {text}", Exit.TIMEOUT)
+        time.sleep(_LOOK_S)
+
+
+def _passes(error: ClientError) -> bool:
+    """Whether it is worth waiting for another answer."""
+    return error.code in ("not-waiting", "membership-busy", "unreachable", "unknown-outcome") or error.status == 503
+
+
+def _progress(client: Client, node: str) -> str | None:
+    """How far a new member is; None: it votes."""
+    member = next((m for m in client.get(_PATH)["items"] if m["id"] == node), None)
+    if member is None:
+        return f"{node} is not seen among the members yet"
+    if member["voter"]:
+        return None
+    if not member["alive"]:
+        return f"{node} is let in, but not connected; is it running?"
+    lag = member.get("lag")
+    return f"{node} catches up" + ("" if lag is None else f": {lag} entries behind")

@@ -1,0 +1,123 @@
+"""`raftsched node`: the flags of a node. What it runs is `raftsched.Node`, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.errors import Exit, StartupError
+
+
+@click.command()
+@click.option("--id", "id", metavar="ID", help="Name of this node: a-z, 0-9, '.', '_', '-'; kept for its whole life.")
+@click.option("--data", metavar="DIR", help="Where it keeps everything; made when missing, never shared.")
+@click.option("--http", metavar="HOST:PORT", help="Listens here for users.  [default: 127.0.0.1:7401]")
+@click.option("--raft", metavar="HOST:PORT", help="Listens here for the other nodes.  [default: 127.0.0.1:7501]")
+@click.option("--peers", metavar="ID=HOST:PORT,...", help="All nodes and their Raft addresses, this one included.")
+@click.option("--advertise-http", metavar="HOST:PORT", help="What others call --http, where that differs.")
+@click.option("--advertise-raft", metavar="HOST:PORT", help="What others call --raft, where that differs.")
+@click.option("--cluster-key-file", metavar="FILE", help="What all nodes have; made with 'raftsched keys new'.")
+@click.option("--raft-cert", metavar="FILE", help="Shown to other nodes; made with 'raftsched certs node'.")
+@click.option("--raft-key", metavar="FILE", help="The key of --raft-cert.")
+@click.option("--raft-ca", metavar="FILE", help="Who signed the certificates of other nodes; may hold several.")
+@click.option("--insecure-raft", is_flag=True, help="No key: all users of this machine are trusted. Loopback only.")
+@click.option("--slots", metavar="N", help="Attempts at one time.  [default: 32 for each CPU]")
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
+@click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
+@click.option("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated.")
+@click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be let in.")
+@click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
+@click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
+@click.option("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]")
+@click.option("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]")
+@click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
+@click.option("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]")
+@click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
+@click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
+@click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
+@click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
+@click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")
+@click.option("--streams-max", metavar="N", help="Streams of events and output that are read.  [default: 200]")
+@click.option("--token-streams-max", metavar="N", help="Of these, by one token.  [default: 20]")
+@click.option("--proxies", metavar="NET,...", help="Addresses that stand for many callers: of reverse proxies.")
+@click.option("--tls-cert", metavar="FILE", help="Speaks TLS to users; the certificate, PEM, with its chain.")
+@click.option("--tls-key", metavar="FILE", help="Its private key.")
+@click.option("--tls-client-ca", metavar="FILE", help="Users must show a certificate of these authorities.")
+@click.option("--tls-ca", metavar="FILE", help="Who signed the other nodes' certificates.  [default: the system's]")
+@click.option("--http-hosts", metavar="NAME,...", help="Names in Host beside the advertised one, as behind a proxy.")
+@click.option("--insecure-http", is_flag=True, help="Plain HTTP beyond loopback: a proxy with TLS is in front.")
+@click.option("--open", is_flag=True, help="No tokens beyond loopback: whoever reaches this node runs programs here.")
+@click.option("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call.")
+@click.option("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat.")
+@click.option("--cwd-allow", metavar="DIR", multiple=True, help="Where jobs may run and conditions look; repeat.")
+@click.option("--python-allow", metavar="MODULE", multiple=True, help="What python may call: shop.*, shop.mail:send.")
+@click.option("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat.")
+@click.option("--http-deny", metavar="RULE", multiple=True, help="Hosts and networks that jobs must not ask; repeat.")
+@click.option(
+    "--run-as", metavar="NAMESPACE=USER", multiple=True, help="As whom its jobs run; default=USER: all others."
+)
+@click.option("--users-allowed", metavar="NAMESPACE=USER", multiple=True, help="Whom jobs may ask for as well; repeat.")
+@click.option("--pids-max", metavar="N", help="Processes of a run.  [default: 4096]")
+@click.option("--memory-max", metavar="SIZE", help="Memory that a run may have, whatever its job says.")
+@click.option("--allow-new-privileges", is_flag=True, help="Jobs may use sudo and other set-user-ID programs.")
+@click.option("--nice", metavar="N", help="By how much runs give way to the node, 0 to 19.  [default: 5]")
+@click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
+def node(config: str | None, **flags: Any) -> None:
+    """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
+
+    \b
+    Three nodes on one machine (the first start forms the cluster once all of them answer):
+      raftsched keys new --file cluster.key
+      PEERS=n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503
+      raftsched node --id n1 --data n1 --http 127.0.0.1:7401 --raft 127.0.0.1:7501 --peers $PEERS \\
+        --cluster-key-file cluster.key
+      raftsched node --id n2 --data n2 --http 127.0.0.1:7402 --raft 127.0.0.1:7502 --peers $PEERS \\
+        --cluster-key-file cluster.key
+      raftsched node --id n3 --data n3 --http 127.0.0.1:7403 --raft 127.0.0.1:7503 --peers $PEERS \\
+        --cluster-key-file cluster.key
+
+    \b
+    One alone (it makes its key by itself, DATA/cluster.key, which others get when they are to join it):
+      raftsched node --id n1 --data ./n1
+
+    \b
+    A new node of a cluster that runs; --peers names some of its members. It waits until it is let in:
+      raftsched node --id n4 --data n4 --http 127.0.0.1:7404 --raft 127.0.0.1:7504 --join --peers $PEERS \\
+        --cluster-key-file cluster.key
+      raftsched cluster members add n4 --wait
+
+    \b
+    Where others can reach it, with TLS (--insecure-http instead: behind a proxy that has it):
+      raftsched node --id n1 --data ./n1 --http 10.0.0.1:7401 --tls-cert n1.pem --tls-key n1.key
+      raftsched tokens bootstrap --data ./n1
+
+    Beyond loopback a node answers nobody, but for /livez and /readyz, until there is an admin: 'tokens bootstrap' makes
+    one, on its machine. --open is the other way, and a warning in the log.
+
+    SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
+    ended and handed back to the others. A second signal cuts that short.
+
+    A member that was away goes on from the log that was kept, as far as that reaches back; one that lacks more gets a
+    copy of everything.
+
+    Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
+    from the file given with --config; flags win over variables, variables over the file.
+    """
+    from raftsched.config.node import ConfigError, load
+
+    try:
+        loaded = load(flags, os.environ, Path(config) if config else None)
+    except ConfigError as e:
+        raise Failure(str(e), e.exit) from None
+    from raftsched.embedded.process import run
+
+    try:
+        code = run(loaded)
+    except StartupError as e:
+        raise Failure(e.detail, Exit.ERROR) from None
+    sys.exit(code)

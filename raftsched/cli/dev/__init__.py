@@ -1,0 +1,1 @@
+"""`raftsched dev`: a whole cluster on this machine."""

@@ -1,0 +1,1 @@
+"""`raftsched doctor`: checks of this machine and of the cluster."""

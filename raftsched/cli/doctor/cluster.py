@@ -1,0 +1,290 @@
+"""What `doctor` asks of the nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from raftsched.cli.doctor.command import Found
+from raftsched.cli.terminal.progress import size_text
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+LAG = 1_000  # entries
+DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
+DISK_WARN = 1 << 30
+DAYS_LEFT = "raftsched_tls_certificate_days_left"
+DAYS_WARN = 14
+WAITING = 1_000  # instances: no more are counted
+NODE_WAIT_S = 5.0
+_SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? ([0-9.e+-]+|NaN)")
+
+
+def look_at_cluster(client: Client) -> Iterator[Found]:
+    from raftsched.client.errors import ClientError
+
+    try:
+        cluster = client.get("/v1/cluster")
+    except ClientError as error:
+        if error.code == "locked":
+            yield Found(
+                "access", "fail", error.detail, "on the machine of a node: raftsched tokens bootstrap --data DIR"
+            )
+        elif error.status in (401, 403):
+            yield Found("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
+        else:
+            yield Found("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
+        return
+    answers, silent = _ask_each(client, cluster)
+    yield _reachable(cluster, answers, silent)
+    if answers and not any(answers.values()):
+        do = "ask with the token of a viewer for all namespaces; disks and certificates were not looked at"
+        yield Found("metrics", "warn", "no node tells its metrics to this token", do)
+    yield _leader(cluster)
+    yield from _quorum(cluster)
+    yield _versions(cluster)
+    yield _lag(cluster)
+    try:
+        yield _clocks(cluster, client.get("/v1/cluster/settings"))
+        yield from _disks(answers)
+        yield from _certificates(answers)
+        yield _paused(cluster)
+        yield _nodes(cluster)
+        yield _access(cluster, client.get("/v1/cluster/access"))
+        yield _plain(cluster)
+        yield from _work(answers, client)
+    except ClientError as error:
+        if error.code != "unreachable" and error.status not in (401, 403, 503):
+            raise
+        yield Found("answers", "warn", error.detail, "the checks that need this were left out; run it again")
+
+
+def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """What /metrics of each node says (nothing where that is refused), and the nodes that do not answer here."""
+    from raftsched.client.errors import ClientError
+    from raftsched.client.http import Client as Http
+    from raftsched.client.servers import parse_servers
+
+    answers: dict[str, dict[str, float]] = {}
+    silent = []
+    for node in cluster["nodes"]:
+        try:
+            if not node.get("http"):
+                raise ClientError("unreachable", "unknown")
+            asked = Http(parse_servers(node["http"]), timeout=NODE_WAIT_S, token=client.token, trust=client.trust)
+            answers[node["id"]] = _samples(asked.request("GET", "/metrics").body.decode("utf-8", "replace"))
+        except (ClientError, ValueError) as error:
+            if isinstance(error, ClientError) and error.status in (401, 403, 429):
+                answers[node["id"]] = {}  # it answers; this token is not for what it says there
+                continue
+            silent.append(f"{node['id']} ({node.get('http') or 'address unknown'})")
+    return answers, silent
+
+
+def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Found:
+    if access["required"]:
+        return Found("access", "ok", "requests need a token")
+    if all(_is_local(str(node.get("http") or "")) for node in cluster["nodes"]):
+        return Found("access", "ok", "open, to this machine only")
+    says = "open: whoever reaches a node that was started with --open may run programs there; others are locked"
+    return Found("access", "warn", says, "raftsched tokens bootstrap --data DIR, on the machine of a node")
+
+
+def _plain(cluster: Mapping[str, Any]) -> Found:
+    addresses = {node["id"]: str(node.get("http") or "") for node in cluster["nodes"]}
+    plain = [node for node, http in addresses.items() if not http.startswith("https://") and not _is_local(http)]
+    if plain:
+        do = "--tls-cert and --tls-key for the node; with a proxy in front, let nobody else reach its port"
+        return Found("plain HTTP", "warn", f"beyond its own machine: {', '.join(plain)}; tokens can be read", do)
+    return Found("plain HTTP", "ok", "nowhere beyond a node's own machine")
+
+
+def _is_local(address: str) -> bool:
+    host = address.removeprefix("https://").rpartition(":")[0].strip("[]")
+    return host in ("", "localhost", "::1") or host.startswith("127.")
+
+
+def _samples(text: str) -> dict[str, float]:
+    """Of the Prometheus text format; with labels, under the whole of what stands before the number."""
+    found = {}
+    for line in text.splitlines():
+        match = _SAMPLE.fullmatch(line)
+        if match is not None:
+            found[line.rpartition(" ")[0]] = float(match[3])
+    return found
+
+
+def _reachable(cluster: Mapping[str, Any], answers: Mapping[str, Any], silent: list[str]) -> Found:
+    total = len(cluster["nodes"])
+    if silent:
+        do = "is the process running, and can this machine reach its HTTP port? its log says more"
+        return Found("reachable", "warn", f"{len(answers)} of {total} nodes answer, not {', '.join(silent)}", do)
+    return Found("reachable", "ok", f"all {total} nodes answer" if total > 1 else "the node answers")
+
+
+def _leader(cluster: Mapping[str, Any]) -> Found:
+    if cluster.get("leader"):
+        return Found("leader", "ok", f"{cluster['leader']}, term {cluster['term']}")
+    why = cluster.get("waits_for") or "none at the moment"
+    return Found("leader", "fail", why, "a majority of the members has to run and to reach one another; see their logs")
+
+
+def _quorum(cluster: Mapping[str, Any]) -> Iterator[Found]:
+    voters = [n for n in cluster["nodes"] if n.get("voter")]
+    alive = [n for n in voters if n.get("alive")]
+    majority = len(voters) // 2 + 1
+    spare = len(alive) - majority
+    says = f"{len(alive)} of {len(voters)} voting members are connected, {majority} are needed"
+    down = ", ".join(n["id"] for n in voters if not n.get("alive"))
+    if spare < 0:
+        yield Found("quorum", "fail", says, f"start {down}")
+    elif len(voters) < 3:
+        yield Found("quorum", "warn", says, "three members go on when one is lost: raftsched cluster members --help")
+    elif spare == 0:
+        yield Found("quorum", "warn", f"{says}; no other may be lost", f"bring {down or 'another one'} back")
+    elif len(voters) % 2 == 0:
+        yield Found("quorum", "warn", says, "an even number survives no more losses than one less: add or remove one")
+    else:
+        yield Found("quorum", "ok", f"{says}; {spare} more may be lost")
+    learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
+    back = [w["id"] for w in cluster.get("waiting", ()) if w.get("why") == "disk-went-back"]
+    waiting = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
+    if back:
+        says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"
+        do = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
+        yield Found("members", "fail", says, do)
+    elif waiting:
+        do = "let them in, or stop them: raftsched cluster members"
+        yield Found("members", "warn", f"{', '.join(waiting)} ask to be let in", do)
+    elif learning and cluster.get("leader"):
+        yield Found("members", "warn", f"{', '.join(learning)} catch up and do not vote yet", "wait until they do")
+    else:
+        yield Found("members", "ok", "nobody waits to be let in")
+
+
+def _versions(cluster: Mapping[str, Any]) -> Found:
+    found: dict[str, list[str]] = {}
+    for node in cluster["nodes"]:
+        if node.get("version"):
+            found.setdefault(node["version"], []).append(node["id"])
+    if len(found) > 1:
+        says = "; ".join(f"{', '.join(ids)}: {version}" for version, ids in sorted(found.items()))
+        return Found("versions", "warn", says, "bring all nodes to the newest, one after the other")
+    return Found("versions", "ok", next(iter(found), "unknown"))
+
+
+def _lag(cluster: Mapping[str, Any]) -> Found:
+    behind = [(n["lag"], n["id"]) for n in cluster["nodes"] if (n.get("lag") or 0) > LAG]
+    if behind:
+        says = ", ".join(f"{node} by {lag:,}" for lag, node in sorted(behind, reverse=True))
+        return Found("lag", "warn", f"entries behind: {says}", "is its disk or its network slow, is it overloaded?")
+    return Found("lag", "ok", f"no node is more than {LAG:,} entries behind")
+
+
+def _clocks(cluster: Mapping[str, Any], settings: Mapping[str, Any]) -> Found:
+    from raftsched.quantities import parse_duration
+
+    limit = parse_duration(settings["clock_limit"])
+    offsets = {n["id"]: n["clock_offset_ms"] for n in cluster["nodes"] if n.get("clock_offset_ms") is not None}
+    if not offsets:
+        do = "ask again when there is a leader that answers: it measures the clocks of the others"
+        return Found("clocks", "warn", "they were not measured", do)
+    node, worst = max(offsets.items(), key=lambda one: abs(one[1]))
+    says = f"{node} is off by {worst:.0f} ms"
+    do = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
+    if abs(worst) > limit:
+        return Found("clocks", "fail", f"{says}, more than clock_limit ({limit} ms)", do)
+    if abs(worst) > limit / 2:
+        return Found("clocks", "warn", f"{says}, clock_limit is {limit} ms", do)
+    return Found("clocks", "ok", f"at most {abs(worst):.0f} ms apart")
+
+
+def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
+    worst: tuple[str, str, float] | None = None
+    for node, samples in answers.items():
+        free, store = samples.get("raftsched_disk_free_bytes"), samples.get("raftsched_store_bytes", 0.0)
+        if free is None:
+            continue
+        if free < DISK_FAIL:
+            do = f"make room on {node}: below {size_text(DISK_FAIL)} it refuses writes"
+            yield Found("disk", "fail", f"{node} has {size_text(free)} free", do)
+        elif free < max(DISK_WARN, 2 * store):
+            do = f"make room on {node}: a copy of the store ({size_text(store)}) for others or a backup needs it"
+            yield Found("disk", "warn", f"{node} has {size_text(free)} free", do)
+        elif worst is None or free < worst[2]:
+            worst = (node, size_text(store), free)
+    if worst is not None:
+        yield Found("disk", "ok", f"{worst[0]} has {size_text(worst[2])} free, its store takes {worst[1]}")
+
+
+def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
+    """Of the nodes that speak TLS to users."""
+    found = sorted((s[DAYS_LEFT], node) for node, s in answers.items() if DAYS_LEFT in s)
+    if not found:
+        return
+    days, node = found[0]
+    do = f"put a new certificate in place of the old one on {node}: it is read again by itself"
+    if days <= 0:
+        yield Found("certificates", "fail", f"that of {node} has expired", do)
+    elif days < DAYS_WARN:
+        yield Found("certificates", "warn", f"that of {node} expires in {days:.1f} days", do)
+    else:
+        yield Found("certificates", "ok", f"the first one to expire, of {node}, has {days:.0f} days left")
+
+
+def _paused(cluster: Mapping[str, Any]) -> Found:
+    if cluster.get("paused"):
+        return Found("paused", "warn", "the cluster is paused, nothing is started", "raftsched cluster resume")
+    return Found("paused", "ok", "no")
+
+
+def _nodes(cluster: Mapping[str, Any]) -> Found:
+    drained = [n["id"] for n in cluster["nodes"] if n.get("drained")]
+    shut = [n["id"] for n in cluster["nodes"] if n.get("alive") and n.get("voter") and not n.get("session_open")]
+    troubled = [f"{n['id']}: {n['trouble']}" for n in cluster["nodes"] if n.get("trouble")]
+    if troubled:
+        do = "give it more (ulimit -u, -n; TasksMax; memory; disk), or end what it waits for"
+        yield_ = "starts no runs: "
+        return Found("workers", "warn", yield_ + "; ".join(troubled), do)
+    if shut:
+        do = "its log says why; after a restart of the machine it waits until the old session's time is over"
+        return Found("workers", "warn", f"no session, so no runs: {', '.join(shut)}", do)
+    if drained:
+        return Found(
+            "workers", "warn", f"drained: {', '.join(drained)}", f"raftsched nodes undrain {' '.join(drained)}"
+        )
+    slots = sum(n.get("slots") or 0 for n in cluster["nodes"])
+    running = sum(n.get("running") or 0 for n in cluster["nodes"])
+    return Found("workers", "ok", f"{running} of {slots} slots are taken")
+
+
+def _work(answers: Mapping[str, Mapping[str, float]], client: Client) -> Iterator[Found]:
+    def most(name: str) -> int:
+        return int(max((samples.get(name, 0.0) for samples in answers.values()), default=0.0))
+
+    unplaceable = most("raftsched_instances_unplaceable")
+    if unplaceable:
+        do = "raftsched instances list --state WAITING says which label or handler is missing"
+        yield Found("placement", "warn", f"{unplaceable:,} runs fit no node", do)
+    else:
+        yield Found("placement", "ok", "there is a node for every run")
+    waiting = sum(1 for _ in client.items("/v1/instances", {"state": "WAITING"}, WAITING))
+    slots = sum(node.get("slots") or 0 for node in client.get("/v1/cluster")["nodes"])
+    count = f"{waiting:,}{'+' if waiting == WAITING else ''} instances wait"
+    if waiting > max(100, 4 * slots):
+        yield Found("backlog", "warn", count, "more slots (nodes slots), more nodes, or fewer jobs; see 'queues list'")
+    else:
+        yield Found("backlog", "ok", count)
+    shut = [q["name"] for q in client.items("/v1/queues", {}, WAITING) if q["paused"]]
+    if shut:
+        yield Found("queues", "warn", f"paused: {', '.join(shut[:5])}", f"raftsched queues resume {' '.join(shut[:5])}")
+    else:
+        yield Found("queues", "ok", "none is paused")
+    dead = most("raftsched_dead_letters")
+    if dead:
+        do = "raftsched dlq list; then dlq requeue or dlq purge"
+        yield Found("dead letters", "warn", f"{dead:,}", do)
+    else:
+        yield Found("dead letters", "ok", "none")

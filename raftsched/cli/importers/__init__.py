@@ -1,0 +1,1 @@
+"""Files of other schedulers and calendars, read into jobs and days."""

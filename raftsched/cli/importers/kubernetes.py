@@ -1,0 +1,264 @@
+"""CronJobs of Kubernetes (batch/v1), as in manifests or from `kubectl get cronjobs -o yaml`, to jobs.
+
+A CronJob starts containers; a job here starts a process on a node. What the container brings along (its image, volumes,
+secrets) has to be on the nodes, so it is named in notes, and a job that would not run without it comes in suspended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from raftsched.cli.importers.foreign import Entry, Notes, Reading, Unmapped, cron_trigger, job_name, text_map, whole
+from raftsched.cli.terminal.documents import Document
+
+_OVERLAP = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
+_METADATA = frozenset(
+    ["name", "namespace", "labels", "annotations", "uid", "resourceVersion", "generation", "creationTimestamp",
+     "managedFields", "selfLink"]
+)  # fmt: skip
+_OBJECT = frozenset(["apiVersion", "kind", "metadata", "spec", "status"])
+_SPEC = frozenset(
+    ["schedule", "timeZone", "startingDeadlineSeconds", "concurrencyPolicy", "suspend", "successfulJobsHistoryLimit",
+     "failedJobsHistoryLimit", "jobTemplate"]
+)  # fmt: skip
+_JOB = frozenset(["backoffLimit", "activeDeadlineSeconds", "completions", "parallelism", "template"])
+_JOB_DEFAULTS: Mapping[str, Any] = {"completionMode": "NonIndexed", "podReplacementPolicy": "TerminatingOrFailed"}
+_POD = frozenset(["containers", "initContainers", "restartPolicy", "nodeSelector", "volumes"])
+_POD_DEFAULTS: Mapping[str, Any] = {
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+}
+_CONTAINER = frozenset(
+    ["name", "image", "command", "args", "env", "envFrom", "workingDir", "resources", "volumeMounts"]
+)
+_CONTAINER_DEFAULTS: Mapping[str, Any] = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_IRRELEVANT = ("imagePullPolicy", "imagePullSecrets")  # about fetching images
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
+_QUANTITY = re.compile(r"([0-9]+)(|k|M|G|T|Ki|Mi|Gi|Ti)", re.ASCII)
+BACKOFF_LIMIT = 6  # what Kubernetes does unless it is told otherwise
+RETRIES_MAX = 100
+
+
+def read_cronjobs(documents: list[Document], *, timezone: str, prefix: str) -> Reading:
+    """`timezone`: of CronJobs that name none, which Kubernetes runs in that of its control plane."""
+    reading = Reading()
+    names: dict[tuple[str | None, str], str] = {}
+    for document in documents:
+        given = document.value
+        metadata = given.get("metadata") if isinstance(given.get("metadata"), dict) else {}
+        assert isinstance(metadata, dict)
+        text = str(metadata.get("name") or "")
+        kind = str(given.get("kind") or "")
+        place = f"{kind or 'object'} {text}" if text else document.place
+        if kind != "CronJob":
+            if kind in ("Job", ""):
+                reason = "it is no CronJob" if kind else "it has no kind; a CronJob says kind: CronJob"
+                reading.refused.append((place, text, reason))
+            else:
+                reading.notes.append((place, "it is no CronJob; it is left out"))
+            continue
+        notes = Notes()
+        try:
+            if not text:
+                raise Unmapped("it has no metadata.name")
+            name = job_name(text, prefix, notes)
+            namespace = str(metadata["namespace"]) if metadata.get("namespace") else None
+            before = names.setdefault((namespace, name), place)
+            if before is not place:
+                raise Unmapped(f"another one, {before}, has that name already; keep one")
+            job = _job(given, metadata, timezone, notes)
+        except Unmapped as error:
+            reading.refused.append((place, text, str(error)))
+            continue
+        if notes.lacking:
+            job["suspended"] = True
+        reading.entries.append(Entry(place, text, name, namespace, job))
+        reading.notes += [(place, said) for said in notes.said]
+    return reading
+
+
+def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, Any]:
+    spec = _object(given, "spec")
+    template = _object(_object(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.")
+    pod = _object(_object(template, "template", "job "), "spec", "pod ")
+    for field in ("completions", "parallelism"):
+        if (whole(template.get(field), field) or 1) > 1:
+            raise Unmapped(f"it has {field}: {template[field]}; a job here is one process, write several jobs")
+    job: dict[str, Any] = {"trigger": _trigger(spec, zone, notes), "handler": _handler(pod, notes)}
+    policy = spec.get("concurrencyPolicy") or "Allow"
+    if policy not in _OVERLAP:
+        raise Unmapped(f"its concurrencyPolicy is {policy!r}; {', '.join(_OVERLAP)} are known")
+    job["overlap"] = _OVERLAP[policy]
+    if spec.get("suspend") is True:
+        job["suspended"] = True
+    deadline = whole(spec.get("startingDeadlineSeconds"), "startingDeadlineSeconds")
+    if deadline is not None:
+        job["misfire"] = {"policy": "skip", "grace": f"{deadline}s"}
+    kept = {
+        ours: whole(spec.get(theirs), theirs)
+        for ours, theirs in (("succeeded", "successfulJobsHistoryLimit"), ("failed", "failedJobsHistoryLimit"))
+    }
+    if any(count is not None for count in kept.values()):
+        job["retention"] = {name: count for name, count in kept.items() if count is not None}
+    job |= _attempts(template, notes)
+    labels = text_map(metadata.get("labels"), "metadata.labels")
+    if labels:
+        job["labels"] = labels
+    nodes = text_map(pod.get("nodeSelector"), "nodeSelector")
+    if nodes:
+        words = " ".join(f"{k}={v}" for k, v in nodes.items())
+        notes.say(f"nodeSelector became labels that a node needs: raftsched nodes label NODE {words}")
+        job["placement"] = {"labels": nodes}
+    annotations = [key for key in text_map(metadata.get("annotations"), "annotations") if key != _APPLIED]
+    for key in annotations:
+        notes.say(f"annotation {key} has no counterpart here; it is left out")
+    notes.leave(given, _OBJECT, "")
+    notes.leave(metadata, _METADATA, "metadata.")
+    notes.leave(spec, _SPEC, "spec.")
+    notes.leave(_but(template, _JOB_DEFAULTS), _JOB, "spec.jobTemplate.spec.")
+    notes.leave(_but(pod, _POD_DEFAULTS), _POD | set(_IRRELEVANT), "pod ")
+    return job
+
+
+def _object(parent: Mapping[str, Any], key: str, at: str = "") -> dict[str, Any]:
+    found = parent.get(key)
+    if not isinstance(found, dict):
+        raise Unmapped(f"{at}{key} is missing or no object")
+    return found
+
+
+def _but(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what Kubernetes itself fills in."""
+    return {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
+
+
+def _trigger(spec: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, Any]:
+    text = str(spec.get("schedule") or "")
+    if not text.strip():
+        raise Unmapped("it has no schedule")
+    own = str(spec.get("timeZone") or "")
+    trigger = cron_trigger(text, own or zone, seconds=False, notes=notes)
+    if "timezone" in trigger and not own and "TZ=" not in text:
+        notes.say(f"it names no timeZone: Kubernetes takes its control plane's, here it is {zone} (--timezone)")
+    return trigger
+
+
+def _attempts(template: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    limit = whole(template.get("backoffLimit"), "backoffLimit")
+    retries = BACKOFF_LIMIT if limit is None else limit
+    if retries > RETRIES_MAX:
+        notes.say(f"it is retried {RETRIES_MAX} times, not {retries}")
+    if retries:
+        rule = {"first": "10s", "factor": 2, "max": "6m", "attempts": min(retries, RETRIES_MAX)}
+        found["retry"] = {"exponential": rule}
+    deadline = whole(template.get("activeDeadlineSeconds"), "activeDeadlineSeconds")
+    if deadline:
+        found["timeout"] = f"{deadline}s"
+        if retries:
+            notes.say("activeDeadlineSeconds became the timeout of each attempt, not of all together")
+    return found
+
+
+def _handler(pod: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    containers = pod.get("containers")
+    if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers) or not containers:
+        raise Unmapped("its pod has no containers")
+    if len(containers) > 1:
+        raise Unmapped(f"its pod has {len(containers)} containers; a job here is one process, write several jobs")
+    if pod.get("initContainers"):
+        raise Unmapped("its pod has initContainers; make them part of the command, or a job that this one waits for")
+    container = containers[0]
+    command = _words(container, "command")
+    if not command:
+        raise Unmapped(
+            f"it runs what its image {container.get('image')!r} starts by itself; say it as command, for nothing here"
+            " looks into images"
+        )
+    env = _env(container, notes)
+    handler: dict[str, Any] = {"exec": [_expand(word, env) for word in command + _words(container, "args")]}
+    if env:
+        handler["env"] = env
+    if container.get("workingDir"):
+        handler["cwd"] = str(container["workingDir"])
+    memory = _resources(container, notes)
+    if memory:
+        handler["limits"] = {"memory": memory}
+    notes.say(f"image {container.get('image')} is not used: {handler['exec'][0]} has to be on the nodes")
+    if container.get("volumeMounts"):
+        places = ", ".join(str(v.get("mountPath")) for v in container["volumeMounts"] if isinstance(v, dict))
+        notes.lack(f"volumes are not mounted: {places} has to be on the nodes")
+    elif pod.get("volumes"):
+        notes.say("volumes of the pod are left out; no container mounts them")
+    notes.leave(_but(container, _CONTAINER_DEFAULTS), _CONTAINER | set(_IRRELEVANT), "container ")
+    return handler
+
+
+def _words(container: Mapping[str, Any], key: str) -> list[str]:
+    found = container.get(key) or []
+    if not isinstance(found, list):
+        raise Unmapped(f"its {key} is not a list")
+    return [str(word) for word in found]
+
+
+def _env(container: Mapping[str, Any], notes: Notes) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for item in container.get("env") or []:
+        if not isinstance(item, dict) or not item.get("name"):
+            raise Unmapped("its env has an item without a name")
+        name = str(item["name"])
+        if item.get("valueFrom"):
+            kind, _, source = _source(item["valueFrom"])
+            notes.lack(f"env {name} comes from a {kind}{source}, which is not here: give the value with jobs edit")
+        else:
+            value = item.get("value")
+            env[name] = _expand("" if value is None else str(value), env)
+    for item in container.get("envFrom") or []:
+        kind, _, source = _source(item)
+        notes.lack(f"envFrom: the variables of a {kind}{source} are not here: give them with jobs edit")
+    return env
+
+
+def _source(item: Any) -> tuple[str, str, str]:
+    """(kind, key, " name/key" for messages) of a reference to a secret, a config map or a field."""
+    if not isinstance(item, dict) or not item:
+        return "reference", "", ""
+    kind, value = next(((k, v) for k, v in item.items() if isinstance(v, dict)), ("reference", {}))
+    key = str(value.get("key") or value.get("fieldPath") or value.get("resource") or "")
+    name = str(value.get("name") or "")
+    return kind, key, f" {'/'.join(filter(None, (name, key)))}" if name or key else ""
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """$(NAME) stands for a variable that was set before, $$ for a dollar; what is not known stays as it is."""
+
+    def replace(found: re.Match[str]) -> str:
+        return "$" if found[1] is None else env.get(found[1], found[0])
+
+    return _REFERENCE.sub(replace, text)
+
+
+def _resources(container: Mapping[str, Any], notes: Notes) -> str | None:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    for key, value in (limits or {}).items():
+        if key != "memory":
+            notes.say(f"resources.limits.{key}: {value} has no counterpart here; it is left out")
+    if isinstance(resources, dict) and resources.get("requests"):
+        notes.say("resources.requests has no counterpart here: a node's slots say how much it takes")
+    memory = (limits or {}).get("memory")
+    if memory is None:
+        return None
+    found = _QUANTITY.fullmatch(str(memory))
+    if found is None:
+        notes.say(f"resources.limits.memory: {memory} is not understood; it is left out")
+        return None
+    unit = {"": "", "k": "kB"}.get(found[2], f"{found[2]}B")
+    return found[1] + unit

@@ -1,0 +1,359 @@
+"""`raftsched jobs`: what is done to jobs that exist. Making them is in `jobs_write` and `jobs_import`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.jobs.filters import filter_options, said
+from raftsched.cli.jobs.operations import by_filter, many_options
+from raftsched.cli.lazy import LazyGroup
+from raftsched.cli.remote import each, find_job, format_option, job_ref, read_json, remote
+from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
+from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_TRIGGERS = ("cron", "every", "at", "in", "rrule")
+
+
+def _trigger(job: Any) -> str:
+    trigger = job.get("trigger") or {}
+    for kind in _TRIGGERS:
+        if trigger.get(kind):
+            zone = trigger.get("timezone")
+            return f"{kind} {trigger[kind]}" + (
+                f" {zone}" if kind in ("cron", "rrule") and zone not in (None, "UTC") else ""
+            )
+    return "manual"
+
+
+_COLUMNS: list[Column] = [
+    ("NAME", job_ref),  # type: ignore[list-item]
+    ("STATE", lambda j: j["state"]),
+    ("TRIGGER", _trigger),
+    ("NEXT", lambda j: j.get("next_fire_at")),
+    ("LAST START", lambda j: j.get("last_start_at")),
+    ("RUNNING", lambda j: j.get("running")),
+    ("ID", lambda j: j["id"]),
+]
+
+
+_REVISIONS: list[Column] = [
+    ("REVISION", lambda r: r["revision"]),
+    ("NAME", lambda r: r["name"]),
+    ("FROM", lambda r: r["from"]),
+    ("TO", lambda r: r["to"]),
+    ("OWNER", lambda r: r["content"].get("owner")),
+    ("TRIGGER", lambda r: _trigger(r["content"])),
+]
+
+
+def _stats(found: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"from": found["counted_from"], "to": found["to"]}
+    for name in ("jobs", "instances", "attempts"):
+        shown[name] = " ".join(f"{state}={n}" for state, n in (found[name] or {}).items() if n)
+    shown |= {"skipped fires": found["skipped_fires"], "dead letters": found["dead_letters"]}
+    for name in ("duration", "lateness"):
+        of = found[name]
+        if of["count"]:
+            shown[name] = " ".join(f"{key}={of[key]}ms" for key in ("mean", "p50", "p90", "p99", "max"))
+    if not found["complete"]:
+        shown["note"] = "the newest only: there are more than one answer counts"
+    return shown
+
+
+_LATER = {
+    "apply": ("jobs.apply", "apply", "Create and replace jobs as files say, by their names."),
+    "create": ("jobs.create", "create", "Create a job: when it is due, and what it does."),
+    "diff": ("jobs.diff", "diff", "Say what 'apply' would change."),
+    "edit": ("jobs.diff", "edit", "Change a job in an editor."),
+    "export": ("jobs.export", "export", "Write jobs as YAML or JSON, for 'apply'."),
+    "import": ("jobs.imports", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),
+    "wait": ("jobs.wait", "wait", "Wait for the end of runs, or until jobs are as wanted."),
+}
+
+
+@click.group(cls=LazyGroup, later=_LATER)
+def jobs() -> None:
+    """Jobs. JOB is a name (in the namespace "default"), namespace/name, or an id.
+
+    Where several are given, one that fails does not keep the others; the exit code is that of the first failure.
+    """
+
+
+@jobs.command("list")
+@filter_options
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
+    """List jobs, in the order of their creation; with --next-from or --next-to in that of their next times.
+
+    \b
+      raftsched jobs list
+      raftsched jobs list -N billing --state SUSPENDED
+      raftsched jobs list --label team=fin --next-to 2026-11-21T00:00:00Z
+      raftsched jobs list --all -o json > jobs.json
+    """
+    found = rows(client, "/v1/jobs", given, said(given))
+    print_rows(fmt, found, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
+
+
+@jobs.command()
+@click.argument("job", metavar="JOB")
+@viewing_by(lambda client, job, fmt: {"job": find_job(client, job)["id"]})
+def get(client: Client, job: str, fmt: str) -> None:
+    """Show a job: its state, and the job as it was given.
+
+    \b
+      raftsched jobs get billing/nightly-report
+      raftsched jobs get tick -o json
+      raftsched jobs get tick --watch
+    """
+    found = find_job(client, job)
+    print_one(fmt, found, job_ref, said_fields(found))  # type: ignore[arg-type]
+
+
+def _told(refs: tuple[str, ...], fmt: str, act: Callable[[str], tuple[Any, str, str]]) -> None:
+    """Does it to each. `act` says what was answered, what that is called, and what people are told."""
+    answers: list[Any] = []
+
+    def one(ref: str) -> None:
+        answer, name, words = act(ref)
+        answers.append(answer)
+        if fmt != "json":
+            click.echo(name if fmt == "name" else words)
+
+    try:
+        each(refs, one)
+    finally:  # what was done is told, whatever came after it
+        if fmt == "json" and answers:
+            print_json(answers[0] if len(refs) == 1 else {"items": answers})
+
+
+def _each(client: Client, refs: tuple[str, ...], action: str, done: str, fmt: str, body: Any = None) -> None:
+    """The same for several jobs; answered with each as it is then."""
+
+    def act(ref: str) -> tuple[Any, str, str]:
+        found = find_job(client, ref)
+        answer = client.post(f"/v1/jobs/{found['id']}/{action}", body)
+        return answer, job_ref(found), f"{done}: {job_ref(found)}"
+
+    _told(refs, fmt, act)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
+@format_option
+@remote
+def pause(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+    """Suspend jobs: nothing new is started, what runs goes on. Pausing a paused job is no error.
+
+    \b
+      raftsched jobs pause billing/nightly-report
+      raftsched jobs pause --owner ana --dry-run
+    """
+    if not by_filter(client, "pause", refs, given, fmt):
+        _each(client, refs, "pause", "paused", fmt)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
+@format_option
+@remote
+def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+    """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
+
+    \b
+      raftsched jobs resume billing/nightly-report
+      raftsched jobs resume --state SUSPENDED --label team=fin
+    """
+    if not by_filter(client, "resume", refs, given, fmt):
+        _each(client, refs, "resume", "resumed", fmt)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@click.option("--kill", is_flag=True, help="Also ask what runs to end.")
+@many_options
+@format_option
+@remote
+def expire(client: Client, refs: tuple[str, ...], kill: bool, fmt: str, **given: Any) -> None:
+    """End jobs for good; they stay visible with their history.
+
+    \b
+      raftsched jobs expire billing/nightly-report --kill
+      raftsched jobs expire -N billing --created-to 2026-01-01T00:00:00Z
+    """
+    more = {"kill": True} if kill else {}
+    if not by_filter(client, "expire", refs, given, fmt, **more):
+        _each(client, refs, "expire", "expired", fmt, more)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
+@format_option
+@remote
+def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+    """Delete jobs and free their names. What runs is asked to end. For programs each is printed as it was.
+
+    \b
+      raftsched jobs delete tick billing/nightly-report
+      raftsched jobs delete -N samples --dry-run
+    """
+    if by_filter(client, "delete", refs, given, fmt):
+        return
+
+    def act(ref: str) -> tuple[Any, str, str]:
+        found = find_job(client, ref)
+        answer = client.request("DELETE", f"/v1/jobs/{found['id']}").json() or {}
+        ending = answer.get("ending")
+        more = f", {ending} running: asked to end" if ending else ""
+        return found, job_ref(found), f"deleted: {job_ref(found)}{more}"
+
+    _told(refs, fmt, act)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@click.option("--params", metavar="JSON", help="Parameters instead of the job's own, an object.")
+@click.option("--priority", type=click.IntRange(0, 9), help="Instead of the job's own, 9 first.")
+@many_options
+@format_option
+@remote
+def run(
+    client: Client, refs: tuple[str, ...], params: str | None, priority: int | None, fmt: str, **given: Any
+) -> None:
+    """Run jobs now, beside their schedules, and print the instances. By filter, with their own parameters and priority,
+    only how many.
+
+    \b
+      raftsched jobs run billing/nightly-report --params '{"month": "2026-10"}'
+      raftsched instances output -f $(raftsched jobs run tick -o name)
+    """
+    if not refs and (params is not None or priority is not None):
+        raise click.UsageError("--params and --priority go with JOB..., not with a filter")
+    if by_filter(client, "run", refs, given, fmt):
+        return
+    body: dict[str, Any] = {}
+    if params is not None:
+        body["params"] = read_json(params, "--params")
+    if priority is not None:
+        body["priority"] = priority
+
+    def act(ref: str) -> tuple[Any, str, str]:
+        found = find_job(client, ref)
+        answer = client.post(f"/v1/jobs/{found['id']}/run", body)
+        return answer, answer["id"], f"accepted: {job_ref(found)} runs as {answer['id']}"
+
+    _told(refs, fmt, act)
+
+
+@jobs.command("next")
+@click.argument("job", metavar="JOB")
+@click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
+@format_option
+@remote
+def next_(client: Client, job: str, count: int, fmt: str) -> None:
+    """Say when a job is due next, daylight saving time included.
+
+    \b
+      raftsched jobs next billing/nightly-report -n 3
+    """
+    found = find_job(client, job)
+    from raftsched.cli.jobs.preview import print_times
+
+    print_times(client.get(f"/v1/jobs/{found['id']}/next", {"count": count}), fmt)
+
+
+@jobs.command("skip-next")
+@click.argument("refs", metavar="JOB...", nargs=-1, required=True)
+@remote
+def skip_next(client: Client, refs: tuple[str, ...]) -> None:
+    """Leave out the next time of jobs; the times after it stay as they are.
+
+    \b
+      raftsched jobs skip-next billing/nightly-report
+    """
+
+    def act(ref: str) -> None:
+        found = find_job(client, ref)
+        upcoming = client.get(f"/v1/jobs/{found['id']}/next", {"count": 1})["next"]
+        body = {"at": upcoming[0]["at"]} if upcoming else {}  # so that asking twice leaves out one
+        job = client.post(f"/v1/jobs/{found['id']}/skip-next", body)
+        click.echo(f"skipped: {job_ref(found)} at {body.get('at', 'its next time')}; next {job['next_fire_at'] or '-'}")
+
+    each(refs, act)
+
+
+@jobs.command()
+@click.argument("job", metavar="JOB")
+@format_option
+@remote
+def revisions(client: Client, job: str, fmt: str) -> None:
+    """What a job was before its newest edits, and from when until when.
+
+    \b
+      raftsched jobs revisions billing/nightly-report
+      raftsched jobs revisions billing/nightly-report -o json
+    """
+    found = find_job(client, job)
+    old = client.get(f"/v1/jobs/{found['id']}/revisions")["items"]
+    print_rows(fmt, old, _REVISIONS, lambda r: str(r["revision"]), "no revisions")
+
+
+@jobs.command()
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("--owner", help="Of the jobs of this owner.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@click.option("--from", "start", metavar="TIME", help="Due at or after.  [default: all of a job, else the last hour]")
+@click.option("--to", "end", metavar="TIME", help="Due before.  [default: now]")
+@state_option(INSTANCE_STATES, "Only of instances in one of these states; may be repeated.")
+@viewing
+def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
+    """How runs went: counts, durations, lateness. Of one job, or of all, an owner's, a namespace's.
+
+    \b
+      raftsched jobs stats billing/nightly-report
+      raftsched jobs stats --owner ana --from 2026-11-20T00:00:00Z
+    """
+    query = {"from": given["start"], "to": given["end"], "state": given["state"]}
+    if job is not None:
+        if given["owner"] or given["namespace"]:
+            raise click.UsageError("--owner and --namespace are for all jobs; leave JOB out")
+        found = client.get(f"/v1/jobs/{find_job(client, job)['id']}/stats", query)
+    else:
+        found = client.get("/v1/stats", {**query, "owner": given["owner"], "namespace": given["namespace"]})
+    if fmt == "json":
+        print_json(found)
+    else:
+        print_fields(_stats(found))
+
+
+@jobs.command()
+@click.argument("job", metavar="JOB")
+@click.option("--from", "start", metavar="TIME", required=True, help="The first time that is meant (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Before this.  [default: now]")
+@click.option("--dry-run", is_flag=True, help="Only say which times.")
+@remote
+def backfill(client: Client, job: str, start: str, end: str | None, dry_run: bool) -> None:
+    """Run a job for times of its schedule that went by without a run, one after the other unless runs may overlap.
+
+    Asked for again, it runs none of them twice.
+
+    \b
+      raftsched jobs backfill billing/nightly-report --from 2026-11-01T00:00:00Z --dry-run
+      raftsched jobs backfill billing/nightly-report --from 2026-11-01T00:00:00Z --to 2026-11-15T00:00:00Z
+    """
+    found = find_job(client, job)
+    body = {"from": start, "dry_run": dry_run, **({"to": end} if end else {})}
+    answer = client.post(f"/v1/jobs/{found['id']}/backfill", body)
+    for time in answer.get("times", ()):
+        click.echo(time)
+    click.echo(f"{'would run' if dry_run else 'accepted'}: {job_ref(found)}, {answer['count']} times")

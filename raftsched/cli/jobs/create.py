@@ -1,0 +1,226 @@
+"""`raftsched jobs create`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.jobs.fields import retry_of, set_field
+from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
+from raftsched.cli.terminal.documents import read_jobs
+from raftsched.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+
+def pairs(name: str, items: Sequence[str]) -> dict[str, str]:
+    """KEY=VALUE options to an object. Raises a usage error."""
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--{name} {item!r} has no =; write --{name} key=value")
+        found[key] = value
+    return found
+
+
+def exactly_one(what: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The one option that was used. Raises a usage error that names the choices."""
+    used = {name: value for name, value in given.items() if value not in (None, False, ())}
+    if len(used) != 1:
+        choices = ", ".join(f"--{name}" for name in given)
+        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other" if used else "it is missing"
+        raise click.UsageError(f"{what}: {problem}; say exactly one of {choices}")
+    return used
+
+
+class _WithCommand(click.Command):
+    """Everything after `--` is the command to run, never the name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        split = args.index("--") if "--" in args else len(args)
+        ctx.obj = args[split + 1 :]
+        return super().parse_args(ctx, args[:split])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+@click.command(cls=_WithCommand)
+@click.argument("name", required=False)
+@click.option("-f", "--file", "file", type=click.File("rb"), help="The job as YAML or JSON ('-': stdin).")
+@click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
+@click.option("--cron", metavar="EXPR", help="When: a cron expression.")
+@click.option("--rrule", metavar="RULE", help="When: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO.")
+@click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
+@click.option("--at", metavar="TIME", help="When: once, at this time (RFC 3339).")
+@click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
+@click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
+@click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
+@click.option("--calendar", metavar="NAME", help="Not on the days of this calendar; see 'raftsched calendars'.")
+@click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
+@click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
+@click.option("--http", metavar="URL", help="What: a request to URL.")
+@click.option("--method", metavar="METHOD", help="Of --http.  [default: the server's]")
+@click.option("--params", metavar="JSON", help="Parameters, an object.")
+@click.option("--env", metavar="KEY=VALUE", multiple=True, help="Environment of the command; may be repeated.")
+@click.option("--cwd", metavar="DIR", help="Directory of the command.")
+@click.option(
+    "--limit", metavar="NAME=VALUE", multiple=True, help="memory=512MiB, cpu=60s or open_files=1024; may be repeated."
+)
+@click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
+@click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
+@click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]")
+@click.option("--user", metavar="NAME", help="As whom; a node must allow it.  [default: as the node says]")
+@click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
+@click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
+@click.option(
+    "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."
+)
+@click.option("--if-path", metavar="GLOB", multiple=True, help="Wait until a file is there; may be repeated.")
+@click.option("--if-http", metavar="URL", multiple=True, help="Wait until a GET answers well; may be repeated.")
+@click.option(
+    "--if-succeeded",
+    metavar="JOB=WITHIN",
+    multiple=True,
+    help="Wait for a success of JOB within 2h, say; may be repeated.",
+)
+@click.option("--conditions-timeout", metavar="DURATION", help="Give up waiting after this.  [default: 1h]")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]")
+@click.option(
+    "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
+)
+@click.option("--owner")
+@click.option("--description", metavar="TEXT", help="What it is for, in a sentence.")
+@click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
+@click.option(
+    "--notify", metavar="WEBHOOK:END,END", multiple=True, help="Whom to tell of which ends, such as ops:dead_letter."
+)
+@click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
+@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
+@click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
+@format_option
+@click.pass_obj
+@remote
+def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, **options: Any) -> None:
+    """Create a job: when it is due, and what it does.
+
+    A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
+
+    --retry takes delays, or "exponential" with first=, factor=, max= and attempts= where they differ from 1s, 2, 1h and
+    5; jitter= (percent) and on= (failed or timed_out) go with both. --set gives any field of a job that has no option
+    of its own, by its path and as JSON (or as text, when it is none); it changes what -f holds, too.
+
+    \b
+      raftsched jobs create tick --every 10s --shell 'date; hostname'
+      raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
+      raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
+      raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
+      raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
+      raftsched jobs create poll --every 1m --retry exponential,max=10m,attempts=8,jitter=20 --shell ./poll.sh
+      raftsched jobs create disk --manual --set placement.labels.disk=ssd --set misfire.policy=all -- ./disk.sh
+      raftsched jobs create -f job.json --set name=copy --set trigger.jitter=30s
+    """
+    settings = options.pop("settings")
+    if file is None:
+        job = _from_options(name, command, options)
+    else:
+        _with_file_alone(name, command)
+        job = _read_one(file)
+    for setting in settings:
+        set_field(job, setting)
+    found = client.post("/v1/jobs", job)
+    if fmt == "json":
+        print_json(found)
+    elif fmt == "name":
+        click.echo(job_ref(found))
+    else:
+        due = found.get("next_fire_at")
+        click.echo(f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}"))
+
+
+def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
+    when = {"cron": o["cron"], "rrule": o["rrule"], "every": o["every"], "at": o["at"], "in": o["in_"]}
+    trigger = exactly_one("when", {**when, "manual": o["manual"]})
+    if o["timezone"]:
+        trigger["timezone"] = o["timezone"]
+    if o["calendar"]:
+        trigger["calendar"] = o["calendar"]
+    given = {**{kind: o[kind] for kind in ("shell", "python", "http", "call")}, "exec": command or None}
+    try:
+        handler = exactly_one("what", given)
+    except click.UsageError as e:
+        raise click.UsageError(e.message.replace("--exec", "-- COMMAND")) from None
+    if "http" in handler:
+        handler["http"] = {"url": o["http"], **({"method": o["method"].upper()} if o["method"] else {})}
+    limits: dict[str, Any] = pairs("limit", o["limit"])
+    if limits.get("open_files", "").isdecimal():
+        limits["open_files"] = int(limits["open_files"])
+    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"]), ("limits", limits), ("fresh", o["fresh"])):
+        if value:
+            handler[key] = value
+    job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}
+    if name is not None:
+        by_name(o["namespace"], name)  # checked here, so that the message speaks of the argument
+        job["name"] = name
+    if o["params"] is not None:
+        job["params"] = read_json(o["params"], "--params")
+    if o["retry"]:
+        job["retry"] = retry_of(o["retry"])
+    if o["label"]:
+        job["labels"] = pairs("label", o["label"])
+    if o["notify"]:
+        from raftsched.cli.resources.webhooks import notify_of
+
+        told = notify_of(o["notify"])
+        job["notify"] = told[0] if len(told) == 1 else told
+    conditions = _conditions(o)
+    if conditions:
+        job["conditions"] = conditions
+    for key in _PLAIN:
+        if o[key] is not None:
+            job[key] = o[key]
+    if o["suspended"]:
+        job["suspended"] = True
+    return job
+
+
+_PLAIN = (  # options that are fields of the job, under the same name
+    "timeout", "grace", "user", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner",
+    "description",
+)  # fmt: skip
+
+
+def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:
+    """A job without a namespace is one of the new job's."""
+    found = [{"path": path} for path in o["if_path"]] + [{"http": url} for url in o["if_http"]]
+    for job, within in pairs("if-succeeded", o["if_succeeded"]).items():
+        found.append({"job_succeeded": job if "/" in job else f"{o['namespace']}/{job}", "within": within})
+    return found
+
+
+def _with_file_alone(name: str | None, command: list[str]) -> None:
+    """What -f would take no notice of is refused. Raises a usage error."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    fine = {"file", "fmt", "server", "settings", "name"}
+    said = [name] if name else []
+    for parameter in context.params:
+        if parameter not in fine and context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
+            said.append(f"--{parameter.replace('_', '-').rstrip('-')}")
+    if command:
+        said.append("-- ...")
+    if said:
+        raise click.UsageError(f"-f says the whole job; {' '.join(said)} would change nothing: use --set PATH=VALUE")
+
+
+def _read_one(file: Any) -> dict[str, Any]:
+    source = source_name(file)
+    found = read_jobs(file.read(), source)
+    if len(found) != 1:
+        raise click.UsageError(f"{source} holds {len(found)} jobs; create takes one, 'jobs apply -f' takes many")
+    return found[0].value

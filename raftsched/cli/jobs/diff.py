@@ -1,0 +1,145 @@
+"""`raftsched jobs diff` and `edit`: what a change would change, and changes made by hand."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.jobs.apply import compare, files_option, namespace_option, read_wanted, reason_of
+from raftsched.cli.jobs.export import portable, said_by_namespace
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import find_job, format_option, job_ref, remote
+from raftsched.cli.terminal.documents import read_jobs
+from raftsched.cli.terminal.output import print_json
+from raftsched.cli.terminal.progress import progress, progress_option
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+DIFFERENT = 1
+REFUSED = 2
+
+
+@click.command()
+@files_option
+@namespace_option
+@format_option
+@progress_option
+@remote
+def diff(client: Client, files: tuple[str, ...], namespace: str, fmt: str) -> None:
+    """Say what 'jobs apply' of the same files would change. Nothing is done.
+
+    Exit code 0 when nothing would change, 1 when something would, 2 when a job would be refused; others as always.
+
+    \b
+      raftsched jobs diff -f jobs.yaml
+      raftsched jobs diff -f jobs/ -o name
+    """
+    from raftsched.client.errors import ClientError
+
+    code = 0
+    results: list[dict[str, Any]] = []
+    with progress(read_wanted(files, namespace), "comparing") as items:
+        for wanted in items:
+            if wanted.expired:
+                results.append({**wanted.where, "result": "left out"})
+                continue
+            try:
+                found = compare(client, wanted)
+            except ClientError as e:
+                if not 400 <= e.status < 500:
+                    raise
+                code = REFUSED
+                results.append({**wanted.where, "result": "refused", "reason": reason_of(e)})
+            else:
+                code = code or (0 if found["result"] == "unchanged" else DIFFERENT)
+                results.append({**wanted.where, **found})
+    if fmt == "json":
+        print_json({"items": results})
+    else:
+        for result in results:
+            _show(result, fmt)
+    sys.exit(code)
+
+
+def _show(result: dict[str, Any], fmt: str) -> None:
+    if result["result"] == "refused":
+        click.echo(f"refused: {job_ref(result)}: {result['reason']}", err=True)
+    elif fmt == "name":
+        if result["result"] in ("created", "changed"):
+            click.echo(job_ref(result))
+    elif result["result"] in ("created", "changed"):
+        ref = job_ref(result)
+        for line in difflib.unified_diff(
+            _lines(result["before"]), _lines(result["after"]), f"{ref} (there)", f"{ref} (file)", lineterm=""
+        ):
+            click.secho(line, fg=_COLOURS.get(line[0]), bold=line.startswith(("---", "+++")))
+
+
+def _lines(job: dict[str, Any] | None) -> list[str]:
+    from raftsched.cli.terminal.yaml_text import yaml_text
+
+    return [] if job is None else yaml_text(portable(job, full=True)).splitlines()
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@remote
+def edit(client: Client, job: str) -> None:
+    """Edit a job in your editor ($VISUAL, $EDITOR), as YAML.
+
+    Nothing changes when you save nothing. A job that somebody else changed meanwhile is not overwritten, and what you
+    wrote is kept in a file when it could not be saved.
+
+    \b
+      EDITOR=vi raftsched jobs edit billing/nightly-report
+    """
+    from raftsched.cli.terminal.yaml_text import yaml_text
+    from raftsched.client.errors import ClientError
+
+    found = find_job(client, job)
+    shown = portable(found, says=said_by_namespace(client, found["namespace"]))
+    shown.pop("suspended", None)  # pause and resume do that
+    text = yaml_text(shown)
+    written = click.edit(text, extension=".yaml")
+    if written is None or written == text:
+        click.echo(f"unchanged: {job_ref(found)}")
+        return
+    try:
+        documents = read_jobs(written.encode(), "what you wrote")
+        if len(documents) != 1:
+            raise click.UsageError(f"what you wrote holds {len(documents)} jobs; it was one")
+        client.request(
+            "PUT",
+            f"/v1/jobs/{found['id']}",
+            body=documents[0].value,
+            headers={"If-Match": f'"{found["revision"]}"'},
+        )
+    except click.UsageError as e:
+        raise Failure(f"{e.message}\n{_kept(found, written)}", Exit.USAGE) from None
+    except ClientError as e:
+        raise Failure(f"{reason_of(e)}\n{_kept(found, written)}", e.exit) from None
+    click.echo(f"changed: {job_ref(found)}")
+
+
+def _kept(job: dict[str, Any], written: str) -> str:
+    """Where what was written is from now on; no file that exists is touched."""
+    for number in range(1, 1000):
+        path = Path(f"{job.get('name') or job['id']}.edit{number}.yaml")
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(written)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            return (
+                f"it could not be kept in {path}: {(error.strerror or '').lower()}; this is what you wrote:\n{written}"
+            )
+        return f"what you wrote is in {path}"
+    return f"this is what you wrote:\n{written}"

@@ -1,0 +1,154 @@
+"""`raftsched jobs export`: jobs as files that `jobs apply -f` takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.jobs.filters import filter_options, said
+from raftsched.cli.remote import each, find_job, job_ref, remote
+from raftsched.cli.terminal.documents import sendable
+from raftsched.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+# What a job means that leaves these fields out. `params` and the like are empty then.
+DEFAULTS: Mapping[str, Any] = {
+    "params": {}, "priority": 5, "queue": "default", "timeout": "5m", "delivery": "at_least_once",
+    "max_lost": 3,
+    "retry": {"delays": [], "exponential": None, "jitter_percent": 0, "on": ["failed", "timed_out"]},
+    "overlap": "forbid", "misfire": {"policy": "once", "grace": "15m"}, "conditions": [], "conditions_timeout": "1h",
+    "labels": {},
+    "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
+}  # fmt: skip
+_NO = object()
+_UNSAID = frozenset(
+    ["placement", "grace", "user", "notify", "timezone"]
+)  # null, or absent, means what the namespace says
+_FIRST = ("name", "namespace", "description", "owner", "suspended", "trigger", "handler")
+
+
+def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str] = ()) -> dict[str, Any]:
+    """An answer about a job -> the job as one would write it: without state, nor (unless `full`) what is a default.
+    `says`: fields of which its namespace has a default of its own, see `said_by_namespace`; they are always written."""
+    found = sendable(job)
+    if not full:
+        found = {
+            k: _short(k, v) for k, v in found.items() if k in says or (v is not None and v != DEFAULTS.get(k, _NO))
+        }
+        if found.get("max_concurrency") == (None if found.get("overlap") == "allow" else 1):
+            found.pop("max_concurrency", None)
+    if "placement" in says and found.get("placement") is None:
+        found["placement"] = {}
+    if "notify" in says and found.get("notify") is None:
+        found["notify"] = []
+    if "timezone" in says:
+        found["trigger"] = _with_zone(found["trigger"])
+    return {k: found[k] for k in (*(k for k in _FIRST if k in found), *(k for k in found if k not in _FIRST))}
+
+
+def _with_zone(trigger: Any) -> Any:
+    """One that counts in a time zone and does not say in which counts in UTC."""
+    text = trigger.get("cron") or trigger.get("rrule") if isinstance(trigger, dict) else None
+    if not text or trigger.get("timezone") or text.lstrip().upper().startswith(("TZ=", "CRON_TZ=", "@EVERY")):
+        return trigger
+    return {**trigger, "timezone": "UTC"}
+
+
+def said_by_namespace(client: Client, namespace: str) -> frozenset[str]:
+    """The fields of which a namespace has defaults: a job that leaves them out means those, and not the usual ones."""
+    from raftsched.client.errors import ClientError
+
+    try:
+        return frozenset(client.get(f"/v1/namespaces/{namespace}").get("defaults") or ())
+    except ClientError as error:
+        if error.code != "not-found":
+            raise
+        return frozenset()
+
+
+def _short(field: str, value: Any) -> Any:
+    default = DEFAULTS.get(field)
+    if isinstance(value, dict) and isinstance(default, dict) and default:
+        return {k: v for k, v in value.items() if k not in default or v != default[k]}
+    return value
+
+
+@click.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@filter_options
+@click.option("--full", is_flag=True, help="Write the defaults, too, for namespaces with other ones.")
+@click.option("--name-unnamed", is_flag=True, help="Give jobs without a name their id as one, so that they can go.")
+@click.option(
+    "-o",
+    "--output",
+    "fmt",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="How to write.",
+)
+@remote
+def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool, fmt: str, **given: Any) -> None:
+    """Write jobs as 'jobs apply -f' reads them: all of the cluster, those of a filter, or those that are named.
+
+    Jobs that are NEW or SUSPENDED come back suspended. One that is due so long after its creation ("in") is written
+    with its time. Jobs that have expired would run again, and those without a name could not be found again: they are
+    left out, and counted on stderr.
+
+    \b
+      raftsched jobs export > jobs.yaml
+      raftsched jobs export -N billing --label team=fin -o json
+      raftsched jobs export billing/nightly-report
+    """
+    filters = said(given)
+    if refs and filters:
+        raise click.UsageError("say JOB... or a filter, not both")
+    written: list[dict[str, Any]] = []
+    says: dict[str, frozenset[str]] = {}
+    left_out = {"expired": 0, "without a name": 0}
+
+    def one(job: dict[str, Any]) -> None:
+        if job["state"] == "EXPIRED":
+            left_out["expired"] += 1
+            if refs:
+                click.echo(f"raftsched: {job_ref(job)} has expired; it is left out", err=True)
+        elif not job.get("name") and not name_unnamed:
+            left_out["without a name"] += 1
+        else:
+            job["name"] = job.get("name") or job["id"]
+            namespace = job["namespace"]
+            if namespace not in says:  # --full is for any cluster, whatever its namespaces say
+                says[namespace] = _UNSAID if full else said_by_namespace(client, namespace)
+            plain = portable(job, full=full, says=says[namespace])
+            if fmt == "json":
+                written.append(plain)
+            else:
+                _write(plain)
+
+    if refs:
+        each(refs, lambda ref: one(find_job(client, ref)))
+    else:
+        for job in _all(client, filters):
+            one(job)
+    if fmt == "json":
+        print_json({"items": written})
+    for what, count in left_out.items():
+        hint = "; --name-unnamed takes them along" if what == "without a name" else ""
+        if count:
+            click.echo(f"left out: {count} {what}{hint}", err=True)
+
+
+def _all(client: Client, filters: dict[str, str]) -> Iterator[dict[str, Any]]:
+    yield from client.items("/v1/jobs", filters, None)
+
+
+def _write(job: dict[str, Any]) -> None:
+    """A YAML document, at once: there may be more jobs than fit in memory."""
+    from raftsched.cli.terminal.yaml_text import yaml_text
+
+    sys.stdout.write("---\n" + yaml_text(job))

@@ -1,0 +1,86 @@
+"""`raftsched preview`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.remote import format_option, remote
+from raftsched.cli.terminal.output import cell, print_json
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+
+@click.command()
+@click.argument("expression", metavar="EXPR", required=False)
+@click.option(
+    "--rrule", metavar="RULE", help="Instead of EXPR: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO."
+)
+@click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
+@click.option("--calendar", metavar="NAME", help="Leave out the days of this calendar.")
+@click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
+@click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
+@click.option("--from", "start", metavar="TIME", help="Count from this time (RFC 3339).  [default: now]")
+@format_option
+@remote
+def preview(
+    client: Client,
+    expression: str | None,
+    rrule: str | None,
+    timezone: str | None,
+    calendar: str | None,
+    quartz: bool,
+    count: int,
+    start: str | None,
+    fmt: str,
+) -> None:
+    """Say in words and times when EXPR is due, daylight saving time included. Nothing is saved.
+
+    EXPR is a cron expression (5 fields, 6 with seconds first, 7 with the year last), a nickname such as @daily, or an
+    interval such as 90s.
+
+    \b
+      raftsched preview '30 2 * * *' -z Europe/Madrid --from 2027-03-27T00:00:00Z
+      raftsched preview '0 9 * * MON#1' -n 3
+      raftsched preview 90s
+      raftsched preview --rrule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' -z Europe/Madrid --calendar holidays
+    """
+    if (expression is None) == (rrule is None):
+        raise click.UsageError("say what to preview: EXPR, or --rrule RULE")
+    if rrule is not None:
+        wanted: dict[str, Any] = {"rrule": rrule, **({"timezone": timezone} if timezone else {})}
+    else:
+        wanted = trigger(expression or "", timezone, quartz)
+    if calendar:
+        wanted["calendar"] = calendar
+    body: dict[str, Any] = {"trigger": wanted, "count": count}
+    if start:
+        body["from"] = start
+    print_times(client.post("/v1/schedules/preview", body), fmt)
+
+
+def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, Any]:
+    """The trigger that EXPR stands for; a single word that is no nickname is an interval."""
+    if len(expression.split()) == 1 and not expression.startswith("@"):
+        return {"every": expression}
+    found: dict[str, Any] = {"cron": expression}
+    if timezone:
+        found["timezone"] = timezone
+    if quartz:
+        found["dialect"] = "quartz"
+    return found
+
+
+def print_times(answer: dict[str, Any], fmt: str) -> None:
+    """{"description", "next": [{"at", "note"}]}: what preview and next answer."""
+    if fmt == "json":
+        print_json(answer)
+        return
+    if fmt == "table" and answer.get("description"):
+        click.echo(cell(answer["description"]))
+    for time in answer["next"]:
+        click.echo(time["at"] + (f"  {cell(time['note'])}" if fmt == "table" and time.get("note") else ""))
+    if fmt == "table" and not answer["next"]:
+        click.echo("never again")

@@ -1,0 +1,1 @@
+"""Commands about named resources: queues, namespaces, calendars, webhooks, secrets, nodes, settings."""

@@ -1,0 +1,259 @@
+"""`raftsched calendars`: named days on which nothing is due."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import format_option, remote, source_name
+from raftsched.cli.resources.resource import (
+    Resource,
+    delete_each,
+    listing,
+    named,
+    print_one,
+    rows,
+    said_fields,
+    tell,
+    viewing,
+)
+from raftsched.cli.terminal.output import Column, cell, print_json, print_rows
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.cli.importers.icalendar import Days
+    from raftsched.client.http import Client
+
+_CALENDARS = Resource("/v1/calendars", "a calendar", "holidays")
+_NONE = "none"
+_TRIES = 3
+_FILE_MAX = 10 << 20  # bytes
+_NO_NAME = re.compile(r"[^a-z0-9._-]+")
+
+
+def _days(calendar: Mapping[str, Any]) -> str:
+    """Such as "sat, sun; 2 yearly; 1 range; 14 dates"."""
+    parts = [", ".join(calendar["weekdays"])] if calendar["weekdays"] else []
+    for field, one in (("yearly", "yearly"), ("ranges", "range"), ("dates", "date")):
+        count = len(calendar[field])
+        if count:
+            parts.append(f"{count} {one}{'s' if count > 1 and one != 'yearly' else ''}")
+    return "; ".join(parts)
+
+
+_COLUMNS: list[Column] = [
+    ("NAME", lambda c: c["name"]),
+    ("DAYS", _days),
+    ("TIMEZONE", lambda c: c["timezone"]),
+    ("DESCRIPTION", lambda c: c["description"]),
+]
+
+
+@click.group()
+def calendars() -> None:
+    """Calendars: named days on which nothing is due.
+
+    A trigger with times of its own (cron, rrule, every) may name one: {"cron": "0 9 * * *", "calendar": "holidays"}.
+    Changing a calendar changes the next times of the jobs that use it.
+    """
+
+
+@calendars.command("list")
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
+    """List calendars.
+
+    \b
+      raftsched calendars list
+    """
+    print_rows(fmt, rows(client, _CALENDARS.path, given), _COLUMNS, named, "no calendars")
+
+
+@calendars.command()
+@click.argument("calendar", metavar="CALENDAR")
+@viewing
+def get(client: Client, calendar: str, fmt: str) -> None:
+    """Show the days of a calendar.
+
+    \b
+      raftsched calendars get holidays
+      raftsched jobs list --calendar holidays      (who uses it)
+    """
+    found = client.get(_CALENDARS.path_of(calendar))
+    shown = {**found, "ranges": [f"{one['from']} to {one['to']}" for one in found["ranges"]]}
+    for field in ("dates", "ranges", "yearly", "weekdays"):
+        shown[field] = ", ".join(shown[field])
+    print_one(fmt, found, fields=said_fields(shown))
+
+
+@calendars.command("set")
+@click.argument("calendar", metavar="CALENDAR")
+@click.option("--date", "dates", metavar="DATE", multiple=True, help="This day, 2026-12-25; may be repeated.")
+@click.option(
+    "--range", "ranges", metavar="FROM..TO", multiple=True, help="These days, both included; may be repeated."
+)
+@click.option("--yearly", metavar="MM-DD", multiple=True, help="This day each year, 12-25; may be repeated.")
+@click.option("--weekdays", metavar="DAYS", help="These days each week, such as sat,sun.")
+@click.option("--timezone", "-z", metavar="TZ", help="Whose days; 'none': those of each trigger's zone.")
+@click.option("--description", metavar="TEXT", help="What it is; 'none' for nothing.")
+@click.option("-f", "--file", "file", type=click.File("rb"), help="All of it as YAML or JSON ('-': stdin).")
+@format_option
+@remote
+def set_(client: Client, calendar: str, fmt: str, file: Any, **given: Any) -> None:
+    """Make a calendar, or change what is named of one: a list that is given replaces the one there is, 'none' empties
+    it.
+
+    \b
+      raftsched calendars set holidays -z Europe/Madrid --yearly 01-01 --yearly 12-25 --date 2027-03-26
+      raftsched calendars set holidays --weekdays sat,sun --range 2027-08-01..2027-08-31
+      raftsched calendars set holidays --date none
+      raftsched calendars get holidays -o yaml > holidays.yaml; raftsched calendars set holidays -f holidays.yaml
+    """
+    path = _CALENDARS.path_of(calendar)
+    change = _change_of(given)
+    if file is not None:
+        if change:
+            raise click.UsageError("say the days in FILE, or by options, not both")
+        found = client.request("PUT", path, body=_content(file, calendar)).json()
+    elif change:
+        found = _change(client, path, change)
+    else:
+        raise click.UsageError("say what to set: --date, --range, --yearly, --weekdays, ..., or -f FILE")
+    tell(fmt, found, f"{found['name']}: {_days(found) or 'no days'}")
+
+
+@calendars.command()
+@click.argument("names", metavar="CALENDAR...", nargs=-1, required=True)
+@remote
+def delete(client: Client, names: tuple[str, ...]) -> None:
+    """Delete calendars. One that a job uses stays.
+
+    \b
+      raftsched calendars delete holidays
+    """
+    delete_each(client, _CALENDARS, names)
+
+
+@calendars.command("import")
+@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.option("--name", metavar="CALENDAR", help="Its name.  [default: that of the file]")
+@click.option("--timezone", "-z", metavar="TZ", help="Whose days.  [default: as it is, else each trigger's zone]")
+@click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
+@format_option
+@remote
+def import_(client: Client, file: Any, name: str | None, timezone: str | None, dry_run: bool, fmt: str) -> None:
+    """Make a calendar of an iCalendar file (.ics): its all-day events, once, each year, or by a rule.
+
+    Importing again brings its dates up to date; weekdays, zone and description that it has stay. What does not map is
+    listed with its line and the reason, and the rest goes in: the exit code is then 1.
+
+    \b
+      raftsched calendars import holidays.ics --dry-run
+      curl -s https://example.com/es.ics | raftsched calendars import - --name spain -z Europe/Madrid
+    """
+    from raftsched.cli.importers.icalendar import read_icalendar
+
+    source = source_name(file)
+    name = name or _NO_NAME.sub("-", Path(source).stem.lower()).strip("-.")
+    path = _CALENDARS.path_of(name)
+    data = file.read(_FILE_MAX + 1)
+    if len(data) > _FILE_MAX:
+        raise click.UsageError(f"{source} is larger than {_FILE_MAX:,} bytes; split it")
+    try:
+        days = read_icalendar(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{source} is not UTF-8 text") from None
+    change = {**days.content(), **({} if timezone is None else {"timezone": timezone})}
+    found = None
+    if not dry_run and days.events:
+        found = _change(client, path, change, {"description": days.name} if days.name else {})
+    _report(fmt, source, name, days, found, change)
+    sys.exit(1 if days.refused else 0)
+
+
+def _report(fmt: str, source: str, name: str, days: Days, found: Any, change: dict[str, Any]) -> None:
+    if fmt == "json":
+        refused = [{"line": line, "text": text, "reason": reason} for line, text, reason in days.refused]
+        notes = [{"line": line, "note": note} for line, note in days.notes]
+        shown = {"name": name, **change} if found is None else found
+        print_json({"calendar": shown, "events": days.events, "refused": refused, "notes": notes})
+        return
+    for line, text, reason in sorted(days.refused):
+        cut = text if len(text) <= 100 else text[:99] + "…"
+        click.echo(f"line {line}: refused: {cell(cut)}\n    {cell(reason)}", err=True)
+    if fmt == "name":
+        click.echo(name)
+        return
+    for line, note in sorted(days.notes):
+        click.echo(f"line {line}: note: {cell(note)}", err=True)
+    what = "imported" if found is not None or not days.events else "would be imported"
+    events = "1 event" if days.events == 1 else f"{days.events} events"
+    shown = {"weekdays": [], **change} if found is None else found
+    click.echo(f"{source}: {events} {what}, {len(days.refused)} refused")
+    if days.events:
+        click.echo(f"{name}: {_days(shown) or 'no days'}")
+
+
+def _change_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    change: dict[str, Any] = {}
+    for field in ("dates", "yearly"):
+        if given[field]:
+            change[field] = _listed(given[field])
+    if given["ranges"]:
+        change["ranges"] = [_range(text) for text in _listed(given["ranges"])]
+    if given["weekdays"] is not None:
+        change["weekdays"] = [d.strip().lower() for d in _listed(given["weekdays"].split(","))]
+    for field in ("timezone", "description"):
+        if given[field] is not None:
+            change[field] = None if given[field] == _NONE else given[field]
+    return change
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    return [] if list(texts) == [_NONE] else list(texts)
+
+
+def _range(text: str) -> dict[str, str]:
+    first, dots, last = text.partition("..")
+    if not dots or not first or not last:
+        raise click.UsageError(f"--range {text!r} is not FROM..TO; write 2027-08-01..2027-08-31")
+    return {"from": first, "to": last}
+
+
+def _content(file: Any, name: str) -> dict[str, Any]:
+    """Raises a usage error."""
+    from raftsched.cli.terminal.documents import read_documents
+
+    source = source_name(file)
+    found = read_documents(file.read(), source)
+    if len(found) != 1:
+        raise click.UsageError(f"{source} holds {len(found)} calendars; set takes one")
+    value = found[0].value
+    if value.get("name", name) != name:
+        raise click.UsageError(f"{source} holds the calendar {value['name']!r}, not {name!r}")
+    return value
+
+
+def _change(client: Client, path: str, change: dict[str, Any], new: Mapping[str, Any] | None = None) -> Any:
+    """Merged into what there is; one that is not there is made so, and of `new`."""
+    from raftsched.client.errors import ClientError
+
+    for _ in range(_TRIES):
+        try:
+            return client.request("PATCH", path, body=change, repeatable=True).json()
+        except ClientError as error:
+            if error.code != "not-found":
+                raise
+        made = {k: v for k, v in {**(new or {}), **change}.items() if v is not None}
+        try:
+            return client.request("PUT", path, body=made, headers={"If-None-Match": "*"}).json()
+        except ClientError as error:
+            if error.code != "exists":
+                raise
+    raise Failure("the calendar comes and goes; try again", Exit.CONFLICT)

@@ -1,0 +1,212 @@
+"""`raftsched namespaces`: what is said about namespaces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import format_option, remote
+from raftsched.cli.resources.resource import (
+    Resource,
+    delete_each,
+    listing,
+    named,
+    print_one,
+    rows,
+    said_fields,
+    tell,
+    viewing,
+)
+from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.errors import Exit
+from raftsched.quantities import parse_size
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_NAMESPACES = Resource("/v1/namespaces", "a namespace", "billing", 64)
+_NONE = "none"
+_TRIES = 3
+
+
+def _defaults(namespace: Mapping[str, Any]) -> str:
+    """Such as "priority=7, queue=b"."""
+    return ", ".join(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in namespace["defaults"].items())
+
+
+_COLUMNS: list[Column] = [
+    ("NAME", lambda n: n["name"]),
+    ("DECLARED", lambda n: n["declared"]),
+    ("JOBS", lambda n: n["jobs"]),
+    ("SECRETS", lambda n: n["secrets"]),
+    ("OWNER", lambda n: n["owner"]),
+    ("DEFAULTS", _defaults),
+    ("DESCRIPTION", lambda n: n["description"]),
+]
+
+
+_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute", "output_bytes")
+
+
+@click.group()
+def namespaces() -> None:
+    """Namespaces: who owns them, what their jobs take over from them, what they may have and run.
+
+    A job may name any namespace ("default" when it names none). One need not be declared here, unless the setting
+    namespaces_strict says so.
+    """
+
+
+@namespaces.command("list")
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
+    """List the namespaces that are declared, and those that merely have jobs or secrets.
+
+    \b
+      raftsched namespaces list
+    """
+    print_rows(fmt, rows(client, _NAMESPACES.path, given), _COLUMNS, named, "no namespaces")
+
+
+@namespaces.command()
+@click.argument("namespace", metavar="NAMESPACE")
+@viewing
+def get(client: Client, namespace: str, fmt: str) -> None:
+    """Show a namespace: what is said about it, and how much is in it.
+
+    \b
+      raftsched namespaces get billing
+    """
+    found = client.get(_NAMESPACES.path_of(namespace))
+    shown = {**found, "defaults": _defaults(found), **{name: found["limits"].get(name) for name in _LIMITS}}
+    del shown["limits"]
+    print_one(fmt, found, fields=said_fields(shown))
+
+
+@namespaces.command("set")
+@click.argument("namespace", metavar="NAMESPACE")
+@click.option("--description", metavar="TEXT", help="What it is for; 'none' for nothing.")
+@click.option("--owner", metavar="NAME", help="Whose it is; 'none' for nobody's.")
+@click.option("--max-jobs", metavar="N", help="So many jobs at most; 'none' for no limit.")
+@click.option("--max-running", metavar="N", help="So many runs of all its jobs at one time; 'none' for no limit.")
+@click.option("--max-starts-per-minute", metavar="N", help="So many starts in a minute; 'none' for no limit.")
+@click.option("--output-bytes", metavar="SIZE", help="So much of what they print on each node; 'none' for no limit.")
+@click.option(
+    "--default",
+    "defaults",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    help="What a job gets that does not say FIELD: text, a number or JSON; 'none' for nothing.",
+)
+@format_option
+@remote
+def set_(
+    client: Client,
+    namespace: str,
+    description: str | None,
+    owner: str | None,
+    max_jobs: str | None,
+    max_running: str | None,
+    max_starts_per_minute: str | None,
+    output_bytes: str | None,
+    defaults: tuple[str, ...],
+    fmt: str,
+) -> None:
+    """Declare a namespace, or change what is named.
+
+    Its defaults are taken over by jobs that are written from then on. Jobs that exist stay as they are.
+
+    \b
+      raftsched namespaces set billing --owner ana --default timezone=Europe/Madrid --default priority=7
+      raftsched namespaces set billing --default 'retry={"delays": ["5s", "1m"]}' --max-jobs 500
+      raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600 --output-bytes 10GiB
+      raftsched namespaces set billing --default priority=none
+    """
+    change: dict[str, Any] = {}
+    if description is not None:
+        change["description"] = None if description == _NONE else description
+    if owner is not None:
+        change["owner"] = None if owner == _NONE else owner
+    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, output_bytes), strict=True)
+    said = {name: None if text == _NONE else _limit(name, text) for name, text in limits if text is not None}
+    if said:
+        change["limits"] = said
+    if defaults:
+        change["defaults"] = _read(defaults)
+    found = _change(client, namespace, change)
+    tell(fmt, found, f"{found['name']}: {_defaults(found) or 'no defaults'}")
+
+
+@namespaces.command()
+@click.argument("names", metavar="NAMESPACE...", nargs=-1, required=True)
+@remote
+def delete(client: Client, names: tuple[str, ...]) -> None:
+    """Take back what is said about these namespaces. One that holds jobs or secrets stays.
+
+    \b
+      raftsched namespaces delete billing
+    """
+    delete_each(client, _NAMESPACES, names)
+
+
+def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
+    """Merged into what is said; one that is not declared is declared so."""
+    from raftsched.client.errors import ClientError
+
+    path = _NAMESPACES.path_of(name)
+    for _ in range(_TRIES):
+        try:
+            return client.request("PATCH", path, body=change, repeatable=True).json()
+        except ClientError as error:
+            if error.code != "not-found":
+                raise
+        try:
+            return client.request("PUT", path, body=change, headers={"If-None-Match": "*"}).json()
+        except ClientError as error:
+            if error.code != "exists":
+                raise
+    raise Failure(f"the namespace {name} comes and goes; try again", Exit.CONFLICT)
+
+
+def _read(given: tuple[str, ...]) -> dict[str, Any]:
+    """Raises a usage error."""
+    found: dict[str, Any] = {}
+    for one in given:
+        field, _, text = one.partition("=")
+        if not field or not text:
+            raise click.UsageError(f"--default {one!r} says nothing; write FIELD=VALUE, such as priority=7")
+        if field in found:
+            raise click.UsageError(f"the default {field!r} is given twice; give it once")
+        found[field] = None if text == _NONE else _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    """Numbers and JSON as such, the rest as text."""
+    if not (text[0] in "{[-" or text.isdigit()):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"--default: {text!r} is not JSON: {error}") from None
+
+
+def _limit(name: str, text: str) -> int:
+    """Raises a usage error."""
+    if name != "output_bytes":
+        return _whole(name, text)
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.UsageError(f"--output-bytes {text!r} {error}") from None
+
+
+def _whole(limit: str, text: str) -> int:
+    """Raises a usage error."""
+    if not (text.isascii() and text.isdigit() and len(text) < 11):
+        raise click.UsageError(f"--{limit.replace('_', '-')} {text!r} is not a number; write a whole number, or 'none'")
+    return int(text)

@@ -1,0 +1,196 @@
+"""`raftsched nodes`: the members as they run jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.resources.resource import Resource, identified, print_one, tell, viewing
+from raftsched.cli.terminal.output import Column, cell, print_rows
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_NODES = Resource("/v1/nodes", "a node id", "n2", longest=64)
+_LOOK_S = 0.5
+
+
+def labels_text(labels: Any) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+_COLUMNS: list[Column] = [
+    ("ID", lambda n: n["id"]),
+    ("ROLE", lambda n: n.get("role")),
+    ("ALIVE", lambda n: n.get("alive")),
+    ("DRAINED", lambda n: n["drained"]),
+    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
+    ("LABELS", lambda n: labels_text(n["labels"])),
+    ("HANDLERS", lambda n: ",".join(n["handlers"])),
+    ("HEARTBEAT", lambda n: n.get("last_heartbeat_at")),
+    ("VERSION", lambda n: n.get("version")),
+]
+
+
+@click.group()
+def nodes() -> None:
+    """The nodes as they run jobs: what runs where, and what may. Membership is changed with 'cluster members'."""
+
+
+@nodes.command("list")
+@viewing
+def list_(client: Client, fmt: str) -> None:
+    """List the nodes, how many of their slots are taken, their labels, and the handlers that they have.
+
+    \b
+      raftsched nodes list
+    """
+    print_rows(fmt, client.get(_NODES.path)["items"], _COLUMNS, identified, "no nodes")
+
+
+@nodes.command()
+@click.argument("node", metavar="NODE")
+@viewing
+def get(client: Client, node: str, fmt: str) -> None:
+    """Show a node: also what it was started with (own_slots, own_labels), where something else was said since.
+
+    \b
+      raftsched nodes get n2
+    """
+    found = client.get(_NODES.path_of(node))
+    session = found["session"]
+    state = session and f"{session['id']}, {'open' if session['open'] else 'over'}, since {session['opened_at']}"
+    words = {
+        "labels": labels_text(found["labels"]),
+        "own_labels": labels_text(found["own_labels"]),
+        "handlers": ",".join(found["handlers"]),
+        "session": state,
+    }
+    print_one(fmt, found, identified, {**found, **words})
+
+
+@nodes.command()
+@click.argument("node", metavar="NODE")
+@click.option("--wait", is_flag=True, help="Until nothing runs there any more.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0.1), default=600, show_default=True, help="Of --wait."
+)
+@remote
+def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
+    """Give a node nothing new: before its machine is worked on, say. What runs there ends as it would.
+
+    It stays drained, also when it is started anew, until 'nodes undrain'.
+
+    \b
+      raftsched nodes drain n2 --wait
+    """
+    found = client.post(f"{_NODES.path_of(node)}/drain")
+    if not wait:
+        click.echo(f"drained: {node}, {_still(found)}")
+        return
+    from raftsched.client.errors import ClientError
+    from raftsched.clock import SystemClock
+
+    clock = SystemClock()
+    until = clock.monotonic() + timeout
+    told = ""
+    while found["running"]:
+        text = f"{node} is drained, {_still(found)}"
+        if text != told:
+            click.echo(text)
+            told = text
+        if clock.monotonic() >= until:
+            raise Failure(f"{text} after {timeout:g} s", Exit.TIMEOUT)
+        time.sleep(_LOOK_S)
+        try:
+            found = client.get(_NODES.path_of(node))
+        except ClientError as error:
+            if error.status != 503 and error.code != "unreachable":
+                raise
+    click.echo(f"drained: {node}, nothing runs there")
+
+
+def _still(node: Any) -> str:
+    count = node["running"]
+    return f"{count} {'run' if count == 1 else 'runs'} still under way" if count else "nothing runs there"
+
+
+@nodes.command()
+@click.argument("names", metavar="NODE...", nargs=-1, required=True)
+@remote
+def undrain(client: Client, names: tuple[str, ...]) -> None:
+    """Give nodes work again.
+
+    \b
+      raftsched nodes undrain n2
+    """
+
+    def act(name: str) -> None:
+        client.post(f"{_NODES.path_of(name)}/undrain")
+        click.echo(f"undrained: {name}")
+
+    each(names, act)
+
+
+@nodes.command()
+@click.argument("node", metavar="NODE")
+@click.argument("changes", metavar="KEY=VALUE|KEY-...", nargs=-1)
+@click.option("--reset", is_flag=True, help="Back to the labels that the node is started with.")
+@format_option
+@remote
+def label(client: Client, node: str, changes: tuple[str, ...], reset: bool, fmt: str) -> None:
+    """Add, change and take out (KEY-) labels of a node; jobs with placement labels run where all of them are.
+
+    From then on the labels that were said here hold, whatever --label the node is started with, until --reset.
+
+    \b
+      raftsched nodes label n2 disk=ssd zone-
+      raftsched nodes label n2 --reset
+    """
+    if reset == bool(changes):
+        raise click.UsageError("say which labels, such as disk=ssd or disk-, or --reset alone")
+    labels = None if reset else _label_changes(changes)
+    found = client.request("PATCH", _NODES.path_of(node), body={"labels": labels}, repeatable=True).json()
+    tell(fmt, found, f"{node}: {labels_text(found['labels']) or 'no labels'}", identified)
+
+
+@nodes.command()
+@click.argument("node", metavar="NODE")
+@click.argument("count", metavar="[COUNT]", type=click.IntRange(1, 10_000), required=False)
+@click.option("--reset", is_flag=True, help="Back to the --slots that the node is started with.")
+@format_option
+@remote
+def slots(client: Client, node: str, count: int | None, reset: bool, fmt: str) -> None:
+    """Say how many runs a node takes at one time. Where more are under way, nothing new comes until fewer are.
+
+    \b
+      raftsched nodes slots n2 16
+      raftsched nodes slots n2 --reset
+    """
+    if reset == (count is not None):
+        raise click.UsageError("say how many, or --reset")
+    found = client.request("PATCH", _NODES.path_of(node), body={"slots": count}, repeatable=True).json()
+    tell(fmt, found, f"{node}: {found['slots']} slots", identified)
+
+
+def _label_changes(changes: Sequence[str]) -> dict[str, str | None]:
+    """Raises a usage error."""
+    found: dict[str, str | None] = {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals and change.endswith("-"):
+            key = change[:-1]
+        elif not equals:
+            raise click.UsageError(f"{change!r} is not a label; write KEY=VALUE to set one, KEY- to take it out")
+        if not key:
+            raise click.UsageError(f"{change!r} names no label; write KEY=VALUE or KEY-")
+        if key in found:
+            raise click.UsageError(f"the label {key!r} is given twice; give it once")
+        found[key] = value if equals else None
+    return found

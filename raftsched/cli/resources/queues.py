@@ -1,0 +1,193 @@
+"""`raftsched queues`: queues with limits."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.main import Failure
+from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
+from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_QUEUES = Resource("/v1/queues", "a queue", "reports")
+_RATE = re.compile(r"([0-9]{1,9})/(.+)", re.ASCII)
+_NONE = "none"
+_TRIES = 3
+
+
+def _limits(queue: Any) -> str:
+    """Such as "3 at one time, 10/1m"."""
+    found = []
+    if queue.get("max_running") is not None:
+        found.append(f"{queue['max_running']} at one time")
+    if queue.get("rate"):
+        found.append(f"{queue['rate']['count']}/{queue['rate']['per']}")
+    return ", ".join(found)
+
+
+def _waiting(queue: Any) -> str:
+    return f"{queue['waiting']}{'' if queue['waiting_exact'] else '+'}"
+
+
+_COLUMNS: list[Column] = [
+    ("NAME", lambda q: q["name"]),
+    ("LIMITS", _limits),
+    ("PAUSED", lambda q: q["paused"]),
+    ("RUNNING", lambda q: q["running"]),
+    ("WAITING", _waiting),
+    ("SHUT", lambda q: q.get("shut")),
+]
+
+
+@click.group()
+def queues() -> None:
+    """Queues with limits: so many runs at one time, so many starts in a period, or none while it is paused.
+
+    A job names its queue ("default" when it names none). Any name will do; a queue that has no limits needs no
+    entry here.
+    """
+
+
+@queues.command("list")
+@listing()
+def list_(client: Client, fmt: str, **given: Any) -> None:
+    """List the queues that have limits.
+
+    WAITING counts instances that could start but for the limits and for free slots; 100+ are more than that. SHUT says
+    why nothing more may start now: paused, full, or rate.
+
+    \b
+      raftsched queues list
+    """
+    print_rows(fmt, rows(client, _QUEUES.path, given), _COLUMNS, named, "no queue has limits")
+
+
+@queues.command()
+@click.argument("queue", metavar="QUEUE")
+@viewing
+def get(client: Client, queue: str, fmt: str) -> None:
+    """Show a queue: its limits, what runs and what waits in it.
+
+    \b
+      raftsched queues get reports
+    """
+    found = client.get(_QUEUES.path_of(queue))
+    rate = found["rate"] and f"{found['rate']['count']}/{found['rate']['per']}"
+    shown = {**found, "rate": rate, "waiting": _waiting(found)}
+    del shown["waiting_exact"]
+    print_one(fmt, found, fields=shown)
+
+
+@queues.command("set")
+@click.argument("queue", metavar="QUEUE")
+@click.option("--max-running", metavar="N", help="So many runs at one time; 'none' for no such limit.")
+@click.option("--rate", metavar="COUNT/PERIOD", help="So many starts in each period, such as 10/1m; or 'none'.")
+@format_option
+@remote
+def set_(client: Client, queue: str, max_running: str | None, rate: str | None, fmt: str) -> None:
+    """Give a queue limits, or change those that are named.
+
+    What runs goes on; the limits hold for what starts from now on.
+
+    \b
+      raftsched queues set reports --max-running 3
+      raftsched queues set mails --rate 100/1m --max-running none
+    """
+    change: dict[str, Any] = {}
+    if max_running is not None:
+        change["max_running"] = None if max_running == _NONE else _whole("--max-running", max_running)
+    if rate is not None:
+        change["rate"] = None if rate == _NONE else read_rate(rate)
+    if not change:
+        raise click.UsageError("say what to set: --max-running N, --rate COUNT/PERIOD, or 'none' for one of them")
+    found = _change(client, queue, change)
+    tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}{', paused' if found['paused'] else ''}")
+
+
+@queues.command()
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@remote
+def pause(client: Client, names: tuple[str, ...]) -> None:
+    """Start nothing more of these queues; what runs goes on, what is due waits.
+
+    \b
+      raftsched queues pause reports mails
+    """
+
+    def act(name: str) -> None:
+        _change(client, name, {"paused": True})
+        click.echo(f"paused: {name}")
+
+    each(names, act)
+
+
+@queues.command()
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@remote
+def resume(client: Client, names: tuple[str, ...]) -> None:
+    """Start what waits in these queues.
+
+    \b
+      raftsched queues resume reports
+    """
+
+    def act(name: str) -> None:
+        client.request("PATCH", _QUEUES.path_of(name), body={"paused": False}, repeatable=True)
+        click.echo(f"resumed: {name}")
+
+    each(names, act)
+
+
+@queues.command()
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@remote
+def delete(client: Client, names: tuple[str, ...]) -> None:
+    """Take the limits of these queues away: what waits in them goes on without.
+
+    \b
+      raftsched queues delete reports
+    """
+    delete_each(client, _QUEUES, names, "without limits")
+
+
+def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
+    """Merged into the limits there are; a queue without any gets these. One that comes or goes meanwhile means to try
+    again."""
+    from raftsched.client.errors import ClientError
+
+    only_new = {"If-None-Match": "*"}
+    for _ in range(_TRIES):
+        try:
+            return client.request("PATCH", _QUEUES.path_of(name), body=change, repeatable=True).json()
+        except ClientError as error:
+            if error.code != "not-found":
+                raise
+        try:
+            return client.request("PUT", _QUEUES.path_of(name), body=change, headers=only_new).json()
+        except ClientError as error:
+            if error.code != "exists":
+                raise
+    raise Failure(f"the queue {name} comes and goes; try again", Exit.CONFLICT)
+
+
+def _whole(option: str, text: str) -> int:
+    """Raises a usage error."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise click.UsageError(f"{option} {text!r} is not a number; write a whole number, or 'none'")
+    return int(text)
+
+
+def read_rate(text: str) -> dict[str, Any]:
+    """Of a count and a period, as COUNT/PERIOD. Raises a usage error."""
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"--rate {text!r} is not a rate; write a count and a period such as 10/1m, or 'none'")
+    period = match[2]
+    return {"count": int(match[1]), "per": period if period[0].isdigit() or period[0] == "P" else f"1{period}"}

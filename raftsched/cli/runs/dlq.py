@@ -1,0 +1,186 @@
+"""`raftsched dlq`: dead letters, which are instances that failed for good."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.resources.resource import identified, listing, rows
+from raftsched.cli.runs.instances import check_id
+from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.cli.terminal.progress import Progress, progress_option
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_IDS_IN_BODY = 1_000
+_IDS_IN_QUERY = 50
+_COLUMNS: list[Column] = [
+    ("ID", lambda i: i["id"]),
+    ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else i["job_id"]),
+    ("STATE", lambda i: i["state"]),
+    ("DEAD SINCE", lambda i: i["dead_since"]),
+    ("ATTEMPT", lambda i: i.get("attempt")),
+    ("NODE", lambda i: i.get("node")),
+    ("EXIT", lambda i: i.get("exit_code")),
+    ("WHY", lambda i: i.get("error") or i.get("reason")),
+]
+
+
+def _filters(function: _F) -> _F:
+    for option in reversed(
+        (
+            click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id."),
+            click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace."),
+            click.option("--name-prefix", metavar="TEXT", help="Of jobs whose name starts so."),
+            click.option("--from", "start", metavar="TIME", help="Dead at or after (RFC 3339)."),
+            click.option("--to", "end", metavar="TIME", help="Dead before (RFC 3339)."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _query(client: Client, given: dict[str, Any]) -> dict[str, Any]:
+    job, namespace = given["job"], given["namespace"]
+    query = {
+        "job": find_job(client, job)["id"] if job else None,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "name_prefix": given["name_prefix"],
+        "from": given["start"],
+        "to": given["end"],
+    }
+    return {name: value for name, value in query.items() if value is not None}
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters: runs that failed, with no retry left. They are kept for 14 days, to be looked at."""
+
+
+@dlq.command("list")
+@_filters
+@listing(50)
+def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) -> None:
+    """List dead letters, the newest first.
+
+    \b
+      raftsched dlq list
+      raftsched dlq list --job billing/nightly-report --from 2026-11-20T00:00:00Z
+    """
+    how = {"limit": limit, "everything": everything}
+    found = rows(client, "/v1/dead-letters", how, _query(client, given))
+    print_rows(fmt, found, _COLUMNS, identified, "no dead letters")
+
+
+@dlq.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_filters
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
+@remote
+def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
+    """Run dead letters again, as further attempts with all their retries. Say which: by id, by filter, or --all.
+
+    Those of one job wait for each other, unless its runs may overlap.
+
+    \b
+      raftsched dlq requeue 0d3k5xw2a9f4m@1763600400000
+      raftsched dlq requeue --job billing/nightly-report --dry-run
+    """
+    wanted = _chosen(client, ids, everything, given)
+
+    def bodies() -> Iterator[dict[str, Any]]:
+        if ids:
+            for part in _parts(ids, _IDS_IN_BODY):
+                yield {"ids": part}
+        else:
+            yield {"filter": wanted} if wanted else {"all": True}
+
+    def ask(body: dict[str, Any]) -> Any:
+        return client.post("/v1/dead-letters/requeue", {**body, "dry_run": dry_run})
+
+    _go_through(bodies(), ask, "requeued", dry_run)
+
+
+@dlq.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_filters
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
+@remote
+def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
+    """Take dead letters off the list. Their instances stay as long as others that failed. Say which: by id, by
+    filter, or --all.
+
+    \b
+      raftsched dlq purge --job billing/nightly-report --to 2026-11-20T00:00:00Z
+      raftsched dlq purge --all --dry-run
+    """
+    from raftsched.client.http import own_key
+
+    wanted = _chosen(client, ids, everything, given)
+
+    def queries() -> Iterator[dict[str, Any]]:
+        if ids:
+            for part in _parts(ids, _IDS_IN_QUERY):
+                yield {"ids": ",".join(part)}
+        else:
+            yield wanted or {"all": True}
+
+    def ask(query: dict[str, Any]) -> Any:
+        which = {**query, "dry_run": dry_run or None}
+        return client.request("DELETE", "/v1/dead-letters", query=which, headers=own_key()).json()
+
+    _go_through(queries(), ask, "discarded", dry_run)
+
+
+def _chosen(client: Client, ids: tuple[str, ...], everything: bool, given: dict[str, Any]) -> dict[str, Any]:
+    """The filter. Raises a usage error unless there is exactly one of ids, filter and --all."""
+    for text in ids:
+        check_id(text)
+    filtered = any(value is not None for value in given.values())
+    if bool(ids) + filtered + everything != 1:
+        raise click.UsageError("say which: ids, a filter (--job, --namespace, ...), or --all, and one of these only")
+    return _query(client, given)
+
+
+def _parts(ids: tuple[str, ...], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(ids), size):
+        yield list(ids[start : start + size])
+
+
+def _go_through(
+    requests: Iterator[dict[str, Any]], ask: Callable[[dict[str, Any]], Any], done: str, dry_run: bool
+) -> None:
+    """A node does a bounded part for each request and says where to go on. Ends the command with 4 when some were
+    refused."""
+    matched = count = 0
+    refused: list[Any] = []
+    line = Progress("dead letters")
+    try:
+        for request in requests:
+            cursor: str | None = None
+            while True:
+                answer = ask({**request, "cursor": cursor} if cursor else request)
+                matched += answer["matched"]
+                count += answer[done]
+                refused += answer["refused"]
+                line.at(matched)
+                before, cursor = cursor, answer["next"]
+                if not cursor or cursor == before:
+                    break
+    finally:  # what was done is told, whatever came after it
+        line.end()
+        click.echo(f"would be {done}: {matched}" if dry_run else f"{done}: {count}")
+        for one in refused:
+            click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)
+    if refused:
+        sys.exit(4)

@@ -1,0 +1,84 @@
+"""`raftsched events`: what changes in the cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.runs.states import INSTANCE_STATES, JOB_STATES, state_option
+from raftsched.cli.terminal.output import cell
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_TYPE_WIDTH = 20
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come, from now unless --after says otherwise.")
+@click.option(
+    "--type", "types", metavar="TYPE[,TYPE]", help="Of these types, such as instance.failed, or job for all of jobs."
+)
+@click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@state_option((*JOB_STATES, *INSTANCE_STATES), "Of what is in one of these states then; may be repeated.")
+@click.option("--after", metavar="ID", help="After this event, or this index of the log; or: oldest.")
+@click.option(
+    "-o",
+    "--output",
+    "fmt",
+    type=click.Choice(["table", "json", "yaml", "name"]),
+    default="table",
+    show_default=True,
+    help="For people, a JSON object a line, a YAML document each, or the instance or job that each is about.",
+)
+@remote
+def events(
+    client: Client, follow: bool, types: str | None, job: str | None, namespace: str | None, state: str | None,
+    after: str | None, fmt: str,
+) -> None:  # fmt: skip
+    """Print what changed, the events that are kept, or with -f what comes.
+
+    The connection may break and nodes may go: it goes on at another one, with the next event.
+
+    \b
+      raftsched events -f
+      raftsched events -f --type instance.failed,instance.timed_out -o json
+      raftsched events --job billing/nightly-report --after 4711
+    """
+    from raftsched.client.events import watch
+
+    query: dict[str, Any] = {
+        "follow": follow,
+        "type": types,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": state,
+        "after": after,
+    }
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    for event in watch(client, "/v1/events", query):
+        if fmt == "name":
+            click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
+        elif fmt == "yaml":
+            from raftsched.cli.terminal.yaml_text import yaml_text
+
+            click.echo("---\n" + yaml_text(event).rstrip("\n"))
+        else:
+            click.echo(json.dumps(event, ensure_ascii=False) if fmt == "json" else _line(event))
+        sys.stdout.flush()
+
+
+def _line(event: dict[str, Any]) -> str:
+    words = [event["at"], event["type"].ljust(_TYPE_WIDTH)]
+    if "job_id" in event:
+        name = f"{event['namespace']}/{event['job']}" if event["job"] else None
+        words.append(event.get("instance_id") or event["job_id"])
+        words += [cell(one) for one in (name, event.get("node"), event.get("reason")) if one]
+    elif event.get("subject"):
+        words.append(cell(event["subject"]))
+    return " ".join(words).rstrip()

@@ -1,0 +1,258 @@
+"""`raftsched instances`: the runs of jobs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.remote import check_namespace, each, find_job, remote
+from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
+from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.terminal.output import Column, cell, print_fields, print_json, print_rows, print_table
+from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.quantities import format_duration
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
+_GOING = INSTANCE_STATES[:4]
+
+
+def _why(instance: Mapping[str, Any]) -> str | None:
+    if instance.get("kill_asked") and instance["state"] in _GOING:
+        return "asked to end"
+    return instance.get("reason") or instance.get("error")
+
+
+_COLUMNS: list[Column] = [
+    ("ID", lambda i: i["id"]),
+    ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
+    ("STATE", lambda i: i["state"]),
+    ("SCHEDULED", lambda i: i.get("scheduled_at")),
+    ("NODE", lambda i: i.get("node")),
+    ("ATTEMPT", lambda i: i.get("attempt")),
+    ("EXIT", lambda i: i.get("exit_code")),
+    ("ENDED", lambda i: i.get("ended_at")),
+    ("WHY", _why),
+]
+
+
+def check_id(instance: str) -> None:
+    """Raises a usage error."""
+    if not _ID.fullmatch(instance):
+        raise click.UsageError(
+            f"{instance!r} is not an instance id; it looks like 0d3k5xw2a9f4m@1763600400000,"
+            " see 'raftsched instances list'"
+        )
+
+
+def _path(instance: str) -> str:
+    check_id(instance)
+    return f"/v1/instances/{instance}"
+
+
+@click.group()
+def instances() -> None:
+    """The runs of jobs. An instance is one due time of a job; its retries are attempts of the same instance."""
+
+
+@instances.command("list")
+@click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@state_option(INSTANCE_STATES)
+@click.option("--node", metavar="ID", help="That ran on this node.")
+@click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
+@listing(50)
+def list_(
+    client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None,
+    start: str | None, end: str | None, fmt: str, **given: Any,
+) -> None:  # fmt: skip
+    """List instances.
+
+    \b
+      raftsched instances list --job billing/nightly-report
+      raftsched instances list --state FAILED,TIMED_OUT --from 2026-11-20T00:00:00Z
+      raftsched instances list --state RUNNING -o name | xargs -r raftsched instances kill
+    """
+    query = {
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": state,
+        "node": node,
+        "from": start,
+        "to": end,
+    }
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    print_rows(fmt, rows(client, "/v1/instances", given, query), _COLUMNS, identified, "no instances")
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
+def get(client: Client, instance: str, fmt: str) -> None:
+    """Show one instance and its attempts.
+
+    \b
+      raftsched instances get 0d3k5xw2a9f4m@1763600400000
+    """
+    found: dict[str, Any] = client.get(_path(instance))
+    if fmt == "json":
+        print_json(found)
+    elif fmt == "name":
+        click.echo(found["id"])
+    else:
+        print_fields({k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)})
+        attempts = found.get("attempts") or []
+        if attempts:
+            click.echo()
+            names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
+            lines = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in attempts]
+            print_table([n.upper().replace("_", " ") for n in names], lines)
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
+def explain(client: Client, instance: str, fmt: str) -> None:
+    """Say why an instance ran then and there, what it waited for, and what it waits for now.
+
+    Each step comes with the entry of the log that did it, the term of that entry, and the fencing token.
+
+    \b
+      raftsched instances explain 0d3k5xw2a9f4m@1763600400000
+    """
+    found: dict[str, Any] = client.get(_path(instance) + "/explain")
+    if fmt == "json":
+        print_json(found)
+        return
+    if fmt == "name":
+        click.echo(found["id"])
+        return
+    click.echo(found["text"])
+    for there in found["why_there"]:
+        click.echo(f"Attempt {there['attempt']}: {there['text']}")
+    if found["waits"]:
+        click.echo("\nIt waited:" if found["waiting_for"] is None else "\nIt waited, and waits:")
+        for wait in found["waits"]:
+            click.echo(f"  {format_duration(wait['ms'])} {wait['text']}")
+    click.echo()
+    names = ["at", "kind", "index", "term", "token", "text"]
+    print_table([n.upper() for n in names], [[cell(step[n]) for n in names] for step in found["steps"]])
+    if found["steps_left_out"]:
+        click.echo("Steps between the first and the second were left out; the cluster keeps steps_kept of them.")
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
+@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
+@click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
+@remote
+def output(
+    client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None
+) -> None:
+    """Print what an instance wrote, byte for byte, whichever node ran it.
+
+    \b
+      raftsched instances output 0d3k5xw2a9f4m@1763600400000
+      raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
+    """
+    from raftsched.client.events import output as follow_output
+
+    query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
+    path = _path(instance) + "/output"
+    for piece in follow_output(client, path, query) if follow else client.stream(path, query):
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+
+
+@instances.command()
+@click.argument("instances", metavar="[ID]...", nargs=-1)
+@click.option("--job", metavar="JOB", help="All of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="All of the jobs of this namespace.")
+@state_option(_GOING, "Only those in one of these states; may be repeated.")
+@click.option("--from", "start", metavar="TIME", help="Only those scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Only those scheduled before (RFC 3339).")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@progress_option
+@remote
+def kill(
+    client: Client, instances: tuple[str, ...], job: str | None, namespace: str | None, state: str | None,
+    start: str | None, end: str | None, dry_run: bool,
+) -> None:  # fmt: skip
+    """Ask running instances to end, and cancel those that have not started. They count as KILLED and are not retried.
+
+    Say which: by id, or all of a job or a namespace that are not at their end. One that fails does not keep the others;
+    the exit code is then that of the first failure.
+
+    \b
+      raftsched instances kill 0d3k5xw2a9f4m@1763600400000
+      raftsched instances kill --job billing/nightly-report --state WAITING --dry-run
+    """
+    filters = {
+        "job": find_job(client, job)["id"] if job else None,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "state": state.split(",") if state else None,
+        "from": start,
+        "to": end,
+    }
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    if bool(instances) == bool(wanted) or (dry_run and instances) or (wanted and not job and not namespace):
+        raise click.UsageError(
+            "say which: ids, or --job or --namespace, which --state, --from, --to and --dry-run narrow"
+        )
+    if wanted:
+        _kill_matching(client, wanted, dry_run)
+        return
+
+    def act(instance: str) -> None:
+        client.post(f"{_path(instance)}/kill")
+        click.echo(f"asked to end: {instance}")
+
+    each(instances, act)
+
+
+def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> None:
+    """A node does a bounded part for each request and says where to go on. Ends the command with 4 when some were
+    refused."""
+    body: dict[str, Any] = {"filter": wanted, "dry_run": dry_run}
+    matched = killed = 0
+    refused: list[Any] = []
+    line = Progress("instances")
+    try:
+        while True:
+            answer = client.post("/v1/instances:kill", body)
+            matched += answer["matched"]
+            killed += answer["killed"]
+            refused += answer["refused"]
+            line.at(matched)
+            if not answer["next"]:
+                break
+            body["cursor"] = answer["next"]
+    finally:  # what was done is told, whatever came after it
+        line.end()
+        click.echo(f"would be asked to end: {matched}" if dry_run else f"asked to end: {killed}")
+        for one in refused:
+            click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)
+    if refused:
+        sys.exit(4)
+
+
+@instances.command()
+@click.argument("instance", metavar="ID")
+@remote
+def rerun(client: Client, instance: str) -> None:
+    """Run a finished instance again, as a new attempt of the same instance.
+
+    \b
+      raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
+    """
+    client.post(f"{_path(instance)}/rerun", {})
+    click.echo(f"runs again: {instance}")

@@ -1,0 +1,110 @@
+"""Printing: JSON for programs, aligned columns into pipes and files, a rich table only onto a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+Column = tuple[str, Callable[[Mapping[str, Any]], Any]]
+
+TOKEN = "raftsched.token"  # the key of what --token said in the context of a command  # nosec B105
+TOKEN_OF_CONTEXT = "raftsched.token.context"  # what --context has, for its own servers  # nosec B105
+TRUST = "raftsched.trust"  # what --ca-file and its like said, beside a command's own
+TRUST_OF_CONTEXT = "raftsched.trust.context"
+YAML = "raftsched.yaml"  # in the context of a command: what is printed for programs is YAML
+
+_STYLES = {
+    "SUCCEEDED": "green",
+    "RUNNING": "cyan",
+    "LAUNCHED": "cyan",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+    "KILLED": "yellow",
+    "RETRYING": "yellow",
+    "SUSPENDED": "yellow",
+    "leader": "bold",
+}
+
+
+def cell(value: Any) -> str:
+    """One value in a table: "-" for nothing, always one line."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def shown(text: str) -> str:
+    """Text of programs and of other people, in its lines, without commands for the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def print_json(value: Any) -> None:
+    """As JSON, or as YAML where `-o yaml` was given."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(YAML):
+        from raftsched.cli.terminal.yaml_text import yaml_text
+
+        click.echo(yaml_text(value).rstrip("\n"))
+    else:
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_rows(
+    fmt: str,
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[Column],
+    name: Callable[[Mapping[str, Any]], str],
+    empty: str,
+) -> None:
+    """`empty` goes to stderr when there is nothing, so that pipes stay clean."""
+    if fmt == "name":
+        for row in rows:
+            click.echo(name(row))
+        return
+    found = list(rows)
+    if fmt == "json":
+        print_json({"items": found})
+    elif not found:
+        click.echo(empty, err=True)
+    else:
+        print_table([title for title, _ in columns], [[cell(get(row)) for _, get in columns] for row in found])
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    rows = [[shown(text) for text in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(titles, rows)
+        return
+    widths = [max(len(row[i]) for row in [titles, *rows]) for i in range(len(titles))]
+    for row in [titles, *rows]:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
+    Console(no_color=bool(os.environ.get("NO_COLOR")) or None).print(table)
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """One thing, a line for each of its fields."""
+    width = max(len(name) for name in fields)
+    for name, value in fields.items():
+        click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())

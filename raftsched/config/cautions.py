@@ -1,0 +1,65 @@
+"""What an operator is reminded of: at each start, and what lets strangers in every hour as well."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from raftsched.clock import Clock
+from raftsched.config.node import NodeConfig
+
+log = logging.getLogger("raftsched.node")
+
+EVERY_S = 3_600.0
+ROOT = "this node runs as root; give it a user of its own"
+JOBS_AS_ROOT = "jobs run as root (--run-as): who may create one owns this machine, and the cluster"
+
+
+class Cautions:
+    """Of one node."""
+
+    def __init__(self, config: NodeConfig, clock: Clock, uid: int | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._uid = os.getuid() if uid is None else uid
+        self._said_at = clock.monotonic()
+
+    def at_start(self, locked: bool, unreadable: int = 0) -> None:
+        """`locked`: nobody is let in yet. `unreadable`: secrets that are sealed with a key which is not here."""
+        config = self._config
+        if self._uid == 0:
+            log.warning(ROOT)
+            if "root" in config.runs.run_as.values():
+                log.warning(JOBS_AS_ROOT)
+        if config.http_beyond and config.tls_cert is None:
+            log.warning(
+                "http %s is plain: tokens can be read on the way, unless only a proxy with TLS gets there", config.http
+            )
+        if locked:
+            log.warning(
+                "http %s lets nobody in until there is an admin: raftsched tokens bootstrap --data %s",
+                config.advertise_http,
+                config.data,
+            )
+        if unreadable:
+            log.warning(
+                "%d secrets are sealed with a cluster key that this node does not have: what needs them fails here;"
+                " put that key into its key file as well",
+                unreadable,
+            )
+        self._open()
+
+    def look(self) -> None:
+        """To be called now and then."""
+        now = self._clock.monotonic()
+        if now - self._said_at >= EVERY_S:
+            self._said_at = now
+            self._open()
+
+    def _open(self) -> None:
+        config = self._config
+        if config.http_beyond and config.open:
+            log.warning(
+                "http %s is open (--open): while requests need no token whoever reaches it runs programs here",
+                config.advertise_http,
+            )
