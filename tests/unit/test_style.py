@@ -1,0 +1,66 @@
+"""The style of docstrings: plain first lines, which say what is returned or done, and plain pronouns."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import raftsched
+
+ROOT = Path(raftsched.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+# A docstring that begins like this describes something about its subject and leaves out what that is.
+RIDDLES = ("What", "Who", "Whose", "Whom", "Of")
+# A caller, an operator and a user are "they".
+PRONOUNS = re.compile(r"\b(?:he|she|his|her|hers|him|himself|herself)\b", re.IGNORECASE)
+PENDING = {"api", "cli", "client", "config", "core", "embedded", "leader", "raft", "schedule", "security", "store"}
+PENDING |= {"testing", "worker", ""}
+
+
+def docstrings(path: Path) -> list[tuple[int, str]]:
+    """Line and text of each docstring of a module, also of attributes: a string behind an assignment."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                value = statement.value
+                if isinstance(value.value, str):
+                    found.append((value.lineno, value.value))
+    return found
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def pending(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return (parts[0] if len(parts) > 1 else "") in PENDING
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if not pending(path)], ids=name_of)
+def test_docstrings_say_what_is_returned_or_done(path: Path) -> None:
+    wrong = [f"{name_of(path)}:{line}: {text.split()[0]} ..." for line, text in docstrings(path) if riddle(text)]
+    assert not wrong, f"say first what it returns or does: {wrong}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if not pending(path)], ids=name_of)
+def test_people_are_they(path: Path) -> None:
+    wrong = [f"{name_of(path)}:{line}" for line, text in docstrings(path) if PRONOUNS.search(text)]
+    assert not wrong
+
+
+def riddle(text: str) -> bool:
+    return text.split(maxsplit=1)[0].rstrip(",:") in RIDDLES if text.strip() else False
+
+
+def test_the_style_test_can_fail(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text(
+        '"""Fine."""\nx = 1\n"""Of x."""\n\n\ndef f() -> int:\n    """What it is, as he said."""\n    return 1\n'
+    )
+    assert [riddle(text) for _, text in docstrings(module)] == [False, True, True]
+    assert [bool(PRONOUNS.search(text)) for _, text in docstrings(module)] == [False, False, True]
