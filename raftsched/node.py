@@ -444,7 +444,7 @@ class Node:
     def _store_moves(self) -> bool:
         """False while one turn of the store takes longer than it ever should: a worker whose reports cannot get onto
         the disk must not renew its lease."""
-        return self._raft is not None and self._raft.turn_age_ms() < STORE_STUCK_MS
+        return self._raft is not None and self._raft.write_age_ms() < STORE_STUCK_MS
 
     def _status(self) -> ClusterStatus:
         assert self._raft is not None

@@ -256,7 +256,7 @@ class Term:
             log.warning("no majority has answered for too long; leadership is given away")
             self._raft.step_down()
             return
-        if self._raft.turn_age_ms() >= ttl - KILL_AHEAD_MS:
+        if self._raft.write_age_ms() >= ttl - KILL_AHEAD_MS:
             log.error("this node's disk does not answer; leadership is given away")
             self._raft.step_down()
             return

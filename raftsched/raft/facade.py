@@ -31,7 +31,7 @@ from raftsched.raft.replica import Replica
 from raftsched.raft.status import Knock, MemberStatus, PeerStatus
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
-from raftsched.raft.turns import ThreadWriter, Writer
+from raftsched.raft.writer import ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 
@@ -45,7 +45,7 @@ class Raft:
 
     `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; what they raise is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
-    the exception, and nothing is answered or sent any more. `writers(post, name)` makes what runs the turns, and what
+    the exception, and nothing is answered or sent any more. `writers(post, name)` makes what runs the writes, and what
     runs the work on snapshots; `nonce(n)` gives the n random bytes of a handshake. `wire` seals connections;
     None: certificates of this start, or nothing without a key. Raises StartupError from the constructor and `start`."""
 
@@ -269,8 +269,8 @@ class Raft:
         lateness = self._replica.engine.lateness
         return lateness.cumulative(), lateness.total_s
 
-    def turn_age_ms(self) -> int:
-        """How long the turn of the store that is under way has been; 0 when none is."""
+    def write_age_ms(self) -> int:
+        """How long the write of the store that is under way has been; 0 when none is."""
         since = self._replica.driver.busy_since_ms
         return 0 if since is None else self._clock.boot_ms() - since
 
@@ -413,7 +413,7 @@ class Raft:
         self._replica.step_down()
 
     def subscribe(self, on_applied: Callable[[list[EntryResult]], None]) -> None:
-        """Called after each turn that applied something; with no entries when a snapshot replaced the state."""
+        """Called after each write that applied something; with no entries when a snapshot replaced the state."""
         self._replica.subscribe(on_applied)
 
     def subscribe_role(self, on_role: Callable[[], None]) -> None:

@@ -33,10 +33,10 @@ class Guards:
     stale_leader_answered: bool = True  # a deposed leader is told the newer term
     entries_below_batch: bool = True  # no entry is larger than one message may be
     # durability
-    turns_synced: bool = True  # a turn that has returned is on the disk (given to Store.open)
+    turns_synced: bool = True  # a write that has returned is on the disk (given to Store.open)
     meta_page_synced: bool = True  # with the page by which LMDB finds it (given to Store.open)
     hold_until_durable: bool = True  # votes and acknowledgements leave after the disk has them
-    hold_for_gathered_turn: bool = True  # what is gathered while a turn runs is not on the disk when that one ends
+    hold_for_gathered_turn: bool = True  # what is gathered while a write runs is not on the disk when that one ends
     count_self_when_durable: bool = True  # the leader is one of the majority up to its own durable entry only
     commit_within_log: bool = True  # a loaded commit index is never ahead of the loaded log
     stop_on_apply_error: bool = True  # anything raised while applying stops the node

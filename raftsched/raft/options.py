@@ -36,7 +36,7 @@ class RaftOptions:
     window_first_bytes: int = 256 * KIB  # of that, on a connection of which nothing is known (window.py)
     window_least_bytes: int = 64 * KIB  # of that, however slow the connection is
     inflight_max_messages: int = 256
-    apply_max_bytes: int = 4 * MIB  # entries applied by one turn
+    apply_max_bytes: int = 4 * MIB  # entries applied by one write
 
     # log kept in memory in front of the store, and kept in the store below the applied index
     memory_max_bytes: int = 32 * MIB

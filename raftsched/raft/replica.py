@@ -37,8 +37,8 @@ from raftsched.raft.proposals.proposer import Proposer, Reply, contained
 from raftsched.raft.proposals.queue import Intake
 from raftsched.raft.snapshots import Installer, Sender
 from raftsched.raft.stamps import Stamps
-from raftsched.raft.turns import Action, ContainedWriter, TurnDriver, Writer
-from raftsched.store import Store, TurnResult
+from raftsched.raft.writer import Action, ContainedWriter, WriteDriver, Writer
+from raftsched.store import Store, WriteResult
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Links(Protocol):
 
 
 class Replica:
-    """Engine, journal, turns, proposals, formation and snapshots of one member."""
+    """Engine, journal, writes, proposals, formation and snapshots of one member."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class Replica:
         self.journal = Journal(store, options, guards, self.membership)
         self.engine = Engine(self.membership, self, self.journal, store.hard_state(), clock, rng, options, guards)
         self.stamps = Stamps(clock)
-        self.driver = TurnDriver(
+        self.driver = WriteDriver(
             store,
             self.journal,
             writer,
             guards,
             clock,
-            on_turn=self._on_turn,
+            on_written=self._on_written,
             on_fatal=self._fatal,
             on_applied=self._early,
         )
@@ -331,7 +331,7 @@ class Replica:
     # ------------------------------------------------------------ the end of a loop iteration
 
     def pump(self) -> None:
-        """Forms an entry, sends, starts a turn: whatever is due after the events at hand."""
+        """Forms an entry, sends, starts a write batch: whatever is due after the events at hand."""
         self._safely(self._pump, wake=False)
 
     def _pump(self) -> None:
@@ -349,9 +349,11 @@ class Replica:
             self._links.wake()  # it ran at once
 
     def _answers_due(self) -> bool:
-        """Leader on a slow disk: a turn has ended here, and by now the followers' turns for the same entry as well. The
-        next turn waits a little for their answers, and so applies what they commit: whoever waits for that would have
-        to wait for the flush of one more turn. The tick looks again at the latest."""
+        """Returns whether a leader on a slow disk should wait a little before its next write batch.
+
+        A batch has just been written here, and by now the followers have written the same entry as well. The next
+        batch waits for their answers, and so applies what they commit; otherwise callers would wait for the flush of
+        one more batch. The tick looks again at the latest."""
         journal = self.journal
         unanswered = journal.durable_index > journal.commit_index
         return unanswered and bool(self.intake) and self.engine.is_leader and self.driver.ended_lately()
@@ -374,20 +376,20 @@ class Replica:
         for on_role in self._on_role:
             self._call(on_role)
 
-    # ------------------------------------------------------------ after a turn
+    # ------------------------------------------------------------ after a write batch
 
-    def _early(self) -> Callable[[TurnResult], None] | None:
+    def _early(self) -> Callable[[WriteResult], None] | None:
         return self._on_applied_early if self.proposer.awaits_early else None
 
-    def _on_applied_early(self, result: TurnResult) -> None:
+    def _on_applied_early(self, result: WriteResult) -> None:
         self._safely(partial(self.proposer.tell, result.applied), wake=False)
 
-    def _on_turn(self, result: TurnResult) -> None:
-        self._safely(partial(self._turned, result))
+    def _on_written(self, result: WriteResult) -> None:
+        self._safely(partial(self._written, result))
 
-    def _turned(self, result: TurnResult) -> None:
+    def _written(self, result: WriteResult) -> None:
         engine = self.engine
-        engine.turn_done()
+        engine.write_done()
         led = self.leading
         for entry in result.applied:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:

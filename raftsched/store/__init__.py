@@ -1,13 +1,13 @@
 """LMDB: the replicated tables, the Raft log and this node's own records in one environment.
 
-One write transaction per turn: log entries, term and vote, what was committed applied, all or nothing. So log and state
-never disagree, and a restart needs no replay. The write transaction lives in one thread; reads are short transactions
-in any thread.
+A write batch is one transaction: new log entries, term and vote, committed entries applied, all or nothing. So log and
+state never disagree, and a restart needs no replay. One thread owns the write transaction; reads are short
+transactions in any thread.
 """
 
 from raftsched.store.snapshot import make_directory
 from raftsched.store.store import CorruptLog, Fresh, SnapshotMeta, Store, StoreView
-from raftsched.store.turn import LogEntry, OnApplied, Turn, TurnResult
+from raftsched.store.write_batch import LogEntry, OnApplied, WriteBatch, WriteResult
 
 __all__ = [
     "CorruptLog",
@@ -17,7 +17,7 @@ __all__ = [
     "SnapshotMeta",
     "Store",
     "StoreView",
-    "Turn",
-    "TurnResult",
+    "WriteBatch",
+    "WriteResult",
     "make_directory",
 ]

@@ -23,15 +23,15 @@ from raftsched.store.environment import BROKEN, DATA, Environment
 from raftsched.store.gate import Gate
 from raftsched.store.records import STATE, Damaged, State
 from raftsched.store.snapshot import Fresh, SnapshotMeta
-from raftsched.store.turn import LogEntry, OnApplied, Turn, TurnResult
 from raftsched.store.view import StoreView, WriteView
+from raftsched.store.write_batch import LogEntry, OnApplied, WriteBatch, WriteResult
 
 __all__ = ["CorruptLog", "Fresh", "SnapshotMeta", "Store", "StoreView"]
 
-# Address space, not disk: the file grows with its pages. Doubled when a turn does not fit.
+# Address space, not disk: the file grows with its pages. Doubled when a write does not fit.
 MAP_BYTES = 64 * 2**30
 CLOSE_WAIT_S = 5.0
-DROP_EXTRA = 256  # log entries a turn may delete beyond as many as it appends
+DROP_EXTRA = 256  # log entries a write may delete beyond as many as it appends
 NEXT = "next"
 
 log = logging.getLogger("raftsched.store")
@@ -254,7 +254,7 @@ class Store:
         return self._term_in(index, raw)
 
     def _base_term(self, txn: Any, index: int) -> int | None:
-        """Of the entry before the log as this transaction sees it: a turn may have dropped it a moment ago."""
+        """Of the entry before the log as this transaction sees it: a write may have dropped it a moment ago."""
         state = self._state_in(txn)
         return state.base_term if state is not None and state.base_index == index else None
 
@@ -283,51 +283,51 @@ class Store:
                 found = cursor.next()
         return entries
 
-    # ------------------------------------------------------------ the turn
+    # ------------------------------------------------------------ write batches
 
-    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
         """Writes all of it or nothing. Always from the same thread. Any exception means: stop the node.
 
         `on_applied` is told what was applied, from this thread, when all that is left to do is to bring it onto the
         disk. What is committed is applied the same again should that fail, so that it may be said already; reads do not
-        show it yet. It is told once or, when the turn has to be repeated, perhaps not at all."""
+        show it yet. It is told once or, when the write has to be repeated, perhaps not at all."""
         self._gate.check_open()
         while True:
             try:
-                return self._run(turn, on_applied)
+                return self._run(batch, on_applied)
             except lmdb.MapFullError:
                 on_applied = None
                 self._grow()
             except BROKEN as error:
                 raise self._corrupt("store", error) from error
 
-    def _run(self, turn: Turn, on_applied: OnApplied | None) -> TurnResult:
+    def _run(self, batch: WriteBatch, on_applied: OnApplied | None) -> WriteResult:
         state = msgspec.structs.replace(self._state)
         first, last = self._first, self._last
         with self._env.lmdb.begin(write=True) as txn:
-            if turn.truncate_from is not None and turn.truncate_from <= last:
-                if turn.truncate_from <= state.applied_index:
-                    raise RuntimeError(f"truncation at {turn.truncate_from} below applied {state.applied_index}")
-                self._delete(txn, turn.truncate_from, last + 1)
-                last = turn.truncate_from - 1
-            for index, term, data in turn.append:
+            if batch.truncate_from is not None and batch.truncate_from <= last:
+                if batch.truncate_from <= state.applied_index:
+                    raise RuntimeError(f"truncation at {batch.truncate_from} below applied {state.applied_index}")
+                self._delete(txn, batch.truncate_from, last + 1)
+                last = batch.truncate_from - 1
+            for index, term, data in batch.append:
                 if index != last + 1:
                     raise RuntimeError(f"entry {index} does not follow {last}")
                 txn.put(records.index_key(index), records.encode_entry(term, data), append=True, db=self._env.log)
                 last = index
-            if turn.hard_state is not None:
-                state.term, state.voted_for = turn.hard_state
-            if turn.commit_index is not None:
-                state.commit_index = turn.commit_index
-            result = self._apply(txn, turn, state)
-            for name, value in turn.local.items():
+            if batch.hard_state is not None:
+                state.term, state.voted_for = batch.hard_state
+            if batch.commit_index is not None:
+                state.commit_index = batch.commit_index
+            result = self._apply(txn, batch, state)
+            for name, value in batch.local.items():
                 key = records.OWN + name.encode()
                 if value is None:
                     txn.delete(key, db=self._env.own)
                 else:
                     txn.put(key, records.encode_own(key, value), db=self._env.own)
-            if turn.drop_below is not None:
-                first = self._drop(txn, turn, state, first)
+            if batch.drop_below is not None:
+                first = self._drop(txn, batch, state, first)
             state.last_index = last
             txn.put(STATE, records.encode_state(state), db=self._env.own)
             if on_applied is not None and result.applied:
@@ -335,23 +335,23 @@ class Store:
         self._state, self._first, self._last = state, first, last
         return result
 
-    def _apply(self, txn: Any, turn: Turn, state: State) -> TurnResult:
-        if not turn.apply:
-            return TurnResult([])
+    def _apply(self, txn: Any, batch: WriteBatch, state: State) -> WriteResult:
+        if not batch.apply:
+            return WriteResult([])
         applier = Applier(WriteView(txn, self._env.tables))
         applied = []
-        for index, term, data in turn.apply:
+        for index, term, data in batch.apply:
             if index != state.applied_index + 1:
                 raise RuntimeError(f"applying {index} after {state.applied_index}")
             applied.append(applier.entry(index, term, data))
             state.applied_index, state.applied_term = index, term
         applier.close()
-        return TurnResult(applied)
+        return WriteResult(applied)
 
-    def _drop(self, txn: Any, turn: Turn, state: State, first: int) -> int:
-        """Compaction: never above what is applied, a bounded number per turn."""
-        assert turn.drop_below is not None
-        below = min(turn.drop_below, state.applied_index, first + len(turn.append) + DROP_EXTRA)
+    def _drop(self, txn: Any, batch: WriteBatch, state: State, first: int) -> int:
+        """Compaction: never above what is applied, a bounded number per write."""
+        assert batch.drop_below is not None
+        below = min(batch.drop_below, state.applied_index, first + len(batch.append) + DROP_EXTRA)
         if below <= first:
             return first
         raw = txn.get(records.index_key(below - 1), db=self._env.log)
@@ -389,7 +389,7 @@ class Store:
     def _copy(self, target: Path) -> None:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            # As LMDB does by itself for a path. Gigabytes of unwritten pages would make a turn's flush wait for them.
+            # As LMDB does by itself for a path. A flush would wait for gigabytes of unwritten pages.
             with suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_DIRECT)
             with self._gate.admitted(copy_to=fd):
@@ -418,9 +418,9 @@ class Store:
     def swap(self, fresh: Fresh) -> None:
         """Takes the prepared state in place of tables and log. Identity, term, vote and own records stay as they are.
 
-        Writer thread only, between turns. A process that ends at any line of it leaves the whole old store or the whole
-        new one. Raises ValueError, and nothing was changed, when the state is not newer than what is here or is gone.
-        Any other exception means: stop the node."""
+        Writer thread only, between two write batches. A process that ends at any line of it leaves the whole old store
+        or the whole new one. Raises ValueError, and nothing was changed, when the state is not newer than what is here
+        or is gone. Any other exception means: stop the node."""
         meta = fresh.meta
         if meta.index <= self._state.applied_index:
             raise ValueError(f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}")

@@ -65,7 +65,7 @@ def _backward(cursor: Any, low: bytes, high: bytes | None) -> Iterator[tuple[byt
 
 
 class WriteView(StoreView):
-    """Reads and writes of the turn's transaction (core.tables.View)."""
+    """Reads and writes of a write batch's transaction (core.tables.View)."""
 
     def __init__(self, txn: Any, databases: list[Any]) -> None:
         super().__init__(txn, databases)

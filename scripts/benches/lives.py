@@ -29,7 +29,7 @@ from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
 from raftsched.core.model import Outcome, Placement, Policy, Trigger, TriggerKind
 from raftsched.core.tables import Table
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 from scripts.benches.figures import emit, note
 
 BODY = b'{"handler":{"python":"raftsched.samples:noop"},"params":{"user":"somebody@example.org"},"trigger":{"in":"8s"}}'
@@ -87,8 +87,10 @@ class Life:
         data = encode_entry(self._now, [(1, self._index, [c.encode(command) for command in commands])])
         entry = LogEntry(self._index, 1, data)
         drop = self._index - KEPT_ENTRIES
-        turn = Turn(append=[entry], commit_index=self._index, apply=[entry], drop_below=drop if drop > 1 else None)
-        answers = self.store.run_turn(turn).applied[0].batches[0].answers
+        batch = WriteBatch(
+            append=[entry], commit_index=self._index, apply=[entry], drop_below=drop if drop > 1 else None
+        )
+        answers = self.store.write(batch).applied[0].batches[0].answers
         assert answers is not None
         refused = next((answer for answer in answers if isinstance(answer, c.Rejected)), None)
         if refused is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_FAST = ("synced", "log", "snapshot", "state", "told", "datafile", "swap_killed")
+_FAST = ("synced", "log", "snapshot", "state", "early_acks", "datafile", "swap_killed")
 _STORE = tuple(f"unit/store/test_{name}.py" for name in _FAST)
 
 STORAGE = (
     Mutant(
         "nosync",
-        "a turn is synced before it returns",
+        "a write is synced before it returns",
         "store/environment.py",
         "            sync=sync,\n            metasync=sync and metasync,\n",
         "            sync=False,\n            metasync=False,\n",
@@ -175,7 +175,7 @@ STORAGE = (
         "truncation_of_applied",
         "what is applied is not cut off",
         "store/store.py",
-        "if turn.truncate_from <= state.applied_index:",
+        "if batch.truncate_from <= state.applied_index:",
         "if False:",
         _STORE,
         None,
@@ -202,8 +202,8 @@ STORAGE = (
         "dropped_unapplied",
         "compaction leaves what is not applied",
         "store/store.py",
-        "below = min(turn.drop_below, state.applied_index, first",
-        "below = min(turn.drop_below, first",
+        "below = min(batch.drop_below, state.applied_index, first",
+        "below = min(batch.drop_below, first",
         _STORE,
         None,
     ),
@@ -218,7 +218,7 @@ STORAGE = (
     ),
     Mutant(
         "told_twice",
-        "a turn that is repeated in a larger map tells nobody twice",
+        "a write that is repeated in a larger map tells nobody twice",
         "store/store.py",
         "                on_applied = None\n                self._grow()",
         "                self._grow()",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from raftsched.core.apply import Applier, attempts, calendars, jobs, operations
 from raftsched.core.tables import ReadView, Table
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 from tests.property.author import Author
 from tests.support.invariants import violations
 from tests.support.memory_view import MemoryView
@@ -40,7 +40,7 @@ def test_invariants_hold_and_the_log_replays(seed: int) -> None:
     again = MemoryView()
     position = 0
     cuts = random.Random(seed)
-    while position < len(log):  # one applier for several entries, as in a turn
+    while position < len(log):  # one applier for several entries, as in a write
         applier = Applier(again)
         for _ in range(cuts.choice([1, 1, 3, 20])):
             if position < len(log):
@@ -66,7 +66,7 @@ def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
 
 @settings(max_examples=8)
 @given(SEEDS)
-def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
+def test_on_disk_cut_into_writes_and_through_a_snapshot(seed: int) -> None:
     note(f"seed {seed}")
     author = Author(seed)
     log = author.write(120)
@@ -77,13 +77,13 @@ def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
     try:
         whole, cut = stores
         for entry in entries:
-            whole.run_turn(Turn(append=[entry], commit_index=entry.index, apply=[entry]))
+            whole.write(WriteBatch(append=[entry], commit_index=entry.index, apply=[entry]))
         half = cuts.randint(1, len(entries) - 1)
         position = 0
         while position < half:
             end = min(half, position + cuts.choice([1, 2, 9, 40]))
             part = entries[position:end]
-            cut.run_turn(Turn(append=part, commit_index=end, apply=part))
+            cut.write(WriteBatch(append=part, commit_index=end, apply=part))
             position = end
         meta = cut.copy(directory / "snapshot")
         fresh = Store.open(directory / "fresh", sync=False)
@@ -92,7 +92,7 @@ def test_on_disk_cut_into_turns_and_through_a_snapshot(seed: int) -> None:
         assert stored(fresh) == stored(cut)
         rest = entries[half:]
         for store in (cut, fresh):
-            store.run_turn(Turn(append=rest, commit_index=len(entries), apply=rest))
+            store.write(WriteBatch(append=rest, commit_index=len(entries), apply=rest))
             assert stored(store) == stored(whole) == author.view.dump()
             assert store.applied_index == len(entries)
         with cut.read() as view:

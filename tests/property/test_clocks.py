@@ -93,7 +93,7 @@ class Machine:
     def trust_clock(self) -> None:
         self.stamps.trust()
 
-    def turn_age_ms(self) -> int:
+    def write_age_ms(self) -> int:
         return 0
 
     def step_down(self) -> None:

@@ -1,6 +1,6 @@
 """What must hold after every step, whatever is broken: Raft's invariants, watched from outside the code that has them.
 
-Durable facts come from the store's turns as they are executed; commit indices and roles are looked at after every
+Durable facts come from the store's writes as they are executed; commit indices and roles are looked at after every
 callback of every node. The first violation ends the run.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from raftsched.core.cluster import Member
 from raftsched.core.entry import members_of
 from raftsched.core.tables import Table
-from raftsched.store import Store, Turn, TurnResult
+from raftsched.store import Store, WriteBatch, WriteResult
 
 HASH_EVERY = 50  # applied entries between two looks at all tables, about
 
@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 @dataclass
 class DurableLog:
-    """What one disk holds, as its turns wrote it."""
+    """What one disk holds, as its write batches left it."""
 
     store_id: bytes = b""
     first: int = 1
@@ -133,14 +133,14 @@ class Checks:
 
     # ------------------------------------------------------------ durable facts
 
-    def turned(self, name: str, store: Store, turn: Turn, result: TurnResult) -> None:
-        """A turn is on the disk."""
+    def written(self, name: str, store: Store, batch: WriteBatch, result: WriteResult) -> None:
+        """A write is on the disk."""
         disk = self.disks[name]
-        if turn.hard_state is not None and turn.hard_state[1] is not None:
-            self.votes.setdefault((turn.hard_state[0], turn.hard_state[1]), set()).add(name)
-        if turn.truncate_from is not None:
-            self._truncated(name, disk, turn.truncate_from)
-        for index, term, data in turn.append:
+        if batch.hard_state is not None and batch.hard_state[1] is not None:
+            self.votes.setdefault((batch.hard_state[0], batch.hard_state[1]), set()).add(name)
+        if batch.truncate_from is not None:
+            self._truncated(name, disk, batch.truncate_from)
+        for index, term, data in batch.append:
             before = disk.terms.get(index - 1)
             if before is None:
                 self.fail(f"{name} appends entry {index} behind a hole")
@@ -158,7 +158,7 @@ class Checks:
             disk.terms.pop(index - 1, None)
         disk.first = first
         if last != disk.last or store.applied_index != disk.applied:
-            self.fail(f"{name} has the log up to {last}, applied {store.applied_index}; turns gave {disk}")
+            self.fail(f"{name} has the log up to {last}, applied {store.applied_index}; writes gave {disk}")
         if result.applied and disk.applied >= self._next_hash.get(name, 0):
             self._next_hash[name] = (disk.applied // HASH_EVERY + 1) * HASH_EVERY
             self.same_state(name, store)

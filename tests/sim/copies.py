@@ -23,7 +23,7 @@ _met = msgspec.msgpack.Decoder(dict[str, Met])
 
 @dataclass(frozen=True)
 class Copy:
-    """As of a moment between two turns; the process may have been running."""
+    """As of a moment between two writes; the process may have been running."""
 
     path: Path
     disk: DurableLog

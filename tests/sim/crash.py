@@ -24,7 +24,7 @@ class Crashed(BaseException):
 
 class Doom:
     """The process ends at the `calls`-th of these calls from now on; whatever it would do then does not happen. With
-    `before_commit` it ends in the midst of a turn instead, the `calls`-th that callers were told of before its commit.
+    `before_commit` it ends in the midst of a write instead, the `calls`-th that callers were told of before its commit.
     """
 
     def __init__(self, directory: Path, calls: int, *, before_commit: bool = False) -> None:
@@ -54,7 +54,7 @@ class Doom:
         return call
 
     def told(self) -> None:
-        """What a turn applied was told to its callers; it is not on the disk yet."""
+        """What a write applied was told to its callers; it is not on the disk yet."""
         if self._before_commit:
             self._count("commit")
 

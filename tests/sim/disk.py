@@ -1,8 +1,8 @@
 """A machine's disk: jobs take virtual time, are done whole or not at all, and fail while the disk is full.
 
 A job runs at once when its time has come; its report comes later. So a process killed in between has lost the job, or
-has it on the disk without knowing. That a turn is whole or absent is LMDB's promise and not looked at here; that it was
-made to sync it is (power.py), and what a kill in the midst of other jobs leaves behind (crash.py).
+has it on the disk without knowing. That a write is whole or absent is LMDB's promise and not looked at here; that it
+was made to sync it is (power.py), and what a kill in the midst of other jobs leaves behind (crash.py).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Disk:
 
 
 class DiskWriter:
-    """raftsched.raft.turns.Writer: one job after another."""
+    """raftsched.raft.writer.Writer: one job after another."""
 
     def __init__(self, scheduler: Scheduler, loop: Loop, disk: Disk, post: Callable[..., object], name: str) -> None:
         self._scheduler = scheduler
         self._loop = loop
         self._disk = disk
         self._post = post
-        self._turns = "snapshots" not in name
+        self._writes = "snapshots" not in name
         self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
         self._busy = False
 
@@ -87,7 +87,7 @@ class DiskWriter:
         job, done = self._jobs.popleft()
         result: Any = None
         error: BaseException | None = None
-        if disk.full and (self._turns or disk.rng.random() < 0.7):
+        if disk.full and (self._writes or disk.rng.random() < 0.7):
             error = OSError(errno.ENOSPC, "No space left on device")
         else:
             try:

@@ -18,7 +18,7 @@ from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.transport.tls import Plain
 from raftsched.security.keyring import Keyring
-from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, Turn, TurnResult
+from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, WriteBatch, WriteResult
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.disk import Disk, DiskWriter
@@ -39,11 +39,11 @@ class WatchedStore(Store):
 
     machine: Machine
 
-    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
         certain = self.machine.unsynced.before(self)
-        result = super().run_turn(turn, on_applied)
-        self.machine.unsynced.turned(certain)
-        self.machine.turned(turn, result)
+        result = super().write(batch, on_applied)
+        self.machine.unsynced.written(certain)
+        self.machine.written(batch, result)
         return result
 
     def copy(self, target: Path) -> SnapshotMeta:
@@ -238,9 +238,9 @@ class Machine:
         self._journal = self._engine = None
 
     def _lose_unsynced(self) -> None:
-        """Turns that were not synced are taken back; files that nobody synced are cut short, or gone."""
+        """Writes that were not synced are taken back; files that nobody synced are cut short, or gone."""
         if self.unsynced.lose():
-            self._world.trace.event(self.name, "lost", "turns that were not synced")
+            self._world.trace.event(self.name, "lost", "writes that were not synced")
         for path in sorted((self.directory / "snapshots").glob("*")):
             match self._rng.randrange(3):
                 case 0:
@@ -324,25 +324,25 @@ class Machine:
 
     # ------------------------------------------------------------ what is seen of it
 
-    def turned(self, turn: Turn, result: TurnResult) -> None:
+    def written(self, batch: WriteBatch, result: WriteResult) -> None:
         world = self._world
         assert self.store is not None
-        world.checks.turned(self.name, self.store, turn, result)
-        if turn.append or turn.truncate_from is not None or result.applied or turn.hard_state is not None:
+        world.checks.written(self.name, self.store, batch, result)
+        if batch.append or batch.truncate_from is not None or result.applied or batch.hard_state is not None:
             world.trace.event(
                 self.name,
-                "turn",
-                f"cut {turn.truncate_from}" if turn.truncate_from is not None else "",
-                f"log {turn.append[0].index}-{turn.append[-1].index}" if turn.append else "",
-                f"vote {turn.hard_state}" if turn.hard_state is not None else "",
+                "write",
+                f"cut {batch.truncate_from}" if batch.truncate_from is not None else "",
+                f"log {batch.append[0].index}-{batch.append[-1].index}" if batch.append else "",
+                f"vote {batch.hard_state}" if batch.hard_state is not None else "",
                 f"applied {result.applied[-1].index}" if result.applied else "",
             )
-        if turn.hard_state is not None and turn.hard_state[1] == self.name == world.nemesis.campaigner:
+        if batch.hard_state is not None and batch.hard_state[1] == self.name == world.nemesis.campaigner:
             world.nemesis.campaigns(self)
-        if turn.hard_state is not None and turn.hard_state[1] is not None and world.formed:
+        if batch.hard_state is not None and batch.hard_state[1] is not None and world.formed:
             assert self.raft is not None
             if (self.name, world.checks.disks[self.name].store_id) not in world.checks.admitted:
-                world.checks.fail(f"{self.name} is no member with this disk, and votes for {turn.hard_state[1]}")
+                world.checks.fail(f"{self.name} is no member with this disk, and votes for {batch.hard_state[1]}")
 
     def copied(self, meta: SnapshotMeta) -> None:
         assert self.store is not None

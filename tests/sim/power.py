@@ -1,7 +1,7 @@
-"""What a loss of power takes back of a store: every turn that LMDB was not made to sync.
+"""What a loss of power takes back of a store: every write that LMDB was not made to sync.
 
-With its syncs LMDB has a turn on the disk when the commit returns. Without the sync of the meta page the last turn is
-not found afterwards, whatever else is there (lmdb.h, MDB_NOMETASYNC): the next turn's sync brings that page along.
+With its syncs LMDB has a write on the disk when the commit returns. Without the sync of the meta page the last write is
+not found afterwards, whatever else is there (lmdb.h, MDB_NOMETASYNC): the next write's sync brings that page along.
 Without any sync nothing is certain of what was written since the process first opened the store.
 """
 
@@ -24,7 +24,7 @@ class Unsynced:
         self._certain: bytes | None = None  # what the file, or its meta pages, goes back to; None: all of it stays
 
     def before(self, store: Store) -> bytes | None:
-        """What is certain once the turn that is about to begin has returned."""
+        """What is certain once the write that is about to begin has returned."""
         flags = store._env.lmdb.flags()
         if flags["sync"] and flags["metasync"]:
             return None
@@ -33,7 +33,7 @@ class Unsynced:
                 return file.read(_META_BYTES)
         return self._file.read_bytes() if self._certain is None else self._certain
 
-    def turned(self, certain: bytes | None) -> None:
+    def written(self, certain: bytes | None) -> None:
         """It has returned."""
         self._certain = certain
 
@@ -42,7 +42,7 @@ class Unsynced:
         self._certain = None
 
     def lose(self) -> bool:
-        """The power goes. True when it took a turn back."""
+        """The power goes. True when it took a write back."""
         certain, self._certain = self._certain, None
         if certain is None:
             return False

@@ -29,7 +29,7 @@ from raftsched.raft.proposals.barrier import Barriers
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
-from raftsched.store.turn import LogEntry, Turn
+from raftsched.store.write_batch import LogEntry, WriteBatch
 from raftsched.worker.output import OutputStore
 from tests.support.documented import check
 
@@ -93,8 +93,8 @@ class LocalCluster:
         self._index += 1
         data = encode_entry(self.clock.now_ms, [(1, self._seq, list(commands))])
         entry = LogEntry(self._index, 1, data)
-        result = self.store.run_turn(
-            Turn(append=[entry], hard_state=(1, None), commit_index=self._index, apply=[entry])
+        result = self.store.write(
+            WriteBatch(append=[entry], hard_state=(1, None), commit_index=self._index, apply=[entry])
         )
         answers = result.applied[0].batches[0].answers
         assert answers is not None
@@ -159,7 +159,7 @@ class LocalCluster:
         """A configuration entry, committed and applied."""
         self._index += 1
         entry = LogEntry(self._index, 1, encode_configuration(self.clock.now_ms, members))
-        self.store.run_turn(Turn(append=[entry], commit_index=self._index, apply=[entry]))
+        self.store.write(WriteBatch(append=[entry], commit_index=self._index, apply=[entry]))
         self.members = members
 
     async def change_members(self, change: Change, node: str, store_id: bytes | None, timeout_s: float) -> None:

@@ -114,7 +114,7 @@ class World:
         assert not found, "\n".join(found)
         return result
 
-    def in_one_turn(self) -> dict[str, list[tuple[bytes, bytes]]]:
+    def in_one_batch(self) -> dict[str, list[tuple[bytes, bytes]]]:
         """What a node has that applied the whole log in one turn: it must be the same."""
         view = MemoryView()
         applier = Applier(view)

@@ -14,7 +14,7 @@ from raftsched.clock import SystemClock
 from raftsched.core.commands import Barrier, encode
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport.tls import Wire
-from raftsched.raft.turns import Done, ThreadWriter, Writer
+from raftsched.raft.writer import Done, ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 

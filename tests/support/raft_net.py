@@ -1,7 +1,7 @@
 """A cluster of replicas in one process on virtual time, with faults: the network, the disks and the clock are made up.
 
 Connections keep order and lose everything on their way when they break; a late frame of an older connection may still
-arrive, with that connection's number. A turn of the store takes a while and is lost when its node is killed before.
+arrive, with that connection's number. A write of the store takes a while and is lost when its node is killed before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
-from raftsched.raft.turns import Done, InlineWriter
+from raftsched.raft.writer import Done, InlineWriter
 from tests.support.raft_replica import numbers, unique
 from tests.support.raft_store import MemoryStore
 

@@ -16,7 +16,7 @@ from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.incarnations import Met
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
-from raftsched.raft.turns import InlineWriter
+from raftsched.raft.writer import InlineWriter
 from tests.support.raft_store import MemoryStore
 
 START = b"start"  # of every peer

@@ -1,7 +1,7 @@
 """A store in memory with the interface of raftsched.store.Store, for consensus tests.
 
-What a turn wrote survives a "crash" (dropping the replica and making another over the same store); a turn that has not
-run is lost, as on a real disk. It remembers every entry it ever applied, for the checkers.
+A write batch that ran survives a "crash" (dropping the replica and making another over the same store); one that has
+not run is lost, as on a real disk. It remembers every entry it ever applied, for the checkers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from raftsched.core.apply import Applier
 from raftsched.core.tables import Table
-from raftsched.store import Fresh, LogEntry, OnApplied, SnapshotMeta, Turn, TurnResult
+from raftsched.store import Fresh, LogEntry, OnApplied, SnapshotMeta, WriteBatch, WriteResult
 from raftsched.store.records import MARK_EVERY
 
 
@@ -53,7 +53,7 @@ class MemoryStore:
         self.base = (0, 0)
         self.history: dict[int, tuple[int, bytes]] = {}  # every entry applied
         self.applied_twice: list[int] = []
-        self.fail: Exception | None = None  # raised by the next turn that applies something
+        self.fail: Exception | None = None  # raised by the next write that applies something
         self.verify = True
         self.damaged = 0  # snapshots that were not what they should be
         self._prepared = 0
@@ -109,46 +109,46 @@ class MemoryStore:
 
     # ---- writes
 
-    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
         log = dict(self.log)
-        if turn.truncate_from is not None:
-            for index in [i for i in log if i >= turn.truncate_from]:
+        if batch.truncate_from is not None:
+            for index in [i for i in log if i >= batch.truncate_from]:
                 del log[index]
         last = max(log, default=self.base[0])
-        for index, term, data in turn.append:
+        for index, term, data in batch.append:
             assert index == last + 1, f"entry {index} does not follow {last}"
             log[index] = (term, data)
             last = index
-        if turn.apply and self.fail is not None:
+        if batch.apply and self.fail is not None:
             error, self.fail = self.fail, None
             raise error
-        tables = {table: dict(rows) for table, rows in self.tables.items()} if turn.apply else self.tables
+        tables = {table: dict(rows) for table, rows in self.tables.items()} if batch.apply else self.tables
         applier, applied, at = Applier(MemoryView(tables)), [], self.applied_index
-        for index, term, data in turn.apply:
+        for index, term, data in batch.apply:
             assert index == at + 1, f"applying {index} after {at}"
             applied.append(applier.entry(index, term, data))
             if index in self.history:
                 self.applied_twice.append(index)
             self.history[index] = (term, data)
             at, self.applied_term = index, term
-        if turn.apply:
+        if batch.apply:
             applier.close()
             if on_applied is not None:
-                on_applied(TurnResult(applied))
+                on_applied(WriteResult(applied))
         self.tables, self.log, self.applied_index = tables, log, at
-        if turn.hard_state is not None:
-            self.term, self.voted_for = turn.hard_state
-        if turn.commit_index is not None:
-            self.commit = turn.commit_index
-        for name, value in turn.local.items():
+        if batch.hard_state is not None:
+            self.term, self.voted_for = batch.hard_state
+        if batch.commit_index is not None:
+            self.commit = batch.commit_index
+        for name, value in batch.local.items():
             if value is None:
                 self.own.pop(name, None)
             else:
                 self.own[name] = value
-        if turn.drop_below is not None:
-            for index in [i for i in sorted(self.log) if i < min(turn.drop_below, self.applied_index)]:
+        if batch.drop_below is not None:
+            for index in [i for i in sorted(self.log) if i < min(batch.drop_below, self.applied_index)]:
                 self.base = (index, self.log.pop(index)[0])
-        return TurnResult(applied)
+        return WriteResult(applied)
 
     # ---- snapshots
 

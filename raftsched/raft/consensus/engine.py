@@ -32,7 +32,7 @@ from raftsched.raft.consensus.replication import verify
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.turns import Action
+from raftsched.raft.writer import Action
 
 log = logging.getLogger(__name__)
 
@@ -241,8 +241,8 @@ class Engine:
             case _:
                 raise RuntimeError(f"not a message for the engine: {type(frame).__name__}")
 
-    def turn_done(self) -> None:
-        """A turn is durable: the leader may count itself further."""
+    def write_done(self) -> None:
+        """A write is durable: the leader may count itself further."""
         self._core.applied()
         if self.is_leader:
             self._lead.advance_commit()

@@ -1,6 +1,6 @@
-"""The Raft log as the engine sees it: memory in front of the store, and the turn that is being gathered.
+"""The Raft log as the engine sees it: memory in front of the store, and the write batch that is being gathered.
 
-Changes take effect in memory at once and are written by the next turn. Entries that are not durable yet are always in
+Changes take effect in memory at once and are written by the next batch. Entries that are not durable yet are always in
 memory; what is durable may be evicted and is then read from the store.
 """
 
@@ -14,7 +14,7 @@ from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.store.records import MARK_EVERY
 from raftsched.store.snapshot import SnapshotMeta
-from raftsched.store.turn import LogEntry, Turn
+from raftsched.store.write_batch import LogEntry, WriteBatch
 
 _ROW_BYTES = 64  # that an entry takes beside its data
 
@@ -47,9 +47,9 @@ class Journal:
         self._options = options
         self._guards = guards
         self.first_index, self.last_index = store.log_bounds()
-        self.applied_index = store.applied_index  # applied by turns that have run
+        self.applied_index = store.applied_index  # applied by writes that have run
         self._applied_term = store.applied_term
-        self._applying = self.applied_index  # handed to the running turn
+        self._applying = self.applied_index  # handed to the batch being written
         self.commit_index = store.commit_index
         if guards.commit_within_log:
             self.commit_index = min(self.commit_index, self.last_index)
@@ -59,9 +59,9 @@ class Journal:
         self._memory_bytes = 0
         self._memory_first = self.last_index + 1
         self.last_term = self._term_of(self.last_index)
-        self._turn = Turn()
+        self._batch = WriteBatch()
         self._dirty = False
-        self._running: Turn | None = None
+        self._running: WriteBatch | None = None
         self._bytes = store.log_bytes  # of the entries found at the start, and of all appended since
         self._marks = list(store.log_marks)  # (index, _bytes before it), ascending
         self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_grown` is above that)
@@ -136,7 +136,7 @@ class Journal:
         entry = LogEntry(index, term, data)
         self._memory.append(entry)
         self._memory_bytes += len(data)
-        self._turn.append.append(entry)
+        self._batch.append.append(entry)
         self.last_index = index
         self.last_term = term
         if index % MARK_EVERY == 0:
@@ -154,10 +154,10 @@ class Journal:
             raise RuntimeError(f"truncation at {index} below commit index {self.commit_index}")
         if index > self.last_index:
             return
-        turn = self._turn
-        turn.append = [entry for entry in turn.append if entry.index < index]
+        batch = self._batch
+        batch.append = [entry for entry in batch.append if entry.index < index]
         if index <= self._written_last():
-            turn.truncate_from = min(index, turn.truncate_from or index)
+            batch.truncate_from = min(index, batch.truncate_from or index)
         keep = max(0, index - self._memory_first)
         self._memory_bytes -= sum(len(entry.data) for entry in self._memory[keep:])
         del self._memory[keep:]
@@ -171,7 +171,7 @@ class Journal:
         self._membership.truncated(index)
 
     def _written_last(self) -> int:
-        """Last index that the store has or that the running turn gives it."""
+        """Last index that the store has or that the batch being written gives it."""
         running = self._running
         if running is not None and running.append:
             return max(self._store.log_bounds()[1], running.append[-1].index)
@@ -179,53 +179,53 @@ class Journal:
 
     def set_hard_state(self, term: int, voted_for: str | None) -> None:
         if self._guards.vote_remembered:
-            self._turn.hard_state = (term, voted_for)
+            self._batch.hard_state = (term, voted_for)
         self._dirty = True
 
     def set_commit(self, index: int) -> None:
         """Never goes back."""
         if index > self.commit_index:
             self.commit_index = index
-            self._turn.commit_index = index
+            self._batch.commit_index = index
             self._dirty = True
 
     def put_local(self, name: str, value: bytes | None) -> None:
-        self._turn.local[name] = value
+        self._batch.local[name] = value
         self._dirty = True
 
-    # ------------------------------------------------------------ turns
+    # ------------------------------------------------------------ write batches
 
-    def take(self) -> Turn:
+    def take(self) -> WriteBatch:
         """What is to be written now, with the committed entries that are due to be applied."""
-        turn, self._turn = self._turn, Turn()
+        batch, self._batch = self._batch, WriteBatch()
         self._dirty = False
         if self.commit_index > self._applying:
             ready = self.entries(self._applying + 1, self._options.apply_max_bytes)
-            turn.apply = [entry for entry in ready if entry.index <= self.commit_index]
-            if turn.apply:
-                self._applying = turn.apply[-1].index
+            batch.apply = [entry for entry in ready if entry.index <= self.commit_index]
+            if batch.apply:
+                self._applying = batch.apply[-1].index
             elif self._guards.commit_within_log:
                 raise RuntimeError(f"committed entry {self._applying + 1} is not in the log")
         drop_below = self._drop_below()
         if drop_below > self.first_index:
-            turn.drop_below = drop_below
+            batch.drop_below = drop_below
             self.first_index = drop_below
         elif self.first_index > self._store.log_bounds()[0]:
-            turn.drop_below = self.first_index  # the store drops a bounded number per turn
-        self._running = turn
-        return turn
+            batch.drop_below = self.first_index  # the store drops a bounded number per write
+        self._running = batch
+        return batch
 
-    def done(self, turn: Turn) -> None:
-        """The turn is on the disk."""
+    def done(self, batch: WriteBatch) -> None:
+        """The write is on the disk."""
         self._running = None
-        if turn.append:
-            last = turn.append[-1].index
-            if self._turn.truncate_from is not None:
-                last = min(last, self._turn.truncate_from - 1)
+        if batch.append:
+            last = batch.append[-1].index
+            if self._batch.truncate_from is not None:
+                last = min(last, self._batch.truncate_from - 1)
             self.durable_index = max(self.durable_index, last)
-        if turn.apply:
-            self.applied_index = turn.apply[-1].index
-            self._applied_term = turn.apply[-1].term
+        if batch.apply:
+            self.applied_index = batch.apply[-1].index
+            self._applied_term = batch.apply[-1].term
             self._membership.applied_to(self.applied_index)
         self._evict()
 
@@ -238,8 +238,8 @@ class Journal:
         self._memory, self._memory_bytes, self._memory_first = [], 0, meta.index + 1
         self._marks, self._bytes = [], 0
         self._pin = None
-        self._turn = Turn(hard_state=self._turn.hard_state, local=self._turn.local)
-        self._dirty = self._turn.hard_state is not None or bool(self._turn.local)
+        self._batch = WriteBatch(hard_state=self._batch.hard_state, local=self._batch.local)
+        self._dirty = self._batch.hard_state is not None or bool(self._batch.local)
 
     # ------------------------------------------------------------ limits
 

@@ -85,7 +85,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         return self._SyncObj__votedForNodeId
 
     def set_term(self, term: int, voted_for: str | None) -> None:
-        """In memory now, on the disk with the next turn."""
+        """In memory now, on the disk with the next write."""
         self._SyncObj__setCurrentTerm(term, voted_for)
 
     @property
@@ -133,7 +133,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLastApplied = self._journal.applied_index
 
     def applied(self) -> None:
-        """A turn was applied."""
+        """A write was applied."""
         self._SyncObj__raftLastApplied = self._journal.applied_index
 
     # ------------------------------------------------------------ peers

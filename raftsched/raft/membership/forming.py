@@ -9,7 +9,7 @@ from raftsched.raft.membership.formation import AGREED, Formation
 
 
 class Forming:
-    """`note` puts an own record into the next turn, `hold` calls when all that was noted so far is on the disk, `tell`
+    """`note` puts an own record into the next write, `hold` calls when all that was noted so far is on the disk, `tell`
     introduces this node again to those that it is connected with."""
 
     def __init__(

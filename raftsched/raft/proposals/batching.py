@@ -1,9 +1,9 @@
 """When the leader makes an entry of what was proposed to it.
 
-Usually once per turn of its store: what comes meanwhile is gathered, and the more there is to do the longer turns take.
-A caller who asks for one thing after the other leaves nothing to gather. His next create goes to the followers at once,
-while the turn that applied the one before is still being written here; and they hear that it is committed from the
-entry after it, or when it is applied here, so that two turns of theirs become one.
+Usually once per write batch of its store: what comes meanwhile is gathered, and the more there is to do the longer a
+batch takes to write. A caller that sends one command after the other leaves nothing to gather. Its next create goes to
+the followers at once, while the batch that applied the one before is still being written here. They learn that it is
+committed from the entry after it, or when it is applied here, so that two write batches of theirs become one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Gathering:
         self._alone = False  # there was next to nothing in the newest entry
 
     def due(self, busy: bool) -> bool:
-        """Whether an entry is to be made now. `busy`: a turn is being written."""
+        """Whether an entry is to be made now. `busy`: a write batch is being written."""
         return bool(self._intake) and (not busy or self._asked_alone())
 
     def _asked_alone(self) -> bool:

@@ -2,7 +2,7 @@
 
 Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, whoever
 that is, and again after each change, until it was applied here or its callers' time is over: apply takes it once only.
-The leader gathers batches of all nodes (queue.py) and writes them as one entry per turn.
+The leader gathers batches of all nodes (queue.py) and makes one entry of them per write batch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Call:
     size: int
     deadline: float  # monotonic seconds
     reply: Reply | None  # None: nobody waits, or it was answered already
-    early: bool = False  # it takes its answer before the turn that applied it is on this node's disk
+    early: bool = False  # it takes its answer before the write batch that applied it is on this node's disk
     leader_by: float = 0.0  # monotonic seconds: when it gives up waiting for a leader; 0: there is one
 
 

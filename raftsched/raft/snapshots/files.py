@@ -7,7 +7,7 @@ import logging
 import os
 from pathlib import Path
 
-from raftsched.raft.turns import Writer
+from raftsched.raft.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def clear(directory: Path) -> None:
 
 
 def require_room(directory: Path, size: int, reserve: int) -> None:
-    """Raises OSError unless `size` more bytes leave `reserve` of them free: turns need room as well."""
+    """Raises OSError unless `size` more bytes leave `reserve` of them free: writes need room as well."""
     stat = os.statvfs(directory)
     free = stat.f_bavail * stat.f_frsize
     if free < size + reserve:

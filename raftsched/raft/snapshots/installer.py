@@ -14,7 +14,7 @@ from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots.receiver import Incoming, Receiver
-from raftsched.raft.turns import Action, TurnDriver, Writer
+from raftsched.raft.writer import Action, WriteDriver, Writer
 from raftsched.store.snapshot import SnapshotMeta
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Installer:
         store: SwapStore,
         engine: Engine,
         journal: Journal,
-        driver: TurnDriver,
+        driver: WriteDriver,
         directory: Path,
         side: Writer,
         options: RaftOptions,

@@ -13,7 +13,7 @@ from raftsched.raft.codec import Frame, SnapshotAnswer, SnapshotChunk, SnapshotO
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots import files
-from raftsched.raft.turns import Writer
+from raftsched.raft.writer import Writer
 from raftsched.store.snapshot import SnapshotMeta
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots import files
-from raftsched.raft.turns import Writer
+from raftsched.raft.writer import Writer
 from raftsched.store.snapshot import SnapshotMeta
 
 log = logging.getLogger(__name__)

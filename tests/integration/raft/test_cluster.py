@@ -161,10 +161,10 @@ def test_a_disk_error_stops_the_node_and_says_so_once(tmp_path: Path) -> None:
             await cluster.start()
             node = await cluster.leader()
 
-            def broken(turn: object, on_applied: object) -> None:
+            def broken(batch: object, on_applied: object) -> None:
                 raise OSError(28, "No space left on device")
 
-            cluster.stores["a"].run_turn = broken  # type: ignore[method-assign, assignment]
+            cluster.stores["a"].write = broken  # type: ignore[method-assign, assignment]
             with pytest.raises(RaftschedError) as error:
                 await node.propose([BARRIER])
             assert error.value.code in ("no-leader", "unknown-outcome")
@@ -181,10 +181,10 @@ def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
         async with Cluster(tmp_path, "a") as cluster:
             store = Store.open(tmp_path / "a", sync=False)
 
-            def broken(turn: object, on_applied: object) -> None:
+            def broken(batch: object, on_applied: object) -> None:
                 raise OSError(28, "No space left on device")
 
-            store.run_turn = broken  # type: ignore[method-assign, assignment]
+            store.write = broken  # type: ignore[method-assign, assignment]
             peers = cluster.addresses
             node = Raft(
                 store, "a", peers["a"], peers, None, Keyring(), SystemClock(), random.Random(), "", options=FAST

@@ -1,4 +1,4 @@
-"""Disks that take longer for a turn than an election timeout: the event loop does not feel them."""
+"""Disks that take longer for a write than an election timeout: the event loop does not feel them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ OPTIONS = RaftOptions(
 
 
 async def outlast_elections(disks: SlowDisks, leader: Raft) -> None:
-    """Lets each turn go when the leader's heartbeats have been answered for longer than any election timeout."""
+    """Lets each write go when the leader's heartbeats have been answered for longer than any election timeout."""
     while True:
         await until(disks.waiting)
-        turns = list(disks.waiting())
+        writes = list(disks.waiting())
         begun = leader.quorum_sent_at_ms() or 0
         await until(lambda begun=begun: (leader.quorum_sent_at_ms() or 0) > begun + OPTIONS.election_max_ms)  # type: ignore[misc]
-        for turn in turns:
-            turn.set()
+        for write in writes:
+            write.set()
 
 
-def test_turns_longer_than_an_election_timeout_cause_no_election(tmp_path: Path) -> None:
+def test_writes_longer_than_an_election_timeout_cause_no_election(tmp_path: Path) -> None:
     async def scenario() -> None:
         disks = SlowDisks()
         async with Cluster(tmp_path, options=OPTIONS, writers=disks) as cluster:

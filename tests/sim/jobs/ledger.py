@@ -1,6 +1,6 @@
 """What the log says, entry by entry, as the first node applies it: who was given what, how it ended, what was asked.
 
-It reads commands, answers and actions, and after each turn the rows of the instances concerned; it keeps accounts of
+It reads commands, answers and actions, and after each write the rows of the instances concerned; it keeps accounts of
 its own of retries, lost workers and kills.
 """
 
@@ -16,7 +16,7 @@ from raftsched.core.entry import EntryResult, decode_entry
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Delivery, Instance, JobState, Outcome, Overlap, Policy
 from raftsched.core.tables import ReadView, Table
-from raftsched.store import Turn, TurnResult
+from raftsched.store import WriteBatch, WriteResult
 
 if TYPE_CHECKING:
     from tests.sim.jobs.machine import JobsMachine
@@ -100,9 +100,9 @@ class Ledger:
 
     # ------------------------------------------------------------ reading
 
-    def turned(self, machine: JobsMachine, turn: Turn, result: TurnResult) -> None:
-        """A turn is on this machine's disk."""
-        for index, term, data in turn.append:
+    def written(self, machine: JobsMachine, batch: WriteBatch, result: WriteResult) -> None:
+        """A write is on this machine's disk."""
+        for index, term, data in batch.append:
             if index > self.last:
                 self._data[index, term] = data
         touched: list[tuple[str, int, bytes]] = []

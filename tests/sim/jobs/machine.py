@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from raftsched.leader.leader import Leader
 from raftsched.raft.facade import Raft
-from raftsched.store import Turn, TurnResult
+from raftsched.store import WriteBatch, WriteResult
 from raftsched.worker.checks import Checks
 from raftsched.worker.worker import Worker
 from tests.sim.clocks import MachineClock
@@ -59,7 +59,7 @@ class JobsMachine(Machine):
             labels=self.labels,
             http=f"{self.name}:80",
             rng=rng,
-            store_moves=lambda: raft.turn_age_ms() < STORE_STUCK_MS,
+            store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
         )
         self.checks = Checks(node_id=self.name, raft=raft, read=store.read)
         raft.subscribe(self.leader.on_applied)
@@ -120,6 +120,6 @@ class JobsMachine(Machine):
         super().calm()
         self.site.calm()
 
-    def turned(self, turn: Turn, result: TurnResult) -> None:
-        super().turned(turn, result)
-        self._jobs_world.ledger.turned(self, turn, result)
+    def written(self, batch: WriteBatch, result: WriteResult) -> None:
+        super().written(batch, result)
+        self._jobs_world.ledger.written(self, batch, result)

@@ -51,7 +51,7 @@ class TestDeclared:
         world = World()
         for command in (PutNamespace("d", b"{}", 3), DeleteNamespace("d"), create()):
             world.ok(command)
-        assert world.in_one_turn() == world.view.dump()
+        assert world.in_one_batch() == world.view.dump()
 
     def test_conditions(self) -> None:
         world = World()

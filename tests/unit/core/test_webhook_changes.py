@@ -178,4 +178,4 @@ def test_one_log_makes_the_same_deliveries() -> None:
     again = MemoryView()
     for index, data in enumerate(world.log, 1):
         apply_entry(again, index, 1, data)
-    assert again.dump() == world.in_one_turn() == world.view.dump()
+    assert again.dump() == world.in_one_batch() == world.view.dump()

@@ -23,11 +23,11 @@ TURNS = 5
 RUNS = """
 import sys, time
 from pathlib import Path
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 
 store = Store.open(Path(sys.argv[1]) / "store", sync=sys.argv[3] == "True", metasync=sys.argv[4] == "True")
 for index in range(1, int(sys.argv[2]) + 1):
-    store.run_turn(Turn(append=[LogEntry(index, 1, b"x" * 100)], hard_state=(index, "n1")))
+    store.write(WriteBatch(append=[LogEntry(index, 1, b"x" * 100)], hard_state=(index, "n1")))
 print(index, flush=True)
 time.sleep(60)
 """

@@ -136,7 +136,7 @@ class House:
     def trust_clock(self) -> None:
         self.trusted += 1
 
-    def turn_age_ms(self) -> int:
+    def write_age_ms(self) -> int:
         return self.turn_age
 
     def step_down(self) -> None:

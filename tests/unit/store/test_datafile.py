@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from raftsched.errors import StartupError
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.datafile import is_long_enough, is_whole
 
 
@@ -17,7 +17,7 @@ def test_never_taken_for_whole_when_cut(tmp_path: Path) -> None:
     store = Store.open(tmp_path, sync=False)
     data = tmp_path / "data.mdb"
     for index in range(1, 60):
-        store.run_turn(Turn(append=[LogEntry(index, 1, b"x" * 9_000)]))
+        store.write(WriteBatch(append=[LogEntry(index, 1, b"x" * 9_000)]))
     store.close()
     assert is_whole(tmp_path)
     raw = data.read_bytes()
@@ -35,7 +35,7 @@ def test_never_taken_for_whole_when_cut(tmp_path: Path) -> None:
 def test_a_page_taken_and_given_back_leaves_a_whole_file_short(tmp_path: Path) -> None:
     """LMDB counts pages that it never had to write; such a store must open."""
     store = Store.open(tmp_path, sync=False)
-    store.run_turn(Turn(append=[LogEntry(1, 1, b"kept")]))
+    store.write(WriteBatch(append=[LogEntry(1, 1, b"kept")]))
     store.close()
     rng = random.Random()
     short = 0

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: what is found afterwards is the state after some turn, whole."""
+"""kill -9 at any moment: what is found afterwards is the state after some write, whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 from tests.support.memory_view import T0, every, policy
 
 store = Store.open(Path(sys.argv[1]), sync=False, map_bytes=2**20)
@@ -32,7 +32,7 @@ while True:
         index += 1
         job = c.CreateJob("d", f"j{index}", policy(every(1000)), b"x" * (index * 37 % 3000))
         log.append(LogEntry(index, 1, encode_entry(T0 + index, [(1, index, [encode(job)])])))
-    store.run_turn(Turn(append=log, commit_index=index, apply=log, hard_state=(index, "n1"),
+    store.write(WriteBatch(append=log, commit_index=index, apply=log, hard_state=(index, "n1"),
                         drop_below=index - 20, local={"last": str(index).encode()}))
     print(index, flush=True)
 """

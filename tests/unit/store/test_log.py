@@ -17,7 +17,7 @@ from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
 from raftsched.core.levels import SINCE
 from raftsched.errors import StartupError
-from raftsched.store import CorruptLog, LogEntry, Store, Turn, records
+from raftsched.store import CorruptLog, LogEntry, Store, WriteBatch, records
 from raftsched.store.store import DROP_EXTRA
 
 
@@ -49,7 +49,7 @@ class TestEmpty:
 
 class TestAppend:
     def test_in_order_and_kept(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(Turn(append=entries(1, 3, data=b"abc"), hard_state=(4, "n2"), commit_index=2))
+        store.write(WriteBatch(append=entries(1, 3, data=b"abc"), hard_state=(4, "n2"), commit_index=2))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (1, 3)
         assert again.log_entries(2, 1000) == entries(2, 2, data=b"abc")
@@ -59,27 +59,27 @@ class TestAppend:
 
     def test_a_gap_is_refused_and_nothing_is_written(self, store: Store) -> None:
         with pytest.raises(RuntimeError, match="does not follow"):
-            store.run_turn(Turn(append=[*entries(1, 2), *entries(4, 1)], hard_state=(9, None)))
+            store.write(WriteBatch(append=[*entries(1, 2), *entries(4, 1)], hard_state=(9, None)))
         assert store.log_bounds() == (1, 0)
         assert store.hard_state() == (0, None)
-        store.run_turn(Turn(append=entries(1, 1)))
+        store.write(WriteBatch(append=entries(1, 1)))
 
     def test_about_so_many_bytes_and_one_at_least(self, store: Store) -> None:
-        store.run_turn(Turn(append=entries(1, 10, data=b"x" * 100)))
+        store.write(WriteBatch(append=entries(1, 10, data=b"x" * 100)))
         assert len(store.log_entries(1, 1)) == 1
         assert len(store.log_entries(1, 350)) in (3, 4)
         assert len(store.log_entries(8, 10**6)) == 3
         assert store.log_entries(11, 10) == []
 
     def test_commit_never_shows_ahead_of_the_log(self, store: Store) -> None:
-        store.run_turn(Turn(append=entries(1, 2), commit_index=7))
+        store.write(WriteBatch(append=entries(1, 2), commit_index=7))
         assert store.commit_index == 2
 
 
 class TestTruncate:
     def test_then_append(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(Turn(append=entries(1, 5)))
-        store.run_turn(Turn(truncate_from=3, append=entries(3, 1, term=2)))
+        store.write(WriteBatch(append=entries(1, 5)))
+        store.write(WriteBatch(truncate_from=3, append=entries(3, 1, term=2)))
         assert store.log_bounds() == (1, 3)
         assert [store.log_term(i) for i in (1, 2, 3, 4)] == [1, 1, 2, None]
         again = reopened(store, tmp_path)
@@ -88,9 +88,9 @@ class TestTruncate:
 
     def test_everything_that_is_not_applied(self, store: Store, tmp_path: Path) -> None:
         log = entries(1, 5)
-        store.run_turn(Turn(append=log, commit_index=2, apply=log[:2], drop_below=3))
+        store.write(WriteBatch(append=log, commit_index=2, apply=log[:2], drop_below=3))
         first = store.log_bounds()[0]
-        store.run_turn(Turn(truncate_from=3))
+        store.write(WriteBatch(truncate_from=3))
         assert store.log_bounds() == (first, 2)
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (first, 2)
@@ -98,43 +98,43 @@ class TestTruncate:
         again.close()
 
     def test_past_the_end_is_nothing(self, store: Store) -> None:
-        store.run_turn(Turn(append=entries(1, 2)))
-        store.run_turn(Turn(truncate_from=3))
+        store.write(WriteBatch(append=entries(1, 2)))
+        store.write(WriteBatch(truncate_from=3))
         assert store.log_bounds() == (1, 2)
 
     def test_never_what_is_applied(self, store: Store) -> None:
         log = entries(1, 3)
-        store.run_turn(Turn(append=log, commit_index=2, apply=log[:2]))
+        store.write(WriteBatch(append=log, commit_index=2, apply=log[:2]))
         with pytest.raises(RuntimeError, match="below applied"):
-            store.run_turn(Turn(truncate_from=2))
+            store.write(WriteBatch(truncate_from=2))
         assert store.log_bounds() == (1, 3)
 
 
 class TestDrop:
     def test_never_what_is_not_applied(self, store: Store) -> None:
         log = entries(1, 10)
-        store.run_turn(Turn(append=log, commit_index=4, apply=log[:4]))
-        store.run_turn(Turn(drop_below=9))
+        store.write(WriteBatch(append=log, commit_index=4, apply=log[:4]))
+        store.write(WriteBatch(drop_below=9))
         assert store.log_bounds() == (4, 10)
         assert store.log_term(3) == 1  # the one just before
         assert store.log_term(2) is None
 
-    def test_the_term_before_the_log_is_known_while_a_turn_moves_it(
+    def test_the_term_before_the_log_is_known_while_a_write_moves_it(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The turn is in LMDB, and this thread has not heard of it."""
+        """The write is in LMDB, and this thread has not heard of it."""
         log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
-        store.run_turn(Turn(append=log, commit_index=5, apply=log))
+        store.write(WriteBatch(append=log, commit_index=5, apply=log))
         before, first = store._state, store._first
-        store.run_turn(Turn(drop_below=4))
+        store.write(WriteBatch(drop_below=4))
         monkeypatch.setattr(store, "_state", before)
         monkeypatch.setattr(store, "_first", first)
         assert [store.log_term(i) for i in (2, 3, 4)] == [None, 13, 14]
 
     def test_the_term_before_the_log_survives(self, store: Store, tmp_path: Path) -> None:
         log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
-        store.run_turn(Turn(append=log, commit_index=5, apply=log))
-        store.run_turn(Turn(drop_below=4))
+        store.write(WriteBatch(append=log, commit_index=5, apply=log))
+        store.write(WriteBatch(drop_below=4))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (4, 5)
         assert (again.log_term(3), again.log_term(4)) == (13, 14)
@@ -142,11 +142,11 @@ class TestDrop:
 
     def test_a_bounded_number_per_turn(self, store: Store) -> None:
         log = entries(1, 3 * DROP_EXTRA)
-        store.run_turn(Turn(append=log, commit_index=len(log), apply=log))
-        store.run_turn(Turn(drop_below=len(log)))
+        store.write(WriteBatch(append=log, commit_index=len(log), apply=log))
+        store.write(WriteBatch(drop_below=len(log)))
         assert store.log_bounds()[0] == 1 + DROP_EXTRA
-        store.run_turn(Turn(drop_below=len(log)))
-        store.run_turn(Turn(drop_below=len(log)))
+        store.write(WriteBatch(drop_below=len(log)))
+        store.write(WriteBatch(drop_below=len(log)))
         assert store.log_bounds() == (len(log), len(log))
         assert store.applied_index == len(log)
 
@@ -156,7 +156,7 @@ class TestApply:
         log = entries(1, 3)
         for wrong in (log[1:2], [log[0], log[2]]):
             with pytest.raises(RuntimeError, match="applying"):
-                store.run_turn(Turn(append=log, apply=wrong))
+                store.write(WriteBatch(append=log, apply=wrong))
         assert store.applied_index == 0
         assert store.log_bounds() == (1, 0)
 
@@ -164,7 +164,7 @@ class TestApply:
         """On every node alike: a member that is wrong, or newer, must not stop the others for good."""
         bad = encode_entry(1, [(1, 1, [b"\x91\xcd\x27\x0f", encode(c.Barrier())])])
         log = [LogEntry(1, 1, bad)]
-        result = store.run_turn(Turn(append=log, commit_index=1, apply=log))
+        result = store.write(WriteBatch(append=log, commit_index=1, apply=log))
         answers = result.applied[0].batches[0].answers
         assert answers is not None
         assert isinstance(answers[0], c.Rejected)
@@ -177,7 +177,7 @@ class TestApply:
             newer.setitem(SINCE, c.Barrier, 2)
             log = [LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.Barrier())])]))]
         with pytest.raises(NewerLog, match=r"level 2, .* up to 1\. Upgrade it"):
-            store.run_turn(Turn(append=log, commit_index=1, apply=log))
+            store.write(WriteBatch(append=log, commit_index=1, apply=log))
         assert store.log_bounds() == (1, 0)
 
     def test_results_in_order(self, store: Store) -> None:
@@ -186,7 +186,7 @@ class TestApply:
             LogEntry(1, 1, b""),
             LogEntry(2, 1, encode_entry(5, [(1, 1, [barrier, barrier]), (1, 1, [barrier])])),
         ]
-        result = store.run_turn(Turn(append=log, commit_index=2, apply=log))
+        result = store.write(WriteBatch(append=log, commit_index=2, apply=log))
         assert [r.index for r in result.applied] == [1, 2]
         assert result.applied[1].batches[0].answers == [c.Accepted(), c.Accepted()]
         assert result.applied[1].batches[1].answers is None
@@ -194,8 +194,8 @@ class TestApply:
 
 def test_own_records(store: Store, tmp_path: Path) -> None:
     assert store.local("id") is None
-    store.run_turn(Turn(local={"id": b"n1", "x": b"1"}))
-    store.run_turn(Turn(local={"x": None}))
+    store.write(WriteBatch(local={"id": b"n1", "x": b"1"}))
+    store.write(WriteBatch(local={"x": None}))
     again = reopened(store, tmp_path)
     assert (again.local("id"), again.local("x")) == (b"n1", None)
     again.close()
@@ -229,9 +229,9 @@ class TestDamage:
         """Entries 3 to 9, up to 6 applied."""
         store = Store.open(tmp_path / "s", sync=False)
         log = [LogEntry(i, 1 + i // 4, b"some bytes") for i in range(1, 10)]
-        store.run_turn(Turn(append=log, local={"node_id": b"n1", "other": b"x" * 30}, hard_state=(4, "n2")))
+        store.write(WriteBatch(append=log, local={"node_id": b"n1", "other": b"x" * 30}, hard_state=(4, "n2")))
         applied = [LogEntry(i, 1 + i // 4, b"") for i in range(1, 7)]
-        store.run_turn(Turn(commit_index=7, apply=applied, drop_below=3))
+        store.write(WriteBatch(commit_index=7, apply=applied, drop_below=3))
         assert (store.log_bounds(), store.applied_index) == ((3, 9), 6)
         store.close()
         return tmp_path / "s"
@@ -277,7 +277,7 @@ class TestDamage:
 
     def test_what_a_leaders_conflicting_entries_cut_off_is_not_missed(self, directory: Path) -> None:
         store = Store.open(directory, sync=False)
-        store.run_turn(Turn(truncate_from=7))
+        store.write(WriteBatch(truncate_from=7))
         store.close()
         store = Store.open(directory, sync=False)
         assert (store.log_bounds(), store.commit_index) == ((3, 6), 6)
@@ -362,7 +362,7 @@ class TestDamage:
             (lambda: store.log_entries(6, 10**6), "entry 8: it is missing"),
             (lambda: store.log_term(5), "entry 5"),
             (lambda: store.local("other"), "own record 'other'"),
-            (lambda: store.run_turn(Turn(drop_below=6)), "entry 5"),
+            (lambda: store.write(WriteBatch(drop_below=6)), "entry 5"),
         ):
             with pytest.raises(CorruptLog, match=says) as error:
                 read()
@@ -375,8 +375,8 @@ class TestMarks:
     def test_sizes_of_what_is_kept(self, store: Store, tmp_path: Path) -> None:
         assert (store.log_marks, store.log_bytes) == ([], 0)
         log = [LogEntry(i, 1, b"x" * i) for i in range(1, 101)]
-        store.run_turn(Turn(append=log, apply=[LogEntry(i, 1, b"") for i in range(1, 101)]))
-        store.run_turn(Turn(drop_below=41))
+        store.write(WriteBatch(append=log, apply=[LogEntry(i, 1, b"") for i in range(1, 101)]))
+        store.write(WriteBatch(drop_below=41))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (41, 100)
         assert again.log_bytes == sum(range(41, 101))

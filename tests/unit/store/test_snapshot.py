@@ -13,9 +13,9 @@ import lmdb
 import pytest
 
 from raftsched.core.tables import Table
-from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, Turn, records, snapshot
+from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, WriteBatch, records, snapshot
 from raftsched.store.environment import DATA
-from tests.unit.store.test_state import create, dump, turn
+from tests.unit.store.test_state import batch, create, dump
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def other(tmp_path: Path) -> Iterator[Store]:
     """One with an identity, a vote and a log of its own."""
     other = Store.open(tmp_path / "o", sync=False)
-    other.run_turn(turn(create(1)))
-    other.run_turn(Turn(append=[LogEntry(2, 1, b"tail")], hard_state=(7, "n3"), local={"id": b"other"}))
+    other.write(batch(create(1)))
+    other.write(WriteBatch(append=[LogEntry(2, 1, b"tail")], hard_state=(7, "n3"), local={"id": b"other"}))
     yield other
     other.close()
 
@@ -46,7 +46,7 @@ def swap(store: Store, source: Path, meta: SnapshotMeta) -> None:
 
 class TestCopy:
     def test_says_what_it_is(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 50))))
+        store.write(batch(*(create(i) for i in range(1, 50))))
         meta = store.copy(tmp_path / "copy")
         assert meta == announced(tmp_path / "copy", 49)
 
@@ -57,24 +57,24 @@ class TestCopy:
             store.prepare(tmp_path / "copy", meta)
 
     def test_is_of_one_moment_and_holds_no_free_pages(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(*(create(i, os.urandom(9_000)) for i in range(1, 50))))
+        store.write(batch(*(create(i, os.urandom(9_000)) for i in range(1, 50))))
         first = store.copy(tmp_path / "one")
         log = [LogEntry(i, 1, os.urandom(9_000)) for i in range(50, 200)]
-        store.run_turn(Turn(append=log))
-        store.run_turn(Turn(truncate_from=50))
+        store.write(WriteBatch(append=log))
+        store.write(WriteBatch(truncate_from=50))
         second = store.copy(tmp_path / "two")
         assert first.index == second.index == 49
         assert second.size <= first.size + 8_192 < store.size_bytes() / 2
 
     def test_one_that_fails_leaves_no_file(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1)))
+        store.write(batch(create(1)))
         with pytest.raises(OSError):
             store.copy(tmp_path / "nowhere" / "copy")
         store.close()  # and its reader is gone
 
     def test_from_a_store_with_a_leaked_page(self, store: Store, other: Store, tmp_path: Path) -> None:
         """LMDB refuses to compact such a one, after most of the file was written."""
-        store.run_turn(turn(*(create(i) for i in range(1, 20))))
+        store.write(batch(*(create(i) for i in range(1, 20))))
         env = store._env.lmdb
 
         class Leaking:
@@ -93,8 +93,8 @@ class TestCopy:
 
 class TestRoundTrip:
     def test_own_identity_term_and_vote_stay(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.run_turn(Turn(hard_state=(5, "n1"), local={"id": b"store", "more": b"x"}))
-        store.run_turn(turn(*(create(i) for i in range(1, 50))))
+        store.write(WriteBatch(hard_state=(5, "n1"), local={"id": b"store", "more": b"x"}))
+        store.write(batch(*(create(i) for i in range(1, 50))))
         meta = store.copy(tmp_path / "copy")
         swap(other, tmp_path / "copy", meta)
         assert not (tmp_path / "copy").exists()
@@ -112,8 +112,8 @@ class TestRoundTrip:
         other.close()
         again = Store.open(tmp_path / "o", sync=False)
         check(again)
-        again.run_turn(turn(create(50)))
-        store.run_turn(turn(create(50)))
+        again.write(batch(create(50)))
+        store.write(batch(create(50)))
         assert dump(again) == dump(store)
         again.close()
         again = Store.open(tmp_path / "o", sync=False)
@@ -124,29 +124,29 @@ class TestRoundTrip:
     def test_again_and_again(self, store: Store, other: Store, tmp_path: Path) -> None:
         for index in range(1, 60, 6):
             log = [create(i, os.urandom(3_000)) for i in range(index, index + 6)]
-            store.run_turn(turn(*log[:3]))
+            store.write(batch(*log[:3]))
             swap(other, tmp_path / "copy", store.copy(tmp_path / "copy"))
             for each in (store, other):
-                each.run_turn(turn(*log[3:]))
+                each.write(batch(*log[3:]))
             assert dump(other) == dump(store)
         assert list((tmp_path / "o" / "next").iterdir()) == []
 
     def test_what_was_committed_further_is_remembered(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1), create(2)))
-        other.run_turn(Turn(append=[LogEntry(3, 1, b"")], commit_index=3))
+        store.write(batch(create(1), create(2)))
+        other.write(WriteBatch(append=[LogEntry(3, 1, b"")], commit_index=3))
         swap(other, tmp_path / "copy", store.copy(tmp_path / "copy"))
-        other.run_turn(Turn(append=[LogEntry(3, 1, b"")]))
+        other.write(WriteBatch(append=[LogEntry(3, 1, b"")]))
         assert other.commit_index == 3
 
     def test_into_a_small_map(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(*(create(i, os.urandom(40_000)) for i in range(1, 50))))
+        store.write(batch(*(create(i, os.urandom(40_000)) for i in range(1, 50))))
         meta = store.copy(tmp_path / "copy")
         other = Store.open(tmp_path / "o", sync=False, map_bytes=2**19)
         swap(other, tmp_path / "copy", meta)
         assert dump(other) == dump(store)
         for index in range(50, 80):  # and it still grows
-            store.run_turn(turn(create(index, os.urandom(40_000))))
-            other.run_turn(Turn(append=[LogEntry(index, 1, os.urandom(40_000))]))
+            store.write(batch(create(index, os.urandom(40_000))))
+            other.write(WriteBatch(append=[LogEntry(index, 1, os.urandom(40_000))]))
         other.close()
 
     def test_from_another_file_system(self, store: Store, other: Store) -> None:
@@ -154,7 +154,7 @@ class TestRoundTrip:
         if not shared.is_dir() or shared.stat().st_dev == other._directory.stat().st_dev:
             pytest.skip("there is only one file system")
         source = shared / f"raftsched-test-{os.getpid()}"
-        store.run_turn(turn(*(create(i) for i in range(1, 9))))
+        store.write(batch(*(create(i) for i in range(1, 9))))
         try:
             swap(other, source, store.copy(source))
             assert not source.exists()
@@ -165,7 +165,7 @@ class TestRoundTrip:
 
 class TestRefused:
     def test_not_over_what_is_as_new(self, store: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1), create(2)))
+        store.write(batch(create(1), create(2)))
         meta = store.copy(tmp_path / "copy")
         fresh = store.prepare(tmp_path / "copy", meta)
         with pytest.raises(ValueError, match="not newer"):
@@ -175,16 +175,16 @@ class TestRefused:
         assert store.size_bytes() == os.stat(tmp_path / "s" / DATA).st_blocks * 512
 
     def test_not_when_entries_went_on_meanwhile(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1), create(2)))
+        store.write(batch(create(1), create(2)))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
-        other.run_turn(Turn(apply=[create(2)], commit_index=2))
+        other.write(WriteBatch(apply=[create(2)], commit_index=2))
         with pytest.raises(ValueError, match="not newer"):
             other.swap(fresh)
         assert other.applied_index == 2
 
     def test_not_twice_and_not_when_discarded(self, store: Store, other: Store, tmp_path: Path) -> None:
         """An empty environment in its place would be all that the node has."""
-        store.run_turn(turn(*(create(i) for i in range(1, 9))))
+        store.write(batch(*(create(i) for i in range(1, 9))))
         first = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         second = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         other.discard(first)
@@ -200,7 +200,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("damage", ["cut", "flip", "longer"])
     def test_a_damaged_file(self, store: Store, other: Store, tmp_path: Path, damage: str) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 20))))
+        store.write(batch(*(create(i) for i in range(1, 20))))
         path = tmp_path / "copy"
         meta = store.copy(path)
         raw = bytearray(path.read_bytes())
@@ -249,7 +249,7 @@ class TestRefused:
     def test_another_content_than_was_announced(
         self, store: Store, other: Store, tmp_path: Path, edit: Callable[..., object], says: str
     ) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 10))))
+        store.write(batch(*(create(i) for i in range(1, 10))))
         path = tmp_path / "copy"
         store.copy(path)
         with lmdb.open(str(path), subdir=False, lock=False, max_dbs=64, map_size=1 << 24, lib_version=0) as env:
@@ -263,7 +263,7 @@ class TestRefused:
         assert dump(other) == before
 
     def test_left_overs_are_removed_at_open(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.run_turn(turn(create(1), create(2)))
+        store.write(batch(create(1), create(2)))
         other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         before = dump(other)
         other.close()
@@ -276,7 +276,7 @@ class TestRefused:
 class TestWhoElseIsThere:
     def test_readers_before_and_after_a_swap(self, store: Store, other: Store, tmp_path: Path) -> None:
         """A reader keeps the state that it began with; the swap waits for it; the next one sees the new state."""
-        store.run_turn(turn(*(create(i) for i in range(1, 30))))
+        store.write(batch(*(create(i) for i in range(1, 30))))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         opened = threading.Event()
         seen: list[int] = []
@@ -303,11 +303,11 @@ class TestWhoElseIsThere:
     def test_a_copy_is_ended_rather_than_waited_for(
         self, store: Store, other: Store, tmp_path: Path, what: str
     ) -> None:
-        """It takes long, and turns and reads would wait for it."""
-        store.run_turn(turn(*(create(i) for i in range(1, 30))))
+        """It takes long, and writes and reads would wait for it."""
+        store.write(batch(*(create(i) for i in range(1, 30))))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         size = 8 << 20
-        other.run_turn(Turn(append=[LogEntry(i, 1, bytes(size // 40)) for i in range(3, 43)]))
+        other.write(WriteBatch(append=[LogEntry(i, 1, bytes(size // 40)) for i in range(3, 43)]))
         pipe = tmp_path / "pipe"  # nobody empties it until the copy was told to end
         os.mkfifo(pipe)
         end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -16,7 +16,7 @@ from raftsched.core import commands as c
 from raftsched.core.commands import Answer, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
-from raftsched.store import LogEntry, Store, Turn
+from raftsched.store import LogEntry, Store, WriteBatch
 from tests.support.memory_view import T0, every, policy
 
 
@@ -25,8 +25,8 @@ def create(index: int, body: bytes = b"{}") -> LogEntry:
     return LogEntry(index, 1, encode_entry(T0 + index, [(1, index, [encode(command)])]))
 
 
-def turn(*log: LogEntry) -> Turn:
-    return Turn(append=list(log), commit_index=log[-1].index, apply=list(log))
+def batch(*log: LogEntry) -> WriteBatch:
+    return WriteBatch(append=list(log), commit_index=log[-1].index, apply=list(log))
 
 
 def dump(store: Store) -> dict[Table, list[tuple[bytes, bytes]]]:
@@ -43,9 +43,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 class TestView:
     def test_sees_one_moment(self, store: Store) -> None:
-        store.run_turn(turn(create(1)))
+        store.write(batch(create(1)))
         with store.read() as view:
-            store.run_turn(turn(create(2)))
+            store.write(batch(create(2)))
             assert view.applied_index == 1
             assert len(list(view.scan(Table.JOBS))) == 1
             with store.read() as newer:
@@ -53,7 +53,7 @@ class TestView:
                 assert len(list(newer.scan(Table.JOBS))) == 2
 
     def test_scans_both_ways(self, store: Store) -> None:
-        store.run_turn(turn(*(create(i) for i in range(1, 6))))
+        store.write(batch(*(create(i) for i in range(1, 6))))
         with store.read() as view:
             rows = list(view.scan(Table.JOBS))
             keys = [key for key, _ in rows]
@@ -75,19 +75,19 @@ class TestGrowth:
     def test_a_small_map_grows(self, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         for index in range(1, 60):
-            store.run_turn(turn(create(index, os.urandom(32_000))))
+            store.write(batch(create(index, os.urandom(32_000))))
         before = dump(store)
         assert len(before[Table.JOBS]) == 59
         store.close()
         again = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         assert dump(again) == before
-        again.run_turn(turn(create(60)))
+        again.write(batch(create(60)))
         again.close()
 
-    def test_a_turn_larger_than_the_map(self, tmp_path: Path) -> None:
+    def test_a_write_larger_than_the_map(self, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         log = [create(index, os.urandom(60_000)) for index in range(1, 40)]
-        result = store.run_turn(turn(*log))
+        result = store.write(batch(*log))
         assert all(r.batches[0].answers is not None for r in result.applied)  # applied once, not once per try
         assert store.applied_index == 39
         store.close()
@@ -110,7 +110,7 @@ class TestGrowth:
         reader.start()
         opened.wait()
         for index in range(1, 40):
-            store.run_turn(turn(create(index, os.urandom(32_000))))
+            store.write(batch(create(index, os.urandom(32_000))))
         grown.set()
         reader.join(10)
         assert not reader.is_alive()
@@ -138,12 +138,12 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 class TestFullDisk:
-    def test_a_turn_fails_whole(self, tiny_disk: Path) -> None:
+    def test_a_write_fails_whole(self, tiny_disk: Path) -> None:
         store = Store.open(tiny_disk / "s")
         done = 0
         try:
             while done < 1_000:
-                store.run_turn(turn(create(done + 1, os.urandom(30_000))))
+                store.write(batch(create(done + 1, os.urandom(30_000))))
                 done += 1
         except lmdb.Error:
             pass
@@ -158,18 +158,18 @@ class TestFullDisk:
 
     def test_a_copy_fails_and_leaves_no_file(self, tiny_disk: Path, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "s", sync=False)
-        store.run_turn(turn(*(create(i, os.urandom(60_000)) for i in range(1, 100))))
+        store.write(batch(*(create(i, os.urandom(60_000)) for i in range(1, 100))))
         with pytest.raises(OSError):
             store.copy(tiny_disk / "copy")
         assert list(tiny_disk.iterdir()) == []
         store.close()
 
 
-def test_without_memory_nothing_of_a_turn_is_kept(
+def test_without_memory_nothing_of_a_write_is_kept(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither what was applied before it ran out, nor the entries; read again after a restart as well."""
-    store.run_turn(turn(create(1)))
+    store.write(batch(create(1)))
     before = dump(store)
 
     def out_of_memory(*_: object) -> Answer:
@@ -179,13 +179,13 @@ def test_without_memory_nothing_of_a_turn_is_kept(
         patch.setitem(apply._HANDLERS, c.Barrier, out_of_memory)
         barrier = LogEntry(3, 1, encode_entry(T0 + 3, [(1, 3, [encode(c.Barrier())])]))
         with pytest.raises(MemoryError):
-            store.run_turn(turn(create(2), barrier))
+            store.write(batch(create(2), barrier))
     assert (dump(store), store.applied_index, store.log_bounds()) == (before, 1, (1, 1))
     store.close()
     again = Store.open(tmp_path / "s", sync=False)
     try:
         assert (dump(again), again.applied_index, again.log_bounds()) == (before, 1, (1, 1))
-        again.run_turn(turn(create(2), barrier))
+        again.write(batch(create(2), barrier))
         assert again.applied_index == 3
     finally:
         again.close()

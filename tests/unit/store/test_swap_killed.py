@@ -11,14 +11,14 @@ import pytest
 
 from raftsched.store import Store, snapshot
 from raftsched.store.environment import DATA
-from tests.unit.store.test_state import create, dump, turn
+from tests.unit.store.test_state import batch, create, dump
 
 # Runs itself in a child for each line that prepare and swap come by, until they come through; prints what was found.
 SCRIPT = """
 import os, shutil, sys
 from pathlib import Path
-from raftsched.store import LogEntry, Store, Turn
-from tests.unit.store.test_state import create, dump, turn
+from raftsched.store import LogEntry, Store, WriteBatch
+from tests.unit.store.test_state import create, dump, batch
 
 os.fsync = lambda fd: None  # a killed process needs none
 ROOM = Path(sys.modules["raftsched.store"].__file__).parent
@@ -27,13 +27,13 @@ base = Path(sys.argv[1])
 
 def make(name, count):
     store = Store.open(base / name, sync=False)
-    store.run_turn(turn(*(create(i) for i in range(1, count + 1))))
+    store.write(batch(*(create(i) for i in range(1, count + 1))))
     return store
 
 new = make("new", 40)
 meta = new.copy(base / "copy")
 old = make("old", 7)
-old.run_turn(Turn(append=[LogEntry(8, 1, b"tail")], hard_state=(5, "n3"), local={"id": b"mine"}))
+old.write(WriteBatch(append=[LogEntry(8, 1, b"tail")], hard_state=(5, "n3"), local={"id": b"mine"}))
 wanted = {7: dump(old), 40: dump(new)}
 bounds = {7: (1, 8), 40: (41, 40)}
 new.close()
@@ -74,7 +74,7 @@ while status == 9:
     assert store.hard_state() == (5, "n3"), line
     assert store.local("id") == b"mine", line
     assert not (here / "next").exists()
-    store.run_turn(turn(create(index + 1)) if index == 40 else Turn(hard_state=(6, None)))
+    store.write(batch(create(index + 1)) if index == 40 else WriteBatch(hard_state=(6, None)))
     store.close()
     print(index, flush=True)
     line += 1
@@ -115,7 +115,7 @@ def test_data_before_the_rename_and_the_directory_after_it(
 ) -> None:
     """Else a power loss could leave a name without its data, or give the old store back after answers went out."""
     source = Store.open(tmp_path / "source", sync=False)
-    source.run_turn(turn(create(1), create(2)))
+    source.write(batch(create(1), create(2)))
     meta = source.copy(tmp_path / "copy")
     store = Store.open(tmp_path / "store", sync=sync)
     recorder = Recorder(monkeypatch)
@@ -139,9 +139,9 @@ def test_data_before_the_rename_and_the_directory_after_it(
 def test_a_step_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Before the rename nothing was changed; after it nothing more goes into the old file: no restart will find it."""
     source = Store.open(tmp_path / "source", sync=False)
-    source.run_turn(turn(create(1), create(2)))
+    source.write(batch(create(1), create(2)))
     store = Store.open(tmp_path / "store")
-    store.run_turn(turn(create(1)))
+    store.write(batch(create(1)))
     fresh = store.prepare(tmp_path / "copy", source.copy(tmp_path / "copy"))
     before, after = dump(store), dump(source)
 
@@ -163,12 +163,12 @@ def test_a_step_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
     renamed = step in ("sync_directory", "Environment")
     if renamed:
         with pytest.raises(RuntimeError, match="closed"):
-            store.run_turn(turn(create(2)))
+            store.write(batch(create(2)))
         with pytest.raises(RuntimeError, match="closed"), store.read():
             pass
     else:
         assert dump(store) == before
-        store.run_turn(turn(create(2)))
+        store.write(batch(create(2)))
     store.close()
     again = Store.open(tmp_path / "store")
     assert dump(again) == after

@@ -1,4 +1,4 @@
-"""A turn that has returned is on the disk: LMDB syncs its pages, and then the page by which it finds them."""
+"""A write that has returned is on the disk: LMDB syncs its pages, and then the page by which it finds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.store import Store
-from tests.unit.store.test_state import create, turn
+from tests.unit.store.test_state import batch, create
 
 
 def synced(store: Store) -> tuple[bool, bool]:
@@ -24,7 +24,7 @@ def test_every_commit_is_synced_with_its_meta_page(tmp_path: Path) -> None:
 
 def test_also_after_a_snapshot_has_replaced_the_store(tmp_path: Path) -> None:
     source = Store.open(tmp_path / "source", sync=False)
-    source.run_turn(turn(create(1), create(2)))
+    source.write(batch(create(1), create(2)))
     meta = source.copy(tmp_path / "copy")
     store = Store.open(tmp_path / "store")
     store.swap(store.prepare(tmp_path / "copy", meta))

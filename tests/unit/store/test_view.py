@@ -1,4 +1,4 @@
-"""What a turn's view writes and reads, held against dicts: rows put one beside the other and anywhere, of all sizes,
+"""What a write's view writes and reads, held against dicts: rows put one beside the other and anywhere, of all sizes,
 rows deleted between them, whole tables emptied, across transactions."""
 
 from __future__ import annotations

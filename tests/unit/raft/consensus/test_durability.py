@@ -1,4 +1,4 @@
-"""Nothing that depends on a turn leaves before it is durable; what fails inside one ends this node's part."""
+"""Nothing that depends on a write leaves before it is durable; what fails inside one ends this node's part."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_a_newer_leader_has_cut_off_is_not_acknowledged(tmp_path: Path) -> 
     writer = ManualWriter()
     b = Solo(tmp_path, writer=writer)
     b.feed("a", append(1, 0, 0, [1]))
-    b.feed("a", append(1, 1, 1, [1, 1]))  # for the turn after the one that runs
+    b.feed("a", append(1, 1, 1, [1, 1]))  # for the write after the one that runs
     b.feed("c", append(2, 1, 1, [2]))
     writer.run()
     b.settle()
@@ -53,7 +53,7 @@ def test_what_a_newer_leader_has_cut_off_is_not_acknowledged(tmp_path: Path) -> 
     assert [b.store.log_term(index) for index in (1, 2, 3)] == [1, 2, None]
 
 
-def test_a_repeated_append_waits_for_the_turn_that_writes_it(tmp_path: Path) -> None:
+def test_a_repeated_append_waits_for_the_write_that_writes_it(tmp_path: Path) -> None:
     writer = ManualWriter()
     b = Solo(tmp_path, writer=writer)
     b.feed("a", append(1, 0, 0, [1]), append(1, 0, 0, [1]))
@@ -61,7 +61,7 @@ def test_a_repeated_append_waits_for_the_turn_that_writes_it(tmp_path: Path) -> 
 
 
 @both
-def test_what_is_gathered_during_a_turn_waits_for_its_own(tmp_path: Path, guarded: bool) -> None:
+def test_what_is_gathered_during_a_write_waits_for_its_own(tmp_path: Path, guarded: bool) -> None:
     writer = ManualWriter()
     b = Solo(tmp_path, Guards(hold_for_gathered_turn=guarded), writer=writer)
     b.feed("a", append(1, 0, 0, [1]))

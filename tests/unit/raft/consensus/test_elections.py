@@ -237,7 +237,7 @@ def test_pre_votes_of_an_earlier_round_count_for_nothing(tmp_path: Path) -> None
 def test_a_leader_begins_when_its_opening_entry_is_applied(tmp_path: Path) -> None:
     """What it applies before that was committed by others, and shows nothing of what they left."""
     writer = ManualWriter()
-    b = Solo(tmp_path, writer=writer, options=replace(OPTIONS, apply_max_bytes=1))  # an entry a turn
+    b = Solo(tmp_path, writer=writer, options=replace(OPTIONS, apply_max_bytes=1))  # an entry a write
     writer.run()
     b.settle()
     b.feed("a", append(1, 0, 0, [1] * 8, commit=8))

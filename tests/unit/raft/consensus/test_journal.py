@@ -17,10 +17,10 @@ from tests.support.raft_store import MemoryStore
 SMALL = RaftOptions(memory_max_entries=8, memory_max_bytes=10_000, keep_entries=10)
 
 
-def run_turn(journal: Journal, store: MemoryStore) -> None:
-    turn = journal.take()
-    store.run_turn(turn)
-    journal.done(turn)
+def write(journal: Journal, store: MemoryStore) -> None:
+    batch = journal.take()
+    store.write(batch)
+    journal.done(batch)
 
 
 def test_random_histories_read_like_a_plain_list() -> None:
@@ -43,7 +43,7 @@ def test_random_histories_read_like_a_plain_list() -> None:
                 case "take" if running is None and journal.dirty:
                     running = journal.take()
                 case "run" if running is not None:
-                    store.run_turn(running)
+                    store.write(running)
                     journal.done(running)
                     running = None
                 case "commit" if model:
@@ -63,30 +63,30 @@ def test_random_histories_read_like_a_plain_list() -> None:
                 assert store.log_term(journal.durable_index) == model[journal.durable_index - 1][0]
 
 
-def test_durable_is_what_a_finished_turn_wrote() -> None:
+def test_durable_is_what_a_finished_write_wrote() -> None:
     store = MemoryStore()
     journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.append(1, b"")
-    turn = journal.take()
+    batch = journal.take()
     journal.append(1, b"")
     assert journal.durable_index == 0
-    store.run_turn(turn)
-    journal.done(turn)
+    store.write(batch)
+    journal.done(batch)
     assert journal.durable_index == 1
 
 
-def test_what_is_truncated_while_its_turn_runs_is_not_durable() -> None:
+def test_what_is_truncated_while_its_write_runs_is_not_durable() -> None:
     store = MemoryStore()
     journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     for _ in range(3):
         journal.append(1, b"")
-    turn = journal.take()
+    batch = journal.take()
     journal.truncate_from(2)
     journal.append(2, b"")
-    store.run_turn(turn)
-    journal.done(turn)
+    store.write(batch)
+    journal.done(batch)
     assert journal.durable_index == 1
-    run_turn(journal, store)
+    write(journal, store)
     assert journal.durable_index == 2
     assert {i: t for i, (t, _) in store.log.items()} == {1: 1, 2: 2}
 
@@ -97,7 +97,7 @@ def test_memory_is_bounded_and_old_entries_come_from_the_store() -> None:
     for _ in range(50):
         journal.append(1, entry(1))
         journal.set_commit(journal.last_index)
-        run_turn(journal, store)
+        write(journal, store)
     assert len(journal._memory) <= SMALL.memory_max_entries
     assert [e.index for e in journal.entries(1, 5 * len(entry(1)))] == [1, 2, 3, 4, 5]
 
@@ -118,11 +118,11 @@ def test_compaction_keeps_a_bounded_tail(size: int, kept: int) -> None:
     for _ in range(200):
         journal.append(1, bytes(size) if size == 1 else bytes(100_000))
         store.history.clear()
-        run_turn(journal, store)
+        write(journal, store)
     journal.applied_index = journal._applying = 200  # without applying these bytes
     store.applied_index = 200
     journal.append(1, b"")
-    run_turn(journal, store)
+    write(journal, store)
     first, last = store.log_bounds()
     assert last == 201
     assert 0 < last - first <= kept + 12
@@ -136,10 +136,10 @@ def test_the_byte_limit_counts_what_was_there_before_a_restart() -> None:
         journal = Journal(store, options, ALL, Membership("b", (), ALL))
         for _ in range(40):  # less than the limit in each life
             journal.append(1, bytes(20_000))
-        run_turn(journal, store)
+        write(journal, store)
         store.applied_index = journal.applied_index = journal._applying = journal.last_index
         journal.append(1, b"")
-        run_turn(journal, store)
+        write(journal, store)
         first, last = store.log_bounds()
         assert (last - first) * 20_000 <= options.keep_bytes + 33 * 20_000
 
@@ -152,7 +152,7 @@ def test_compaction_waits_for_a_snapshot_on_its_way_but_not_for_ever() -> None:
         for _ in range(50):
             journal.append(1, b"")
             journal.set_commit(journal.last_index)
-            run_turn(journal, store)
+            write(journal, store)
         assert abs(store.log_bounds()[0] - first) <= 1
 
 
@@ -169,7 +169,7 @@ def test_a_committed_entry_that_is_missing_is_a_damaged_log() -> None:
     store = MemoryStore()
     journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.append(1, b"")
-    run_turn(journal, store)
+    write(journal, store)
     journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
     journal.set_commit(1)
     store.log.clear()

@@ -80,7 +80,7 @@ def test_all_that_ask_share_a_question_and_later_ones_the_next() -> None:
         leader.commit_index = 7
         first = [asyncio.create_task(follower.committed.index(5)) for _ in range(3)]
         await settle()
-        assert network.questions == 1, "who comes in the same turn waits for the next"
+        assert network.questions == 1, "who comes in the same write waits for the next"
         network.deliver()  # the question
         leader.commit_index = 8
         late = asyncio.create_task(follower.committed.index(5))

@@ -1,4 +1,4 @@
-"""Who asked for what a majority has on its disks is answered before the turn that applies it is on this node's disk."""
+"""A caller is answered once a majority has its command on disk, before the batch that applies it is on this node's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raftsched.core.commands import Barrier, Rejected, encode
-from raftsched.store import OnApplied, Turn, TurnResult
+from raftsched.store import OnApplied, WriteBatch, WriteResult
 from tests.support.raft_replica import Solo, unique
 from tests.support.raft_store import MemoryStore
 
@@ -14,7 +14,7 @@ BARRIER = encode(Barrier())
 
 
 class Told(MemoryStore):
-    """Notes what the callers have when a turn is applied and not on the disk; `breaks`: it never gets there."""
+    """Notes what the callers have when a write is applied and not on the disk; `breaks`: it never gets there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,17 +22,17 @@ class Told(MemoryStore):
         self.then: list[list[int]] = []
         self.breaks = False
 
-    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult:
+    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
         if on_applied is None:
-            return super().run_turn(turn)
+            return super().write(batch)
 
-        def told(result: TurnResult) -> None:
+        def told(result: WriteResult) -> None:
             on_applied(result)
             self.then.append([len(got) for got in self.answers])
             if self.breaks:
                 raise OSError(5, "Input/output error")
 
-        return super().run_turn(turn, told)
+        return super().write(batch, told)
 
 
 def ask(b: Solo, store: Told, *commands: bytes, early: bool) -> list[Any]:
@@ -79,8 +79,8 @@ def test_who_is_refused_may_look_why(tmp_path: Path) -> None:
     assert error is None
 
 
-def test_what_was_said_holds_when_the_turn_is_lost(tmp_path: Path) -> None:
-    """The disk fails in the turn that applies it. It was committed: the next incarnation applies it again."""
+def test_what_was_said_holds_when_the_write_is_lost(tmp_path: Path) -> None:
+    """The disk fails in the write that applies it. It was committed: the next incarnation applies it again."""
     b, store = leader(tmp_path)
     store.breaks = True
     got, other = ask(b, store, BARRIER, early=True), ask(b, store, BARRIER, early=False)

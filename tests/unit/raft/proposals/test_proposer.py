@@ -27,7 +27,7 @@ TIGHT = RaftOptions(
 )
 
 
-def test_all_commands_of_a_turn_travel_as_one_entry(tmp_path: Path) -> None:
+def test_all_commands_of_a_write_travel_as_one_entry(tmp_path: Path) -> None:
     writer = ManualWriter()
     b = Solo(tmp_path, peers="b", writer=writer)
     while not b.replica.leading:
@@ -35,7 +35,7 @@ def test_all_commands_of_a_turn_travel_as_one_entry(tmp_path: Path) -> None:
         writer.run()
     b.settle()
     first = b.propose(1)
-    rest = [b.propose(n) for n in range(2, 40)]  # while the turn with the first one runs
+    rest = [b.propose(n) for n in range(2, 40)]  # while the write with the first one runs
     before = b.journal.last_index
     for _ in range(4):
         writer.run()

@@ -168,7 +168,7 @@ def test_what_was_gathered_before_a_snapshot_is_written_before_it(tmp_path: Path
     """Its acknowledgement is held for it, and must not leave for entries that the load swept away unwritten."""
     writer = ManualWriter()
     b = Solo(tmp_path, writer=writer)
-    b.feed("a", append(1, 0, 0, [1]))  # its turn is running
+    b.feed("a", append(1, 0, 0, [1]))  # it is being written
     b.feed("a", append(1, 1, 1, [1] * 3))  # gathered
     meta, data = snapshot(tmp_path, 40, 1)
     b.feed("a", *whole(meta, data, 1))

@@ -1,4 +1,4 @@
-"""What a turn applied is told before it is on the disk."""
+"""What a write applied is told before it is on the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftsched.core.commands import Barrier, CreateJob, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.core.tables import Table
-from raftsched.store import LogEntry, Store, Turn, TurnResult
+from raftsched.store import LogEntry, Store, WriteBatch, WriteResult
 
 POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
 
@@ -25,53 +25,53 @@ def jobs(store: Store) -> int:
         return len(list(view.scan(Table.JOBS)))
 
 
-def turn(entry: LogEntry) -> Turn:
-    return Turn(append=[entry], commit_index=entry.index, apply=[entry])
+def batch(entry: LogEntry) -> WriteBatch:
+    return WriteBatch(append=[entry], commit_index=entry.index, apply=[entry])
 
 
 def test_reads_show_it_afterwards(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s", sync=False)
     seen: list[tuple[int, int]] = []
 
-    def told(result: TurnResult) -> None:
+    def told(result: WriteResult) -> None:
         seen.append((len(result.applied), jobs(store)))
 
-    result = store.run_turn(turn(creating(1)), told)
+    result = store.write(batch(creating(1)), told)
     assert seen == [(1, 0)]
     assert (len(result.applied), jobs(store), store.applied_index) == (1, 1, 1)
-    store.run_turn(Turn(append=[LogEntry(2, 1, encode_entry(1, [(1, 2, [encode(Barrier())])]))]), told)
+    store.write(WriteBatch(append=[LogEntry(2, 1, encode_entry(1, [(1, 2, [encode(Barrier())])]))]), told)
     assert len(seen) == 1  # nothing was applied
     store.close()
 
 
-def test_what_ends_the_turn_there_leaves_nothing_of_it(tmp_path: Path) -> None:
+def test_what_ends_the_write_there_leaves_nothing_of_it(tmp_path: Path) -> None:
     """As a process that is killed there."""
     store = Store.open(tmp_path / "s", sync=False)
 
     class Ended(BaseException):
         pass
 
-    def told(result: TurnResult) -> None:
+    def told(result: WriteResult) -> None:
         raise Ended
 
     with pytest.raises(Ended):
-        store.run_turn(turn(creating(1)), told)
+        store.write(batch(creating(1)), told)
     assert (jobs(store), store.applied_index, store.log_bounds()) == (0, 0, (1, 0))
     store.close()
     store = Store.open(tmp_path / "s", sync=False)
     assert (jobs(store), store.applied_index, store.log_bounds()) == (0, 0, (1, 0))
-    store.run_turn(turn(creating(1)))
+    store.write(batch(creating(1)))
     assert jobs(store) == 1
     store.close()
 
 
-def test_it_is_told_once_however_often_the_turn_is_repeated(tmp_path: Path) -> None:
-    """The map is too small for some of the turns, which then are done again in a larger one."""
+def test_it_is_told_once_however_often_the_write_is_repeated(tmp_path: Path) -> None:
+    """The map is too small for some of the writes, which then are done again in a larger one."""
     store = Store.open(tmp_path / "s", sync=False, map_bytes=2**18)
     before = store._map_bytes
     told: list[int] = []
     for index in range(1, 60):
-        store.run_turn(turn(creating(index, b"x" * 20_000)), lambda result: told.append(result.applied[0].index))
+        store.write(batch(creating(index, b"x" * 20_000)), lambda result: told.append(result.applied[0].index))
     assert store._map_bytes > before
     assert len(told) == len(set(told))
     assert 40 < len(told) < 60
@@ -79,17 +79,17 @@ def test_it_is_told_once_however_often_the_turn_is_repeated(tmp_path: Path) -> N
     store.close()
 
 
-def test_a_turn_that_is_repeated_tells_nobody_twice(tmp_path: Path) -> None:
-    """The map may turn out to be full when the turn is committed, after it was told."""
+def test_a_write_that_is_repeated_tells_nobody_twice(tmp_path: Path) -> None:
+    """The map may turn out to be full when the write is committed, after it was told."""
     store = Store.open(tmp_path / "s", sync=False, map_bytes=2**20)
     told: list[int] = []
 
-    def tell(result: TurnResult) -> None:
+    def tell(result: WriteResult) -> None:
         told.append(result.applied[0].index)
         if len(told) == 1:
             raise lmdb.MapFullError("at the commit")
 
-    store.run_turn(turn(creating(1)), tell)
+    store.write(batch(creating(1)), tell)
     assert told == [1]
     assert jobs(store) == 1
     store.close()

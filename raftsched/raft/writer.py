@@ -1,8 +1,8 @@
-"""Turns: what the event loop gathered is written by one thread, and what depends on it is released afterwards.
+"""Write batches: one thread writes what the event loop gathered, and what depends on it is released afterwards.
 
-At most one turn runs at a time; the next one is gathered meanwhile. An exception inside a turn ends this node's part in
-the cluster: nothing of what depended on the turn is released. One thing does not depend on it: the answer to who asked
-for what a majority has on its disks already, and what is only applied in this turn (see Store.run_turn).
+At most one batch is being written at a time; the next one is gathered meanwhile. An exception while writing ends this
+node's part in the cluster: nothing that depended on the batch is released. One thing does not depend on it: answers to
+commands that a majority has on its disks already and that this batch only applies (see Store.write).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from raftsched.clock import Clock
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.store.turn import OnApplied, Turn, TurnResult
+from raftsched.store.write_batch import OnApplied, WriteBatch, WriteResult
 
-SLOW_TURN_S = 0.005  # most of such a turn is the disk's
+SLOW_WRITE_S = 0.005  # most of such a write is the disk's
 
 Action = Callable[[], None]
 Done = Callable[[Any, BaseException | None], None]
@@ -109,37 +109,37 @@ class ContainedWriter:
         self._writer.close()
 
 
-class TurnStore(Protocol):
-    def run_turn(self, turn: Turn, on_applied: OnApplied | None = None) -> TurnResult: ...
+class BatchStore(Protocol):
+    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult: ...
 
 
-class TurnDriver:
-    """Runs turns whenever the writer is idle and something is pending."""
+class WriteDriver:
+    """Runs writes whenever the writer is idle and something is pending."""
 
     def __init__(
         self,
-        store: TurnStore,
+        store: BatchStore,
         journal: Journal,
         writer: Writer,
         guards: Guards,
         clock: Clock,
         *,
-        on_turn: Callable[[TurnResult], None],
+        on_written: Callable[[WriteResult], None],
         on_fatal: Callable[[BaseException], None],
         on_applied: Callable[[], OnApplied | None] = lambda: None,
     ) -> None:
-        """`on_applied` says before each turn that applies something who is to know what, on the event loop, before the
-        turn is on the disk."""
+        """`on_applied` says before each write that applies something who is to know what, on the event loop, before the
+        write is on the disk."""
         self._store = store
         self._journal = journal
         self._writer = writer
         self._guards = guards
         self._clock = clock
-        self._on_turn = on_turn
+        self._on_written = on_written
         self._on_applied = on_applied
         self._on_fatal = on_fatal
-        self._held: list[Action] = []  # released by the turn that is being gathered
-        self._running_held: list[Action] = []  # released by the running turn
+        self._held: list[Action] = []  # released by the write that is being gathered
+        self._running_held: list[Action] = []  # released by the running write
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.busy = False
         self.busy_since_ms: int | None = None  # boot clock
@@ -147,9 +147,9 @@ class TurnDriver:
         self.stopped = False
 
     def ended_lately(self) -> bool:
-        """The newest turn was a slow one and ended less than half of its own length ago."""
+        """The newest write was a slow one and ended less than half of its own length ago."""
         took = self._ended_at - self._began_at
-        return not self.busy and took >= SLOW_TURN_S and self._clock.monotonic() - self._ended_at < took / 2
+        return not self.busy and took >= SLOW_WRITE_S and self._clock.monotonic() - self._ended_at < took / 2
 
     def hold(self, action: Action) -> None:
         """Calls `action` once everything changed so far is durable; at once when there is nothing to wait for."""
@@ -163,11 +163,11 @@ class TurnDriver:
             action()
 
     def exclusive(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Runs a job in the writer thread between two turns. If it raises, the node stops."""
+        """Runs a job in the writer thread between two writes. If it raises, the node stops."""
         self._exclusive.append((job, done))
 
     def pump(self) -> bool:
-        """Starts a turn if one is due; True when it did."""
+        """Starts a write if one is due; True when it did."""
         if self.busy or self.stopped:
             return False
         if not self._journal.dirty:  # what was gathered first goes first: messages may be held for it
@@ -175,11 +175,11 @@ class TurnDriver:
                 self._start(*self._exclusive.pop(0))
                 return True
             return False
-        turn = self._journal.take()
+        batch = self._journal.take()
         self._running_held, self._held = self._held, []
-        early = self._on_applied() if turn.apply else None
+        early = self._on_applied() if batch.apply else None
         tell = None if early is None else partial(self._tell, early)
-        self._start(lambda: self._store.run_turn(turn, tell), lambda result: self._turned(turn, result))
+        self._start(lambda: self._store.write(batch, tell), lambda result: self._written(batch, result))
         return True
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -188,14 +188,14 @@ class TurnDriver:
         self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
-    def _tell(self, early: OnApplied, result: TurnResult) -> None:
+    def _tell(self, early: OnApplied, result: WriteResult) -> None:
         """In the writer's thread."""
         self._writer.post(partial(early, result))
 
-    def _turned(self, turn: Turn, result: TurnResult | None) -> None:
-        self._journal.done(turn)
+    def _written(self, batch: WriteBatch, result: WriteResult | None) -> None:
+        self._journal.done(batch)
         self._release()
-        self._on_turn(result or TurnResult([]))
+        self._on_written(result or WriteResult([]))
 
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False

@@ -1,4 +1,4 @@
-"""A leader on a slow disk: the next turn waits a little for the answers that commit what the last one wrote."""
+"""A leader on a slow disk: the next write waits a little for the answers that commit what the last one wrote."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tests.support.raft_replica import ManualWriter, Solo, numbers
 
 
 class Leader(Solo):
-    """Leads with one applied entry of its own; turns take as long as `turn` says."""
+    """Leads with one applied entry of its own; writes take as long as `write` says."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.disk = ManualWriter()
         super().__init__(tmp_path, writer=self.disk)
         self.engine.campaign()
-        self.turn(0.001)
+        self.write(0.001)
         self.feed("a", codec.VoteAnswer(self.engine.term, True))
-        self.turn(0.001)
+        self.write(0.001)
         self.answer(1)
-        self.turn(0.001)
+        self.write(0.001)
         assert self.replica.leading
         self.sent.clear()
 
-    def turn(self, seconds: float) -> None:
-        """The running turn takes this long."""
+    def write(self, seconds: float) -> None:
+        """The running write takes this long."""
         self.settle()
         self.clock.now += seconds
         self.disk.run()
@@ -39,29 +39,29 @@ class Leader(Solo):
         return [n for frame in found for _, data in frame.entries for n in numbers(data)]
 
 
-def test_the_turn_after_a_slow_one_applies_what_the_answers_commit(tmp_path: Path) -> None:
+def test_the_write_after_a_slow_one_applies_what_the_answers_commit(tmp_path: Path) -> None:
     b = Leader(tmp_path)
     first = b.propose(1)
     second = b.propose(2)
     assert b.sent_to_a() == [1]
-    b.turn(0.010)
-    assert (b.sent_to_a(), b.disk.jobs) == ([], []), "the followers' turns end with this one"
+    b.write(0.010)
+    assert (b.sent_to_a(), b.disk.jobs) == ([], []), "the followers' writes end with this one"
     b.clock.now += 0.002
     b.answer(2)
     assert b.sent_to_a() == [2]
     assert first == []
-    b.turn(0.010)
-    assert len(first) == 1, "applied by the turn that wrote the second"
+    b.write(0.010)
+    assert len(first) == 1, "applied by the write that wrote the second"
     b.answer(3)
-    b.turn(0.010)
+    b.write(0.010)
     assert len(second) == 1
 
 
-def test_it_does_not_wait_for_longer_than_half_of_a_turn(tmp_path: Path) -> None:
+def test_it_does_not_wait_for_longer_than_half_of_a_write(tmp_path: Path) -> None:
     b = Leader(tmp_path)
     b.propose(1)
     b.propose(2)
-    b.turn(0.010)
+    b.write(0.010)
     b.sent.clear()
     b.clock.now += 0.006
     b.replica.tick()
@@ -70,20 +70,20 @@ def test_it_does_not_wait_for_longer_than_half_of_a_turn(tmp_path: Path) -> None
     assert len(b.disk.jobs) == 1
 
 
-def test_after_a_fast_turn_nothing_waits(tmp_path: Path) -> None:
+def test_after_a_fast_write_nothing_waits(tmp_path: Path) -> None:
     b = Leader(tmp_path)
     b.propose(1)
     b.propose(2)
-    b.turn(0.001)
+    b.write(0.001)
     assert b.sent_to_a() == [1, 2]
 
 
 def test_nothing_waits_when_no_answer_is_due(tmp_path: Path) -> None:
     b = Leader(tmp_path)
     first = b.propose(1)
-    b.turn(0.010)
+    b.write(0.010)
     b.answer(2)
     b.propose(2)
-    b.turn(0.010)  # applies the first
+    b.write(0.010)  # applies the first
     assert len(first) == 1
     assert b.sent_to_a() == [1, 2]

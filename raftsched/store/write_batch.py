@@ -1,4 +1,4 @@
-"""What one turn writes, and what comes of it."""
+"""A write batch: everything that one transaction of the store writes, and its result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from raftsched.core.entry import BatchResult, EntryResult
 
-__all__ = ["BatchResult", "EntryResult", "LogEntry", "OnApplied", "Turn", "TurnResult"]
+__all__ = ["BatchResult", "EntryResult", "LogEntry", "OnApplied", "WriteBatch", "WriteResult"]
 
 
 class LogEntry(NamedTuple):
@@ -18,7 +18,7 @@ class LogEntry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Turn:
+class WriteBatch:
     """Everything that one transaction writes, in the order of the fields."""
 
     truncate_from: int | None = None  # delete log entries with index >= this
@@ -26,13 +26,13 @@ class Turn:
     hard_state: tuple[int, str | None] | None = None  # (current term, voted for), when changed
     commit_index: int | None = None  # when changed
     apply: list[LogEntry] = field(default_factory=list)  # committed, in order, first is applied_index + 1
-    drop_below: int | None = None  # compaction: entries below may go (a bounded number goes per turn)
+    drop_below: int | None = None  # compaction: entries below may go (a bounded number goes per write)
     local: dict[str, bytes | None] = field(default_factory=dict)  # this node's own records; None deletes
 
 
 @dataclass(slots=True)
-class TurnResult:
+class WriteResult:
     applied: list[EntryResult]
 
 
-OnApplied = Callable[[TurnResult], None]
+OnApplied = Callable[[WriteResult], None]
