@@ -9,7 +9,8 @@ from typing import Any
 
 from raftsched.cli.main import main
 from raftsched.core.apply import attempts
-from raftsched.core.apply.tx import Tx, decode_instance
+from raftsched.core.apply.tx import Tx
+from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.worker.reports import REPEAT_MS, Reports
 

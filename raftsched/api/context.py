@@ -21,11 +21,11 @@ from raftsched.api.jobs.defaults import Space, read_space
 from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
 from raftsched.core.access import Access, Oidc, Token
-from raftsched.core.apply.tx import META_KEY, decode_instance, decode_meta
-from raftsched.core.calendars import CALENDAR_NAME_MAX, decode_calendar
+from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import Meta, Settings
 from raftsched.core.commands import Answer
 from raftsched.core.model import Attempt, Job, JobState
+from raftsched.core.rows import META_KEY, decode_calendar, decode_instance, decode_meta
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 from raftsched.security.keyring import Keyring

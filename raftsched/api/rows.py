@@ -11,10 +11,10 @@ from aiohttp import web
 from raftsched.api.auth.callers import check_permitted, permits, sees, within
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import job_id_of
-from raftsched.core.apply.tx import decode_instance, decode_job, decode_node_rule, decode_session
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job
 from raftsched.core.model import Instance, Job, JobState, TriggerKind
+from raftsched.core.rows import decode_instance, decode_job, decode_node_rule, decode_session
 from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from_u64, name_key, u64
 
 T = TypeVar("T")

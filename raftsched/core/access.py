@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -220,37 +219,6 @@ class SetOidc(msgspec.Struct, array_like=True, frozen=True, tag=105):
 
     content: bytes
     if_revision: int | None = None
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_token: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Token)
-_access: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Access)
-_oidc: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Oidc)
-_note: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Record)
-
-
-def encode_row(row: Token | Access | Oidc | Record) -> bytes:
-    return _encode(row)
-
-
-def decode_token(raw: bytes) -> Token:
-    token: Token = _token.decode(raw)
-    return token
-
-
-def decode_access(raw: bytes | None) -> Access:
-    access: Access = Access() if raw is None else _access.decode(raw)
-    return access
-
-
-def decode_oidc(raw: bytes | None) -> Oidc:
-    found: Oidc = Oidc(b"", 0) if raw is None else _oidc.decode(raw)
-    return found
-
-
-def decode_record(raw: bytes) -> Record:
-    note: Record = _note.decode(raw)
-    return note
 
 
 def wrong_in_token(c: CreateToken) -> str | None:

@@ -6,8 +6,6 @@ times with a calendar says by its revision which content that was, and apply ref
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 CALENDARS_MAX = 1_000
@@ -24,19 +22,6 @@ class Calendar(msgspec.Struct, array_like=True, kw_only=True):
     content: bytes
     created_at_ms: int
     modified_at_ms: int
-
-
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Calendar)
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def decode_calendar(raw: bytes) -> Calendar:
-    calendar: Calendar = _decoder.decode(raw)
-    return calendar
-
-
-def encode_calendar(calendar: Calendar) -> bytes:
-    return _encode(calendar)
 
 
 def wrong_in_calendar(name: str, content: bytes) -> str | None:

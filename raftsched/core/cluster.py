@@ -121,6 +121,14 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     quotas: int = 0  # of the rows of QUEUES those that are of namespaces
 
 
+class Origin(msgspec.Struct, array_like=True):
+    """The proposals of one process that were applied, see `origins`."""
+
+    floor: int = 0
+    above: bytes = b""  # little-endian bitmap; bit 0 is floor + 1
+    used_at_ms: int = 0
+
+
 # ---------------------------------------------------------------- commands
 
 

@@ -50,6 +50,7 @@ USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
 RATE_COUNT_MAX = 1_000_000
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
 SLOTS_MAX = 10_000  # of a node
+USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one more says that there are more
 LABELS_MAX = 32
 LABEL_KEY_MAX = 128  # characters
 LABEL_VALUE_MAX = 256  # characters

@@ -70,7 +70,7 @@ class TriggerKind(IntEnum):
     MANUAL = 6  # only when asked to run
 
 
-_ONCE = (TriggerKind.AT, TriggerKind.IN)
+_AT, _IN = _ONCE = (TriggerKind.AT, TriggerKind.IN)
 _CALENDAR_KINDS = (TriggerKind.CRON, TriggerKind.RRULE)
 
 
@@ -243,6 +243,20 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
     by: str = ""  # name of the token with which this revision was made
     shut_out: bool = False  # it has no next time because its calendar excludes all there are
+
+
+def scheduled_ms(job: Job) -> int | None:
+    """Returns the nominal time of a one-shot, None of any other job."""
+    trigger = job.policy.trigger
+    if trigger.kind is _AT:
+        return trigger.at_ms
+    return job.anchor_at_ms + trigger.period_ms if trigger.kind is _IN else None
+
+
+def scheduled_instance(job: Job) -> bytes | None:
+    """Returns the key of a one-shot's scheduled instance, whether it was made yet or not; None of any other job."""
+    at_ms = scheduled_ms(job)
+    return None if at_ms is None else pack_instance(at_ms, job.id, 0)
 
 
 class PastRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -6,7 +6,6 @@ A namespace need not be declared. Its row is there as long as something is said 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -37,19 +36,6 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
     @property
     def is_needed(self) -> bool:
         return bool(self.revision or self.jobs or self.secrets)
-
-
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Namespace)
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def decode_namespace(raw: bytes) -> Namespace:
-    namespace: Namespace = _decoder.decode(raw)
-    return namespace
-
-
-def encode_namespace(namespace: Namespace) -> bytes:
-    return _encode(namespace)
 
 
 @lru_cache(maxsize=1_024)

@@ -7,11 +7,10 @@ a bounded part, so that others get their turns in between, and any later leader 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import msgspec
 
-from raftsched.core.selection import JobFilter
+from raftsched.core.filters import JobFilter
 
 IDS_MAX = 10_000  # jobs named one by one
 RUNNING_MAX = 20  # operations at one time
@@ -64,19 +63,6 @@ class Operation(msgspec.Struct, array_like=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()  # the first of them
     by: str = ""  # name of the token with which it was started
     namespaces: tuple[str, ...] | None = None  # jobs elsewhere are not there for it; None: all
-
-
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Operation)
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def decode_operation(raw: bytes) -> Operation:
-    operation: Operation = _decoder.decode(raw)
-    return operation
-
-
-def encode_operation(operation: Operation) -> bytes:
-    return _encode(operation)
 
 
 # ---------------------------------------------------------------- commands

@@ -8,10 +8,9 @@ applied: refusing it is the safe side, its proposer answers "unknown outcome".
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Any
 
-import msgspec
-
+from raftsched.core import rows
+from raftsched.core.cluster import Origin
 from raftsched.core.model import DAY_MS
 from raftsched.core.tables import ReadView, Table, View, u64
 
@@ -20,23 +19,11 @@ KEEP_MS = DAY_MS  # a stopped process may wake up and propose again what was app
 SCAN = 64  # rows that one command looks at
 
 
-class Origin(msgspec.Struct, array_like=True):
-    floor: int = 0
-    above: bytes = b""  # little-endian bitmap; bit 0 is floor + 1
-    used_at_ms: int = 0
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Origin)
-
-
 def claim(view: View, origin: int, seq: int, now_ms: int) -> bool:
     """True the first time (origin, seq) is seen; remembers it. No proposer has a negative number."""
     if origin < 0:
         return False
-    key = u64(origin)
-    raw = view.get(Table.ORIGINS, key)
-    row: Origin = _decoder.decode(raw) if raw is not None else Origin()
+    row = rows.ORIGINS.get(view, origin) or Origin()
     if seq <= row.floor:
         return False
     bits = int.from_bytes(row.above, "little")
@@ -53,7 +40,7 @@ def claim(view: View, origin: int, seq: int, now_ms: int) -> bool:
         row.floor += 1
     row.above = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
     row.used_at_ms = now_ms
-    view.put(Table.ORIGINS, key, _encode(row))
+    rows.ORIGINS.put(view, row, origin)
     return True
 
 
@@ -61,5 +48,5 @@ def idle_origins(view: ReadView, before_ms: int, start: int) -> list[bytes]:
     """Keys of proposers not heard of since, among SCAN rows from the number `start` on, round the end.
 
     Origins are random numbers: with another start each time all of them come by sooner or later."""
-    rows = islice(chain(view.scan(Table.ORIGINS, u64(start)), view.scan(Table.ORIGINS, b"", u64(start))), SCAN)
-    return [k for k, v in rows if _decoder.decode(v).used_at_ms < before_ms]
+    found = islice(chain(view.scan(Table.ORIGINS, u64(start)), view.scan(Table.ORIGINS, b"", u64(start))), SCAN)
+    return [k for k, v in found if rows.ORIGINS.decode(v).used_at_ms < before_ms]

@@ -30,6 +30,10 @@ class QueueLimits(msgspec.Struct, array_like=True, frozen=True, gc=False):
     paused: bool = False
 
 
+def limits_of(queue: Queue) -> QueueLimits:
+    return QueueLimits(queue.max_running, queue.rate_count, queue.rate_period_ms, queue.paused)
+
+
 # ---------------------------------------------------------------- commands
 
 

@@ -1,4 +1,4 @@
-"""Which jobs are meant: a filter, the rows to walk for it, and whether a job matches.
+"""Finds the jobs that a filter means: the rows to walk for it, and whether a job matches.
 
 The API lists with it, and apply goes through jobs with it, so both mean the same. Most jobs need no index row for it:
 one is written for a namespace other than the default one, for the owner, for each label, for the calendar, and while
@@ -14,44 +14,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
+from raftsched.core.filters import JobFilter
+from raftsched.core.limits import LABELS_MAX
 from raftsched.core.model import Job, JobState, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.secrets import REFERENCES_MAX, may_refer, references
+from raftsched.core.references import REFERENCES_MAX, may_refer, references
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
 
-FILTER_MAX = 4_096  # bytes of all texts of a filter
 TAG_SIZE = 8  # bytes
 DEFAULT_NAMESPACE = "default"
 TAGGED_STATES = frozenset({JobState.NEW, JobState.SUSPENDED})  # few jobs are, and people look for them
 _ID_TIME_BITS = 20  # an id is a time and these
-
-
-class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """All that is set has to hold. Times: from (inclusive) and to (exclusive). A job's creation is the time in its id,
-    which never goes back, as clocks may."""
-
-    namespace: str | None = None
-    name: str | None = None
-    name_prefix: str | None = None
-    name_contains: str | None = None
-    states: tuple[JobState, ...] = ()  # any of these; none: any
-    owner: str | None = None
-    labels: tuple[tuple[str, str], ...] = ()
-    queue: str | None = None
-    created_from_ms: int | None = None
-    created_to_ms: int | None = None
-    next_from_ms: int | None = None  # of the next fire time, jitter included; jobs without one do not match
-    next_to_ms: int | None = None
-    calendar: str | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """It says nothing: every job matches."""
-        return self == _ALL
-
-
-_ALL = JobFilter()
 
 
 class Walk(NamedTuple):
@@ -98,25 +72,8 @@ class _Tagged(msgspec.Struct):
 
 
 _head = msgspec.msgpack.Decoder(_Head).decode
-_job: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Job)
 _tagged = msgspec.json.Decoder(_Tagged).decode
 _UNTAGGED = _Tagged()
-
-
-def wrong_in_filter(wanted: JobFilter) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
-    texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
-    given = [text for text in (*texts, wanted.calendar) if text is not None] + [
-        part for pair in wanted.labels for part in pair
-    ]
-    if sum(len(text.encode()) for text in given) > FILTER_MAX:
-        return f"the texts of a filter take at most {FILTER_MAX} bytes together."
-    if len(wanted.labels) > LABELS_MAX:
-        return f"a filter names {len(wanted.labels)} labels; {LABELS_MAX} is the limit."
-    times = (wanted.created_from_ms, wanted.created_to_ms, wanted.next_from_ms, wanted.next_to_ms)
-    if not all(time is None or 0 <= time <= TIME_MAX_MS for time in times):
-        return "the times of a filter lie between 1970 and 9999."
-    return None
 
 
 # ---------------------------------------------------------------- tags
@@ -270,7 +227,7 @@ def match(wanted: JobFilter, raw: bytes) -> Job | None:
         created_at_ms(head.id), wanted.created_from_ms, wanted.created_to_ms
     ):
         return None
-    job: Job = _job.decode(raw)
+    job = decode_job(raw)
     if wanted.queue is not None and job.policy.queue != wanted.queue:
         return None
     if wanted.calendar is not None and job.policy.trigger.calendar != wanted.calendar:

@@ -154,6 +154,10 @@ def from_awaited(key: bytes) -> bytes:
     return key[-24:]
 
 
+def revision_key(job_id: int, revision: int) -> bytes:
+    return _2U64.pack(job_id, revision)
+
+
 def purge_key(at_ms: int, job_id: int, instance: bytes = b"") -> bytes:
     return _2U64.pack(at_ms, job_id) + instance
 

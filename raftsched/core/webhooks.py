@@ -7,7 +7,6 @@ an instance of that job. Its secrets lie in a table apart, which only the worker
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -149,19 +148,6 @@ class ResealWebhook(msgspec.Struct, array_like=True, frozen=True, tag=94):
 
 
 WebhookCommand = PutWebhook | DeleteWebhook | RotateSecret | TestWebhook | ResealWebhook
-
-_webhook: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Webhook)
-_secrets: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Secrets)
-
-
-def decode_webhook(raw: bytes) -> Webhook:
-    webhook: Webhook = _webhook.decode(raw)
-    return webhook
-
-
-def decode_secrets(raw: bytes) -> Secrets:
-    secrets: Secrets = _secrets.decode(raw)
-    return secrets
 
 
 def queue_of(name: str) -> str:

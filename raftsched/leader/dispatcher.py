@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
-from raftsched.core.apply.tx import decode_node_rule
 from raftsched.core.cluster import Session
 from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady
 from raftsched.core.eligibility import lacking
 from raftsched.core.model import Condition, Instance, Outcome, Placement, Policy
+from raftsched.core.rows import decode_node_rule
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
 from raftsched.leader.gates import Gates
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting

@@ -14,12 +14,12 @@ from typing import NamedTuple, TypedDict
 
 import raftsched.schedule.standard  # noqa: F401  croniter is there before the first trigger is
 from raftsched import schedule
-from raftsched.core.apply.tx import decode_job
-from raftsched.core.calendars import Calendar, OweAnew, decode_calendar
+from raftsched.core.calendars import Calendar, OweAnew
 from raftsched.core.commands import Fire, ScheduleJob, SetJobState, Wake
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import instance_key, job_text
 from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, TriggerKind
+from raftsched.core.rows import decode_calendar, decode_job
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 Read = Callable[[], AbstractContextManager[ReadView]]

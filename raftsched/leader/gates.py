@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 
 from raftsched.core.admission import opens_at_ms, shut
-from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import Policy
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
+from raftsched.core.rows import decode_queue
 from raftsched.core.tables import ReadView, Table
 
 

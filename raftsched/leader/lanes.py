@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.model import Instance, Policy
+from raftsched.core.rows import decode_instance, decode_job
 from raftsched.core.tables import LANE_NOBODY, ReadView, Table, from_lane, lane_key, u64
 
 # A place in a lane: the score and the instance key of a READY row. In byte order the more urgent comes first.

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from raftsched.core.commands import Accepted, Answer, StepOperation, encode
-from raftsched.core.operations import Operation, OperationState, decode_operation
+from raftsched.core.operations import Operation, OperationState
+from raftsched.core.rows import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.errors import RaftschedError
 

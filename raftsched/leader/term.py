@@ -24,11 +24,11 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
-from raftsched.core.apply.tx import META_KEY, decode_meta, decode_session
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Assign, Command, EndSession, Fire, Prune, Rejected, encode
 from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import Policy
+from raftsched.core.rows import META_KEY, decode_meta, decode_session
 from raftsched.core.tables import Table, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.leader import firing

@@ -19,7 +19,7 @@ from raftsched.core.actions import ClusterFormed, MembersChanged
 from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.tables import Table
+from raftsched.core.rows import read_meta
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
 from raftsched.raft.consensus.engine import Engine
@@ -179,8 +179,7 @@ class Replica:
     @staticmethod
     def _read_meta(store: Store) -> Meta:
         with store.read() as view:
-            raw = view.get(Table.META, b"meta")
-        return Meta() if raw is None else msgspec.msgpack.decode(raw, type=Meta)
+            return read_meta(view)
 
     # ------------------------------------------------------------ the engine's host
 

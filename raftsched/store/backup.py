@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 import lmdb
 import msgspec
 
-from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.cluster import Meta
 from raftsched.core.model import JobState
+from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
 from raftsched.security.keyring import Keyring
 from raftsched.store.environment import table_name

@@ -17,14 +17,13 @@ from typing import Protocol
 import msgspec
 
 from raftsched.core.allowed import Allowed
-from raftsched.core.apply.tx import decode_instance
 from raftsched.core.checking import Check, decode
 from raftsched.core.commands import ReportConditions, encode
 from raftsched.core.limits import ERROR_MAX
+from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 from raftsched.worker.looking import GivenUp, Look
-from raftsched.worker.rows import job_of
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN, BadJob, user_of
 from raftsched.worker.users import User

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from raftsched import __version__
 from raftsched.cloudevents import MEDIA_TYPE, cloud_event, event_id
-from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.notices import decode_notice
+from raftsched.core.rows import META_KEY, decode_meta, decode_secrets, decode_webhook
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import decode_secrets, decode_webhook
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 from raftsched.webhooks import ID, SIGNATURE, TIMESTAMP, sign
 from raftsched.worker.runner import RunSpec

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed, wrong_in_run
 from raftsched.core.model import Attempt, Instance, Job
-from raftsched.core.secrets import find_secret
+from raftsched.core.references import find_secret
 from raftsched.core.tables import ReadView
 from raftsched.security.sealing import Sealer
 from raftsched.worker.deliveries import delivery_of

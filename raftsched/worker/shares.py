@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from raftsched.config.node import NodeConfig
-from raftsched.core.namespaces import decode_namespace
+from raftsched.core.rows import decode_namespace
 from raftsched.core.tables import ReadView, Table
 from raftsched.worker.output import OutputStore
 

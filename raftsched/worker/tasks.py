@@ -11,7 +11,8 @@ import msgspec
 
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
-from raftsched.core.secrets import SECRET, Secret, may_refer, target
+from raftsched.core.references import SECRET, may_refer, target
+from raftsched.core.secrets import Secret
 from raftsched.quantities import parse_duration, parse_size
 from raftsched.security.sealing import Sealer, Unsealable, open_value
 from raftsched.worker.run_as import RunAs, UnknownUser

@@ -23,6 +23,7 @@ from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSessio
 from raftsched.core.leasing import Heartbeat, Over, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
+from raftsched.core.rows import decode_instance, job_of, newest_session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.security.sealing import Sealer
@@ -31,7 +32,6 @@ from raftsched.worker.patience import Patience
 from raftsched.worker.permits import prepared
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
-from raftsched.worker.rows import decode_instance, job_of, newest_session
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause

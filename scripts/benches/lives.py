@@ -24,10 +24,10 @@ import msgspec
 
 from raftsched.core import cluster
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import META_KEY, decode_meta
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
 from raftsched.core.model import Outcome, Placement, Policy, Trigger, TriggerKind
+from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from scripts.benches.figures import emit, note

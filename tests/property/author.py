@@ -11,21 +11,21 @@ import msgspec
 from raftsched.core import commands as c
 from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
-from raftsched.core.apply.tx import decode_instance, decode_job
-from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar, decode_calendar
+from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
 from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import (
     DAY_MS,
     JobState,
     Outcome,
 )
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace, decode_namespace
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.operations import BulkAction, decode_operation
+from raftsched.core.operations import BulkAction
+from raftsched.core.rows import decode_calendar, decode_instance, decode_job, decode_namespace, decode_operation
 from raftsched.core.secrets import DeleteSecret, PutSecret
-from raftsched.core.selection import JobFilter
 from raftsched.core.tables import Table, from_u64
 from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook, WebhookSpec
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, endings, policy

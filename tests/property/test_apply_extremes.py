@@ -16,10 +16,10 @@ import pytest
 from msgspec import inspect
 
 from raftsched.core.apply import Applier, apply_entry
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import UNDECODABLE, Accepted, Command, CreateJob, check, encode
 from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.model import Misfire, MisfirePolicy, Trigger, TriggerKind
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from tests.property.author import Author
 from tests.support.memory_view import T0, MemoryView

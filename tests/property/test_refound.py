@@ -6,11 +6,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core.apply import apply_entry
-from raftsched.core.apply.tx import Tx, decode_meta, decode_session
+from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Accepted, EndSession, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD, refound
+from raftsched.core.rows import decode_meta, decode_session
 from raftsched.core.tables import Table
 from tests.property.author import Author
 from tests.support.invariants import violations

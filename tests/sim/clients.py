@@ -265,7 +265,7 @@ class Clients:
 
     @staticmethod
     def _body(row: bytes) -> bytes:
-        from raftsched.core.apply.tx import decode_job
+        from raftsched.core.rows import decode_job
 
         return decode_job(row).body
 

@@ -6,24 +6,25 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from raftsched.core.apply.tx import (
-    decode_instance,
-    decode_job,
-    decode_meta,
-    decode_node_rule,
-    decode_queue,
-    decode_session,
-)
-from raftsched.core.calendars import decode_calendar
 from raftsched.core.cluster import NodeRule
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import BACKFILL
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import FINAL, ConditionKind, Delivery, Instance, Job, JobState, StepKind, TriggerKind
 from raftsched.core.model import InstanceState as I
-from raftsched.core.namespaces import decode_namespace
 from raftsched.core.notices import QUOTA_QUEUE, quota_queue
-from raftsched.core.operations import OperationState, decode_operation
+from raftsched.core.operations import OperationState
+from raftsched.core.rows import (
+    decode_calendar,
+    decode_instance,
+    decode_job,
+    decode_meta,
+    decode_namespace,
+    decode_node_rule,
+    decode_operation,
+    decode_queue,
+    decode_session,
+)
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     LANE_NOBODY,

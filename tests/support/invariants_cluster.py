@@ -6,16 +6,22 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from raftsched.core.access import ACCESS_KEY, Role, decode_access, decode_token, split_record
-from raftsched.core.apply.tx import decode_meta, decode_queue
+from raftsched.core.access import ACCESS_KEY, Role, split_record
 from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
 from raftsched.core.keyed import KeyUse
 from raftsched.core.model import Instance, Job, JobState
-from raftsched.core.namespaces import decode_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
-from raftsched.core.secrets import decode_secret
+from raftsched.core.rows import (
+    decode_access,
+    decode_meta,
+    decode_namespace,
+    decode_queue,
+    decode_secret,
+    decode_token,
+    decode_webhook,
+)
 from raftsched.core.tables import ReadView, Table, name_key, u64
-from raftsched.core.webhooks import decode_webhook, queue_of
+from raftsched.core.webhooks import queue_of
 
 
 def cluster_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:

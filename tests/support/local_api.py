@@ -20,7 +20,7 @@ from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
-from raftsched.core.operations import decode_operation
+from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
 from raftsched.raft import Change, Knock, MemberStatus

@@ -50,6 +50,12 @@ NODE_STARTERS = {
 # What works without a node reads the store itself, and says so by importing it late.
 OFFLINE = {"cli/cluster/backup.py": {"restore", "store"}}
 
+# apply is private to core: its rows are in core/rows.py, its pure rules beside their subjects
+APPLY_USERS = {
+    "store/store.py": {"Applier"},  # applies the entries of the log
+    "restore.py": {"Tx"},  # changes the rows of a store that no node has open
+}
+
 # core computes with what commands carry, and with nothing else
 BANNED_IN_CORE = {
     *("time", "random", "uuid", "os", "datetime", "secrets"),
@@ -127,6 +133,19 @@ def test_leaves_import_no_rooms_but_the_heart(path: Path) -> None:
     for name in imports(parsed(path), lazy=True):
         if name.startswith("raftsched."):
             assert name.split(".")[1] in {"core", *LEAVES}, f"{path.stem} must not import {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) != "core"], ids=name_of)
+def test_nobody_imports_apply(path: Path) -> None:
+    taken = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("raftsched.core.apply") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("raftsched.core.apply"):
+            taken.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "raftsched.core":
+            assert "apply" not in {alias.name for alias in node.names}
+    assert taken <= APPLY_USERS.get(name_of(path), set()), f"{name_of(path)} must not import {taken} of core.apply"
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "core"], ids=name_of)

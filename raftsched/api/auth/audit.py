@@ -16,8 +16,9 @@ from raftsched.api.http.replies import reply_page, reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
 from raftsched.api.openapi.operation import PageOf, Reply, operation
 from raftsched.api.rows import page
-from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, decode_record, split_record
+from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, split_record
 from raftsched.core.ids import job_text
+from raftsched.core.rows import decode_record
 from raftsched.core.tables import ReadView, Table
 
 _KINDS = dict(enumerate(RINGS))

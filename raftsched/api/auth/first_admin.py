@@ -10,10 +10,10 @@ from raftsched.api.auth.schema import AccessIn, FoundOut, IssuerFound, JobsBy, T
 from raftsched.api.context import ApiContext, own_jobs
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.config.node import ConfigError, parse_address
-from raftsched.core.access import ANONYMOUS, Oidc, Token, decode_token
-from raftsched.core.apply.tx import decode_job
+from raftsched.core.access import ANONYMOUS, Oidc, Token
 from raftsched.core.cluster import Meta
 from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.rows import decode_job, decode_token
 from raftsched.core.tables import ReadView, Table
 
 JOBS_SEEN_MAX = 1_000  # the newest, whose they are

@@ -37,20 +37,11 @@ from raftsched.api.jobs.triggers_in import duration_of, time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.operators_schema import RateOut
 from raftsched.api.rows import following, page
-from raftsched.core.access import (
-    ANONYMOUS,
-    NAMESPACES_MAX,
-    CreateToken,
-    Grant,
-    RevokeToken,
-    Role,
-    SetAccess,
-    Token,
-    decode_token,
-)
+from raftsched.core.access import ANONYMOUS, NAMESPACES_MAX, CreateToken, Grant, RevokeToken, Role, SetAccess, Token
 from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
 from raftsched.core.limits import RATE_PERIOD_MS
+from raftsched.core.rows import decode_token
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
 

@@ -10,12 +10,12 @@ from prometheus_client.registry import Collector
 
 from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import get_job, node_rule
-from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import Job, JobState
 from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue
+from raftsched.core.rows import decode_queue, decode_webhook
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import Webhook, decode_webhook
+from raftsched.core.webhooks import Webhook
 
 
 class OperatorsMetrics(Collector):

@@ -1,6 +1,6 @@
 """Idempotency-Key: a request that may be sent again without being done again.
 
-The key holds for an hour, on every node (`core.apply.keys`), for one kind of request, such as creating a job, a batch,
+The key holds for an hour, on every node (`core.idempotency`), for one kind of request, such as creating a job, a batch,
 or a manual run. The same key with another body (compared byte by byte: who sends again sends the same bytes), other
 conditions or another job is refused. A request that was refused leaves its key free. The repeat is answered like the
 first time, with the job as it is by then; when the job was deleted meanwhile, with 404.
@@ -18,8 +18,8 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.replies import propose_one
 from raftsched.api.http.requests import IDEMPOTENCY_KEY, idempotency_key
-from raftsched.core.apply.keys import again, known_key, mismatch
 from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
+from raftsched.core.idempotency import key_mismatch, known_use, replay
 from raftsched.core.keyed import NOTE_MAX, KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
@@ -92,7 +92,7 @@ def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
     if use is None:
         return None
     with ctx.read() as view:
-        answer = again(view, use)
+        answer = replay(view, use)
     if isinstance(answer, Rejected):
         raise from_rejected(answer)
     return answer
@@ -104,9 +104,9 @@ def known(ctx: ApiContext, name: Named) -> KeyUse | None:
         return None
     with ctx.read() as view:
         cluster = meta(view)
-        use = known_key(view, cluster, name.key)
+        use = known_use(view, cluster, name.key)
     if use is None or use.at_ms <= ctx.now_ms() - cluster.settings.idempotency_keep_ms:
         return None
     if use.digest != name.digest:
-        raise from_rejected(mismatch())
+        raise from_rejected(key_mismatch())
     return use

@@ -37,7 +37,7 @@ from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, enc
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Job, JobState
-from raftsched.core.secrets import may_refer, missing, references_in
+from raftsched.core.references import may_refer, missing, references_in
 
 BODY_MAX = 4_096  # bytes, of what takes a word or two
 SKIP_TRIES = 5

@@ -20,7 +20,7 @@ from raftsched.api.jobs.schema import BackfillIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
-from raftsched.core.apply.manual import not_run
+from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Backfill, encode
 from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, TriggerKind
@@ -116,7 +116,7 @@ def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> 
 
 def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> web.Response:
     with ctx.read() as view:
-        runs = not_run(view, job, times, now_ms)
+        runs = times_without_run(view, job, times, now_ms)
     return reply_fields({"job_id": job_text(job.id), "count": len(runs), "times": [format_time(t) for t in runs]})
 
 

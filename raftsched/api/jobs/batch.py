@@ -28,9 +28,9 @@ from raftsched.api.jobs.schema import JobIn
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.openapi.types import BATCH
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
-from raftsched.core.apply.keys import BATCH_PLACES, at_place
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.idempotency import BATCH_PLACES, item_result
 from raftsched.core.ids import job_text
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
@@ -130,7 +130,7 @@ async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[b
         first = at * BATCH_PLACES
         for place in range(first, min(first + BATCH_PLACES, len(results))):
             with ctx.read() as view:
-                answer = at_place(view, use, place - first)
+                answer = item_result(view, use, place - first)
             if answer is not None:
                 _render(ctx, [place], [answer], results)
             if place % SLICE == SLICE - 1:

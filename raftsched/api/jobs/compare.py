@@ -20,7 +20,7 @@ from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import get_named
 from raftsched.core.model import Job, JobState
-from raftsched.core.secrets import missing, references
+from raftsched.core.references import missing, references
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
 

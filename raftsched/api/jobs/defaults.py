@@ -12,7 +12,8 @@ import msgspec
 
 from raftsched.api.jobs.schema import JobIn, TriggerIn
 from raftsched.api.resources.operators_schema import DefaultsIn
-from raftsched.core.namespaces import Namespace, decode_namespace, wrong_in_namespace
+from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.rows import decode_namespace
 from raftsched.core.tables import ReadView, Table
 
 FILLED = tuple(f for f in DefaultsIn.__struct_encode_fields__ if f != "timezone")  # and it in the trigger

@@ -12,8 +12,8 @@ from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, ch
 from raftsched.api.jobs.operations_schema import JobFilterIn
 from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.jobs.triggers_in import time_of
+from raftsched.core.filters import JobFilter, wrong_in_filter
 from raftsched.core.model import JobState
-from raftsched.core.selection import JobFilter, wrong_in_filter
 
 STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
 PARAMETERS = (

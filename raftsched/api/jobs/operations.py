@@ -36,10 +36,12 @@ from raftsched.api.openapi.operation import BODIES, WRITES, AnyOf, PageOf, Reply
 from raftsched.api.rows import get_job, page
 from raftsched.api.runs.states import JOB_STATES, OPERATION_STATE
 from raftsched.core.commands import CancelOperation, StartOperation, encode
+from raftsched.core.filters import JobFilter
 from raftsched.core.ids import job_text, parse_job
 from raftsched.core.model import Job
-from raftsched.core.operations import BulkAction, Operation, OperationState, decode_operation
-from raftsched.core.selection import JobFilter, match, walk
+from raftsched.core.operations import BulkAction, Operation, OperationState
+from raftsched.core.rows import decode_operation
+from raftsched.core.selection import match, walk
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import KINDS
 

@@ -52,7 +52,7 @@ from raftsched.core.model import (
     Trigger,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUES
-from raftsched.core.secrets import may_refer
+from raftsched.core.references import may_refer
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
 DEFAULT_QUEUE = "default"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from aiohttp import web
 
@@ -15,9 +13,8 @@ from raftsched.api.jobs.operations_schema import RevisionOut
 from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.model import Job, PastRevision
+from raftsched.core.rows import decode_past_revision
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
-
-_past: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(PastRevision)
 
 
 @operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")
@@ -32,7 +29,9 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
 def _kept(view: ReadView, job: Job) -> dict[int, PastRevision]:
     prefix = u64(job.id)
-    return {from_u64(key[8:]): _past.decode(raw) for key, raw in view.scan(Table.HISTORY, prefix, after(prefix))}
+    return {
+        from_u64(key[8:]): decode_past_revision(raw) for key, raw in view.scan(Table.HISTORY, prefix, after(prefix))
+    }
 
 
 def _shown(job: Job, past: dict[int, PastRevision]) -> list[RevisionOut]:

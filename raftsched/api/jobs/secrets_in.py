@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.openapi import patterns
-from raftsched.core.secrets import SECRET
+from raftsched.core.references import SECRET
 
 _reference = re.compile(patterns.SECRET, re.ASCII).search
 RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'

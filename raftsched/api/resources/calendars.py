@@ -32,8 +32,9 @@ from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.calendars_schema import READ_ONLY, CalendarIn, CalendarOut, content_of, read_content
 from raftsched.api.rows import following, page
-from raftsched.core.calendars import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar, decode_calendar
+from raftsched.core.calendars import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar
 from raftsched.core.commands import encode
+from raftsched.core.rows import decode_calendar
 from raftsched.core.tables import ReadView, Table
 
 BODY_MAX = 2 * CONTENT_MAX  # bytes: there may be blanks between

@@ -23,9 +23,10 @@ from raftsched.api.openapi.operation import BODIES, WRITES, operation
 from raftsched.api.resources.secrets_schema import ResealedOut
 from raftsched.core.access import ForgetSecrets
 from raftsched.core.commands import Command, encode
-from raftsched.core.secrets import PutSecret, Secret, decode_secret
+from raftsched.core.rows import decode_secret, decode_secrets
+from raftsched.core.secrets import PutSecret, Secret
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import PutWebhook, ResealWebhook, RotateSecret, Secrets, decode_secrets
+from raftsched.core.webhooks import PutWebhook, ResealWebhook, RotateSecret, Secrets
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 
 SHOWN_MAX = 50  # of what cannot be read

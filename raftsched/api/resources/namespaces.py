@@ -45,8 +45,9 @@ from raftsched.api.rows import following, page
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import encode
 from raftsched.core.model import Policy
-from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace, decode_namespace
+from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.rows import decode_namespace
 from raftsched.core.tables import Table
 
 _json = msgspec.json.Encoder(order="deterministic").encode

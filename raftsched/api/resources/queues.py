@@ -33,12 +33,11 @@ from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import QUEUE_READ_ONLY, QueueIn, QueueOut, RateIn, RateOut
 from raftsched.api.rows import following, page
 from raftsched.core.admission import shut
-from raftsched.core.apply.queues import limits_of
-from raftsched.core.apply.tx import decode_queue
 from raftsched.core.commands import DeleteQueue, PutQueue, encode
 from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.notices import QUOTA_QUEUE
-from raftsched.core.queues import Queue, QueueLimits
+from raftsched.core.queues import Queue, QueueLimits, limits_of
+from raftsched.core.rows import decode_queue
 from raftsched.core.tables import ReadView, Table, after, lane_key
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and

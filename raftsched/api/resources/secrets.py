@@ -32,7 +32,9 @@ from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, opera
 from raftsched.api.resources.secrets_schema import SECRET_READ_ONLY, SecretIn, SecretOut
 from raftsched.api.rows import following, page
 from raftsched.core.commands import encode
-from raftsched.core.secrets import VALUE_MAX, DeleteSecret, PutSecret, Secret, decode_secret, find_secret
+from raftsched.core.references import find_secret
+from raftsched.core.rows import decode_secret
+from raftsched.core.secrets import VALUE_MAX, DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import Table, after
 
 BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.api.auth.callers import sees
-from raftsched.core.apply.users import USERS_MAX
 from raftsched.core.commands import Rejected
+from raftsched.core.limits import USERS_MAX
 
 NAMED_MAX = 5
 

@@ -55,6 +55,7 @@ from raftsched.core.access import Role
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
+from raftsched.core.rows import decode_secrets, decode_webhook
 from raftsched.core.tables import ReadView, Table
 from raftsched.core.webhooks import (
     OVERLAP_MAX_MS,
@@ -64,8 +65,6 @@ from raftsched.core.webhooks import (
     Secrets,
     TestWebhook,
     Webhook,
-    decode_secrets,
-    decode_webhook,
     is_webhook_name,
 )
 from raftsched.webhooks import encode_secret

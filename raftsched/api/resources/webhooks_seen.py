@@ -12,8 +12,9 @@ from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.notify_in import absent
 from raftsched.api.jobs.parse import Content
 from raftsched.core.model import Job, Policy
+from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import Webhook, decode_webhook
+from raftsched.core.webhooks import Webhook
 
 Find = Callable[[ReadView], Job | None]
 

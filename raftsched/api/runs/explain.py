@@ -27,10 +27,10 @@ from raftsched.api.runs.explain_words import (
     trigger_words,
 )
 from raftsched.api.runs.waiting import Obstacle, waits_for
-from raftsched.core.apply.tx import decode_job
+from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import FINAL, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
-from raftsched.core.tables import ReadView, Table, u64
+from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
 
 _OF_NODES = ("no_eligible_node", "no_free_slot", "turn")  # obstacles that may be other ones by what the leader knows
@@ -151,8 +151,7 @@ def _read(
     """As of one moment."""
     with ctx.read() as view:
         row = requested_instance(view, key)
-        raw = view.get(Table.JOBS, u64(row.job_id))
-        job = None if raw is None else decode_job(raw)
+        job = rows.JOBS.get(view, row.job_id)
         policy = None if job is None else _policy(view, job, row)
         obstacle = None
         if job is not None and policy is not None:
@@ -162,10 +161,8 @@ def _read(
 
 def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
     """That of the row's revision. None: the job was edited since, and the revision is gone with the runs of it."""
-    if row.job_revision == job.revision:
-        return job.policy
-    raw = view.get(Table.REVISIONS, u64(job.id) + u64(row.job_revision))
-    return None if raw is None else decode_job(raw).policy
+    made_from = rows.revision_of(view, job, row)
+    return None if made_from is None else made_from.policy
 
 
 def explain(

@@ -35,10 +35,10 @@ from raftsched.api.rows import (
 )
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
-from raftsched.core.apply.tx import decode_instance
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Instance, Job
+from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24

@@ -30,10 +30,10 @@ from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
-from raftsched.core.apply.tx import decode_instance
 from raftsched.core.commands import Kill, Rejected
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, InstanceState, Job
+from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 

@@ -21,9 +21,10 @@ from raftsched.api.jobs.operations_schema import DistributionOut, StatsOut
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
-from raftsched.core.apply.tx import decode_instance
+from raftsched.core.filters import JobFilter, wrong_in_filter
 from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
-from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
+from raftsched.core.rows import decode_instance
+from raftsched.core.selection import match, walk
 from raftsched.core.tables import ReadView, Table, u64
 
 LOOK_MAX = 50_000  # instances, and jobs, looked at for one answer

@@ -10,17 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-import msgspec
-
 from raftsched.api.context import ClusterStatus
 from raftsched.api.http.durations import format_time
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
+from raftsched.core import rows
 from raftsched.core.admission import opens_at_ms, shut
-from raftsched.core.apply.tx import scheduled_instance
 from raftsched.core.cluster import Meta
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.ids import instance_text
-from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind
+from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind, scheduled_instance
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
@@ -28,8 +26,6 @@ from raftsched.quantities import format_duration
 
 NO_TROUBLES: Mapping[str, str] = {}
 _SHOWN = 5  # names that one text lists
-
-_queue = msgspec.msgpack.Decoder(Queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +142,10 @@ def _conditions(row: Instance, now_ms: int) -> Obstacle:
 
 
 def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Obstacle | None:
-    raw = view.get(Table.QUEUES, policy.queue.encode())
-    found = None if raw is None else _queue_of(_queue.decode(raw), now_ms)
-    raw = view.get(Table.QUEUES, quota_queue(job.namespace).encode())
-    return found or (None if raw is None else _quota_of(_queue.decode(raw), job.namespace, now_ms))
+    queue = rows.QUEUES.get(view, policy.queue)
+    found = None if queue is None else _queue_of(queue, now_ms)
+    quota = rows.QUEUES.get(view, quota_queue(job.namespace))
+    return found or (None if quota is None else _quota_of(quota, job.namespace, now_ms))
 
 
 def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:

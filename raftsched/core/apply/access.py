@@ -19,9 +19,6 @@ from raftsched.core.access import (
     SetAccess,
     SetOidc,
     Token,
-    decode_oidc,
-    decode_token,
-    encode_row,
     wrong_in_token,
 )
 from raftsched.core.apply.tx import Tx
@@ -29,6 +26,7 @@ from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.keyed import NOTE_MAX
 from raftsched.core.limits import U64_MAX
+from raftsched.core.rows import decode_oidc, decode_token, encode_row
 from raftsched.core.tables import Table, u64
 
 

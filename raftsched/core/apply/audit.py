@@ -21,15 +21,13 @@ from raftsched.core.access import (
     Access,
     By,
     Record,
-    decode_access,
-    decode_record,
-    encode_row,
     link,
     record_key,
 )
 from raftsched.core.cluster import Meta
 from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, PutSettings, SeedTokens
 from raftsched.core.ids import instance_text, job_text
+from raftsched.core.rows import decode_access, decode_record, encode_row
 from raftsched.core.tables import Table, View
 
 DROP_MAX = 8  # rows of a ring dropped by one entry, beside as many as it adds

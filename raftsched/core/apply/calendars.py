@@ -16,13 +16,14 @@ from raftsched.core.calendars import (
     DeleteCalendar,
     OweAnew,
     PutCalendar,
-    encode_calendar,
     wrong_in_calendar,
 )
 from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import Job
 from raftsched.core.operations import RUNNING_MAX, BulkAction
-from raftsched.core.selection import JobFilter, walk
+from raftsched.core.rows import encode_row
+from raftsched.core.selection import walk
 from raftsched.core.tables import Table, from_u64
 
 STALE = Rejected("stale")
@@ -54,7 +55,7 @@ def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
         created_at_ms=tx.now if was is None else was.created_at_ms,
         modified_at_ms=tx.now,
     )
-    tx.view.put(Table.CALENDARS, c.name.encode(), encode_calendar(calendar))
+    tx.view.put(Table.CALENDARS, c.name.encode(), encode_row(calendar))
     return Accepted(created=was is None)
 
 

@@ -10,7 +10,7 @@ from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
 from raftsched.core.apply.queues import waits_in_ready
-from raftsched.core.apply.tx import Tx, listed_by_job, scheduled_instance
+from raftsched.core.apply.tx import Tx, listed_by_job
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
 from raftsched.core.concurrency import going_max, has_room
@@ -28,6 +28,7 @@ from raftsched.core.model import (
     Overlap,
     StepKind,
     TriggerKind,
+    scheduled_instance,
 )
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
 

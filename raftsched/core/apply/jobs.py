@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from raftsched.core.apply.conditions import circle, succeeded
 from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
@@ -11,7 +9,7 @@ from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import admit, resolved
 from raftsched.core.apply.notices import unknown_webhook
 from raftsched.core.apply.secrets import check_references
-from raftsched.core.apply.tx import Tx, kept, no_job, scheduled_instance
+from raftsched.core.apply.tx import Tx, kept, no_job
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -23,10 +21,11 @@ from raftsched.core.commands import (
 )
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, wrong_in_policy
-from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind
+from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.secrets import may_refer
-from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, u64
+from raftsched.core.references import may_refer
+from raftsched.core.rows import encode_row
+from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, revision_key, u64
 from raftsched.core.transitions import job_after, job_next
 
 _NEW, _SCHEDULED = JobState.NEW, JobState.SCHEDULED
@@ -226,7 +225,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     if refused is not None:
         return refused
     if keep:
-        tx.view.put(Table.REVISIONS, tx.kept_revision(job.id, job.revision), tx.encoded(job))
+        tx.view.put(Table.REVISIONS, revision_key(job.id, job.revision), encode_row(job))
     _note_past(tx, job)
     own = scheduled_instance(job)
     moved = policy.trigger != job.policy.trigger
@@ -266,9 +265,9 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
 def _note_past(tx: Tx, job: Job) -> None:
     """What the job is until now, for whoever asks what was changed; of too many the oldest goes."""
     past = PastRevision(job.name, job.body, tx.now, job.by)
-    tx.view.put(Table.HISTORY, tx.kept_revision(job.id, job.revision), msgspec.msgpack.encode(past))
+    tx.view.put(Table.HISTORY, revision_key(job.id, job.revision), encode_row(past))
     if job.revision > HISTORY_MAX:
-        tx.view.delete(Table.HISTORY, tx.kept_revision(job.id, job.revision - HISTORY_MAX))
+        tx.view.delete(Table.HISTORY, revision_key(job.id, job.revision - HISTORY_MAX))
 
 
 def _may_be_run(tx: Tx, job: Job) -> bool:

@@ -9,41 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
-import msgspec
-
-from raftsched.core.apply.tx import Tx, decode_job
-from raftsched.core.cluster import Meta
+from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Note, Rejected
-from raftsched.core.ids import job_text
+from raftsched.core.idempotency import BATCH_PLACES, item_result, key_mismatch, known_use, replay
 from raftsched.core.keyed import NOTE_MAX, KeyUse, Made
-from raftsched.core.model import JobState
-from raftsched.core.operations import decode_operation
-from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.core.rows import decode_key_use, encode_row
+from raftsched.core.tables import Table, from_u64, u64
 
 HASH_SIZE = 32  # bytes of a key, and of a digest
-BATCH_PLACES = 512  # of one row
 _DROPPED_AT_ONCE = 2  # of the oldest, for each new one: a lowered limit is reached in time
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(KeyUse)
-
-
-def known_key(view: ReadView, meta: Meta, key: bytes) -> KeyUse | None:
-    """What was done under this key (its hash), as long as it is remembered."""
-    raw = view.get(Table.KEYS, key)
-    if raw is None:
-        return None
-    use: KeyUse = _decoder.decode(raw)
-    return use if use.at_ms > meta.now_ms - meta.settings.idempotency_keep_ms else None
-
-
-def mismatch() -> Rejected:
-    return Rejected(
-        "idempotency-mismatch",
-        "This Idempotency-Key came with another request before; use a new key for a new request.",
-    )
 
 
 def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer:
@@ -52,10 +27,10 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
         return act()
     if len(key) != HASH_SIZE or len(digest) != HASH_SIZE:
         return Rejected("invalid-parameter", f"A key and its digest are hashes of {HASH_SIZE} bytes.")
-    use = known_key(tx.view, tx.meta, key)
+    use = known_use(tx.view, tx.meta, key)
     if use is not None:
         tx.repeated = True
-        return mismatch() if use.digest != digest or use.made else again(tx.view, use)
+        return key_mismatch() if use.digest != digest or use.made else replay(tx.view, use)
     answer = act()
     if isinstance(answer, Accepted):
         _remember(tx, key, _use(digest, tx.now, answer))
@@ -67,13 +42,13 @@ def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[
     the other. It is written once in a turn (`Tx.batches`)."""
     if len(key) != HASH_SIZE or len(digest) != HASH_SIZE or not 0 <= place < BATCH_PLACES:
         return Rejected("invalid-parameter", f"A key has {HASH_SIZE} bytes, a batch under it {BATCH_PLACES} places.")
-    use = tx.batches.get(key) or known_key(tx.view, tx.meta, key)
+    use = tx.batches.get(key) or known_use(tx.view, tx.meta, key)
     if use is not None and use.at_ms <= tx.now - tx.meta.settings.idempotency_keep_ms:
         use = None
     if use is not None:
         if use.digest != digest or not use.made:
-            return mismatch()
-        known = at_place(tx.view, use, place)
+            return key_mismatch()
+        known = item_result(tx.view, use, place)
         if known is not None:
             tx.repeated = True
             return known
@@ -87,15 +62,6 @@ def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[
             _add(use.made, place, answer.job.id, answer.created)
         tx.batches[key] = use
     return answer
-
-
-def at_place(view: ReadView, use: KeyUse, place: int) -> Answer | None:
-    """What was made at this place of a batch, as it is by now; None: nothing yet."""
-    for made in reversed(use.made):
-        if made.place <= place < made.place + made.count:
-            job_id = made.job_id + place - made.place
-            return again(view, KeyUse(use.digest, use.at_ms, job_id, created=made.created))
-    return None
 
 
 def _add(made: list[Made], place: int, job_id: int, created: bool) -> None:
@@ -113,37 +79,10 @@ def _use(digest: bytes, now_ms: int, answer: Accepted) -> KeyUse:
     return KeyUse(digest, now_ms, job_id, answer.instance, answer.created, answer.number, note=answer.note)
 
 
-def again(view: ReadView, use: KeyUse) -> Answer:
-    """What a request that was done before is answered: as then, with the job or operation as it is by now."""
-    if use.operation:
-        raw = view.get(Table.OPERATIONS, u64(use.operation))
-        return gone(use) if raw is None else Accepted(operation=decode_operation(raw), created=True)
-    job = None
-    if use.job_id:
-        raw = view.get(Table.JOBS, u64(use.job_id))
-        job = None if raw is None else decode_job(raw)
-        if use.instance is None and (job is None or job.state is JobState.DELETED):
-            return gone(use)
-    return Accepted(job=job, instance=use.instance, created=use.created, number=use.number, note=use.note)
-
-
 def note(tx: Tx, c: Note) -> Answer:
     if not c.key or len(c.answer) > NOTE_MAX:
         return Rejected("invalid-parameter", f"An answer of at most {NOTE_MAX} bytes is remembered, under a key.")
     return once(tx, c.key, c.digest, lambda: Accepted(note=c.answer))
-
-
-def gone(use: KeyUse) -> Rejected:
-    if use.operation:
-        return Rejected(
-            "not-found",
-            f"The request with this Idempotency-Key was done before; the operation {job_text(use.operation)} is not "
-            "kept any more.",
-        )
-    return Rejected(
-        "not-found",
-        f"The request with this Idempotency-Key was done before; the job {job_text(use.job_id)} was deleted since.",
-    )
 
 
 def _remember(tx: Tx, key: bytes, use: KeyUse) -> bool:
@@ -155,7 +94,7 @@ def _remember(tx: Tx, key: bytes, use: KeyUse) -> bool:
     for row in _oldest(tx, _DROPPED_AT_ONCE) if tx.meta.keys >= most else []:
         if tx.meta.keys >= most:
             _forget(tx, row[8:])
-    tx.view.put(Table.KEYS, key, _encode(use))
+    tx.view.put(Table.KEYS, key, encode_row(use))
     tx.view.put(Table.KEY_TIMES, u64(use.at_ms) + key, b"")
     tx.meta.keys += 1
     return True
@@ -166,7 +105,7 @@ def _forget(tx: Tx, key: bytes) -> None:
     tx.batches.pop(key, None)
     if raw is not None:
         tx.view.delete(Table.KEYS, key)
-        tx.view.delete(Table.KEY_TIMES, u64(_decoder.decode(raw).at_ms) + key)
+        tx.view.delete(Table.KEY_TIMES, u64(decode_key_use(raw).at_ms) + key)
         tx.meta.keys -= 1
 
 

@@ -7,13 +7,14 @@ from itertools import pairwise
 from raftsched.core.apply.finish import exhaust, note_gap, settle
 from raftsched.core.apply.firing import add_instance, crowded, overlapping, replace_active
 from raftsched.core.apply.keys import once
-from raftsched.core.apply.tx import Tx, decode_instance, kept, no_job
+from raftsched.core.apply.tx import Tx, kept, no_job
+from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import next_every
 from raftsched.core.limits import U64_MAX
-from raftsched.core.model import InstanceState, Job, JobState
-from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.core.model import JobState
+from raftsched.core.tables import Table
 
 
 def run_now(tx: Tx, c: RunNow) -> Answer:
@@ -110,7 +111,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
         return Rejected("too-large", f"{len(c.times)} times are asked for; {most} is the limit.")
     if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
         return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
-    times = not_run(tx.view, job, c.times, tx.now)
+    times = times_without_run(tx.view, job, c.times, tx.now)
     active_max = tx.meta.settings.active_max
     if len(times) > active_max:  # however long they wait
         return Rejected("too-large", f"{len(times)} runs are asked for; {active_max} of a job may be active at a time.")
@@ -125,26 +126,3 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
         job.modified_at_ms = tx.now
         tx.put_job(job)
     return Accepted(job=job, created=True, number=len(times))
-
-
-def not_run(view: ReadView, job: Job, times: tuple[int, ...], now_ms: int) -> list[int]:
-    """Of nominal times those that are past, will not come by themselves any more, and were never run, as far as history
-    reaches."""
-    end_ms = now_ms
-    owed_since = view.get(Table.UNSCHEDULED, u64(job.id))
-    if owed_since is not None:
-        end_ms = min(end_ms, from_u64(owed_since))
-    elif job.fire_at_ms is not None and job.nominal_at_ms is not None:
-        end_ms = min(end_ms, job.nominal_at_ms - 1)
-    return [at_ms for at_ms in times if at_ms <= end_ms and not _ran(view, job.id, at_ms)]
-
-
-def _ran(view: ReadView, job_id: int, nominal_at_ms: int) -> bool:
-    if view.get(Table.INSTANCES, instance_key(nominal_at_ms, job_id, BACKFILL)) is not None:
-        return True
-    request = 0  # higher ones where the trigger came back to a time
-    while (raw := view.get(Table.INSTANCES, instance_key(nominal_at_ms, job_id, request))) is not None:
-        if decode_instance(raw).state is not InstanceState.SKIPPED:
-            return True
-        request += 1
-    return False

@@ -12,9 +12,10 @@ from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Rejected
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, Policy, StepKind
 from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notice, encode_notice
+from raftsched.core.rows import decode_webhook, encode_row
 from raftsched.core.selection import content_of_body
 from raftsched.core.tables import Table, by_job_key
-from raftsched.core.webhooks import Webhook, covers, decode_webhook, queue_of
+from raftsched.core.webhooks import Webhook, covers, queue_of
 
 GONE = "receiver_gone"  # the reason of a delivery whose receiver wants no more
 TEXT_MAX = 1_024  # characters of an error that is told
@@ -28,8 +29,6 @@ _BY_STATE = {
     InstanceState.SKIPPED: Ending.SKIPPED,
 }
 _MOST_TELLING = (Ending.LOST, Ending.DEAD_LETTER, *_BY_STATE.values())  # of what was asked for the first is told
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 def webhooks(tx: Tx) -> dict[str, Webhook]:
@@ -49,7 +48,7 @@ def add_webhook(tx: Tx, webhook: Webhook) -> None:
 
 def put_webhook_row(tx: Tx, webhook: Webhook) -> None:
     webhooks(tx)[webhook.name] = webhook
-    tx.view.put(Table.WEBHOOKS, webhook.name.encode(), _encode(webhook))
+    tx.view.put(Table.WEBHOOKS, webhook.name.encode(), encode_row(webhook))
 
 
 def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:

@@ -15,6 +15,7 @@ from raftsched.core.commands import (
     RunNow,
     SetJobState,
 )
+from raftsched.core.filters import JobFilter, wrong_in_filter
 from raftsched.core.ids import job_text
 from raftsched.core.limits import U64_MAX
 from raftsched.core.model import Job, JobState, Overlap
@@ -32,10 +33,9 @@ from raftsched.core.operations import (
     Refusal,
     StartOperation,
     StepOperation,
-    decode_operation,
-    encode_operation,
 )
-from raftsched.core.selection import JobFilter, match, walk, wrong_in_filter
+from raftsched.core.rows import decode_operation, encode_row
+from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, from_u64, u64
 
 STALE = Rejected("stale")
@@ -143,7 +143,7 @@ def _drop_oldest(tx: Tx) -> None:
 
 
 def _put(tx: Tx, operation: Operation) -> None:
-    tx.view.put(Table.OPERATIONS, u64(operation.id), encode_operation(operation))
+    tx.view.put(Table.OPERATIONS, u64(operation.id), encode_row(operation))
 
 
 def _find(tx: Tx, number: int) -> Operation | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from raftsched.core.actions import QueueChanged
 from raftsched.core.admission import shut, take
-from raftsched.core.apply.tx import Tx, decode_job, decode_session
+from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.eligibility import offer
 from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
 from raftsched.core.model import Instance, InstanceState, Policy, StepKind
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
-from raftsched.core.queues import Queue, QueueLimits
+from raftsched.core.queues import Queue, QueueLimits, limits_of
+from raftsched.core.rows import decode_job, decode_session
 from raftsched.core.tables import LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 
@@ -59,10 +60,6 @@ def stale_revision(what: str, queue: Queue | None) -> Rejected:
     if queue is None:
         return Rejected("stale-revision", f"{what} has no limits now; leave out the condition to give it some.")
     return Rejected("stale-revision", f"{what} is at revision {queue.revision} now; read it again.")
-
-
-def limits_of(queue: Queue) -> QueueLimits:
-    return QueueLimits(queue.max_running, queue.rate_count, queue.rate_period_ms, queue.paused)
 
 
 def make_queue(tx: Tx, name: str) -> Queue:

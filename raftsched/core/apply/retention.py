@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from raftsched.core.apply.finish import drop_history, drop_instance, drop_revisions
 from raftsched.core.apply.keys import prune_keys
-from raftsched.core.apply.tx import Tx, scheduled_instance
+from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Prune
-from raftsched.core.model import FINAL, Job, JobState
+from raftsched.core.model import FINAL, Job, JobState, scheduled_instance
 from raftsched.core.origins import KEEP_MS, idle_origins
 from raftsched.core.tables import BY_JOB, PURGE, Table, after, from_by_job, from_u64, u64
 

@@ -11,18 +11,9 @@ from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.model import Job, JobState
 from raftsched.core.namespaces import Namespace, wrong_in_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.secrets import (
-    SEALED_MAX,
-    VALUE_MAX,
-    DeleteSecret,
-    PutSecret,
-    Secret,
-    encode_secret,
-    find_secret,
-    missing,
-    references,
-    wrong_in_secret,
-)
+from raftsched.core.references import find_secret, missing, references
+from raftsched.core.rows import encode_row
+from raftsched.core.secrets import SEALED_MAX, VALUE_MAX, DeleteSecret, PutSecret, Secret, wrong_in_secret
 from raftsched.core.selection import secret_tag
 from raftsched.core.tables import Table, name_key
 
@@ -61,7 +52,7 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
         secret.value, secret.nonce, secret.digest, secret.shared = c.value, c.nonce, c.digest, shared
         secret.revision = tx.new_revision()
         secret.modified_at_ms = tx.now
-        tx.view.put(Table.SECRETS, name_key(c.namespace, c.name), encode_secret(secret))
+        tx.view.put(Table.SECRETS, name_key(c.namespace, c.name), encode_row(secret))
     return Accepted(created=created)
 
 

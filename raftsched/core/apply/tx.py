@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from raftsched.core import rows
 from raftsched.core.access import By
 from raftsched.core.actions import Action, InstanceReady, InstanceTimer, JobDue, JobUnscheduled
 from raftsched.core.apply.audit import Audit
 from raftsched.core.apply.events import Events
-from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar, decode_calendar
-from raftsched.core.cluster import Meta, NodeRule, Session
+from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar
+from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import Rejected
-from raftsched.core.ids import instance_key, instance_text, job_text
+from raftsched.core.ids import instance_text, job_text
 from raftsched.core.intervals import jitter_ms
 from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, PRIORITY_MAX, QUEUE_NAME_MAX, U64_MAX
-from raftsched.core.model import Instance, Job, JobState, Policy, Step, StepKind, TriggerKind
-from raftsched.core.namespaces import Namespace, decode_namespace, encode_namespace, wrong_in_namespace
+from raftsched.core.model import Instance, Job, JobState, Policy, Step, StepKind, scheduled_ms
+from raftsched.core.namespaces import Namespace, wrong_in_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, quota_queue
 from raftsched.core.queues import Queue
+from raftsched.core.rows import (
+    META_KEY,
+    decode_calendar,
+    decode_instance,
+    decode_job,
+    decode_namespace,
+    decode_node_rule,
+    decode_queue,
+    decode_session,
+    encode_row,
+    read_meta,
+)
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     DUE,
@@ -44,48 +55,9 @@ from raftsched.core.tables import (
 )
 from raftsched.core.webhooks import Webhook
 
-META_KEY = b"meta"
 NOBODY = By(msgspec.Raw(b""))
-_AT, _IN, _DELETED = TriggerKind.AT, TriggerKind.IN, JobState.DELETED
+_DELETED = JobState.DELETED
 _UNCOUNTED = frozenset({0, _DELETED})  # such jobs are in no namespace
-
-_encode = msgspec.msgpack.Encoder().encode
-_meta: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Meta)
-_decode_job = msgspec.msgpack.Decoder(Job).decode
-_decode_instance = msgspec.msgpack.Decoder(Instance).decode
-_session: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Session)
-_queue: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Queue)
-_node_rule: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(NodeRule)
-
-
-def decode_job(raw: bytes) -> Job:
-    job: Job = _decode_job(raw)
-    return job
-
-
-def decode_instance(raw: bytes) -> Instance:
-    instance: Instance = _decode_instance(raw)
-    return instance
-
-
-def decode_session(raw: bytes) -> Session:
-    session: Session = _session.decode(raw)
-    return session
-
-
-def decode_queue(raw: bytes) -> Queue:
-    queue: Queue = _queue.decode(raw)
-    return queue
-
-
-def decode_node_rule(raw: bytes) -> NodeRule:
-    rule: NodeRule = _node_rule.decode(raw)
-    return rule
-
-
-def decode_meta(raw: bytes | None) -> Meta:
-    meta: Meta = _meta.decode(raw) if raw is not None else Meta()
-    return meta
 
 
 class Tx:
@@ -93,8 +65,8 @@ class Tx:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.meta = decode_meta(view.get(Table.META, META_KEY))
-        self._meta_raw = _encode(self.meta)
+        self.meta = read_meta(view)
+        self._meta_raw = encode_row(self.meta)
         self.now = self.meta.now_ms  # the time of the entry
         self.actions: list[Action] = []
         self.events = Events(view, self.meta)
@@ -130,14 +102,14 @@ class Tx:
             self.view.put(table, row, b"")
         self._waits.clear()
         for name in sorted(self._queues_changed):
-            self.view.put(Table.QUEUES, name.encode(), _encode(self._queues[name]))
+            self.view.put(Table.QUEUES, name.encode(), encode_row(self._queues[name]))
         self._queues_changed.clear()
         for key, use in self.batches.items():
-            self.view.put(Table.KEYS, key, _encode(use))
+            self.view.put(Table.KEYS, key, encode_row(use))
         self.batches.clear()
         self.audit.save()
         self._save_namespaces()
-        raw = _encode(self.meta)
+        raw = encode_row(self.meta)
         if raw != self._meta_raw:
             self.view.put(Table.META, META_KEY, raw)
             self._meta_raw = raw
@@ -148,7 +120,7 @@ class Tx:
             if namespace is None:
                 self.view.delete(Table.NAMESPACES, name.encode())
             else:
-                self.view.put(Table.NAMESPACES, name.encode(), encode_namespace(namespace))
+                self.view.put(Table.NAMESPACES, name.encode(), encode_row(namespace))
         self._namespaces_changed.clear()
 
     def new_id(self) -> int:
@@ -170,18 +142,15 @@ class Tx:
         raw = self.view.get(JOBS, u64(job_id))
         if raw is None:
             return None
-        job: Job = _decode_job(raw)
+        job = decode_job(raw)
         self.events.job_read(job)
         return job
-
-    def encoded(self, job: Job) -> bytes:
-        return _encode(job)
 
     def put_job(self, job: Job) -> None:
         if job.counted != job.state:
             self.events.job_stored(job)
             self._count_job(job)
-        self.view.put(JOBS, u64(job.id), _encode(job))
+        self.view.put(JOBS, u64(job.id), encode_row(job))
 
     def _count_job(self, job: Job) -> None:
         """It has come into another state since it was stored: the counts, and the tag of a state that is looked for."""
@@ -235,7 +204,7 @@ class Tx:
         raw = self.view.get(INSTANCES, key)
         if raw is None:
             return None
-        instance: Instance = _decode_instance(raw)
+        instance = decode_instance(raw)
         self.events.instance_read(key, instance)
         return instance
 
@@ -244,7 +213,7 @@ class Tx:
         instance.modified_at_ms = self.now
         if key is None:
             key = instance.key
-        self.view.put(INSTANCES, key, _encode(instance))
+        self.view.put(INSTANCES, key, encode_row(instance))
         self.events.instance_stored(key, instance)
 
     def session(self, number: int) -> Session | None:
@@ -257,7 +226,7 @@ class Tx:
 
     def put_session(self, session: Session) -> None:
         self._sessions[session.id] = session
-        self.view.put(Table.SESSIONS, u64(session.id), _encode(session))
+        self.view.put(Table.SESSIONS, u64(session.id), encode_row(session))
 
     def drop_session(self, number: int) -> None:
         self._sessions[number] = None
@@ -273,15 +242,12 @@ class Tx:
         raw = self.view.get(Table.CALENDARS, key) if 0 < len(key) <= CALENDAR_NAME_MAX else None
         return None if raw is None else decode_calendar(raw)
 
-    def kept_revision(self, job_id: int, revision: int) -> bytes:
-        return u64(job_id) + u64(revision)
-
     def policy_of(self, job: Job, instance: Instance) -> Policy:
         """That of the revision the instance was made from."""
         if instance.job_revision != job.revision:
-            raw = self.view.get(Table.REVISIONS, self.kept_revision(job.id, instance.job_revision))
-            if raw is not None:
-                return decode_job(raw).policy
+            earlier = rows.REVISIONS.get(self.view, job.id, instance.job_revision)
+            if earlier is not None:
+                return earlier.policy
         return job.policy
 
     def queue(self, name: str) -> Queue | None:
@@ -336,7 +302,7 @@ class Tx:
         if rule is None:
             self.view.delete(Table.NODE_RULES, node.encode())
         else:
-            self.view.put(Table.NODE_RULES, node.encode(), _encode(rule))
+            self.view.put(Table.NODE_RULES, node.encode(), encode_row(rule))
 
     # ------------------------------------------------------------ due, timers, retention: a row each, key in the owner
 
@@ -461,24 +427,10 @@ class Tx:
         self.view.delete(Table.HELD, held_key(job.id, instance.ready_at_ms, instance.key))
 
 
-def scheduled_instance(job: Job) -> bytes | None:
-    """The key of a one-shot's scheduled instance, whether it was made yet or not."""
-    at_ms = _scheduled_ms(job)
-    return None if at_ms is None else instance_key(at_ms, job.id)
-
-
-def _scheduled_ms(job: Job) -> int | None:
-    """Of a one-shot."""
-    trigger = job.policy.trigger
-    if trigger.kind is _AT:
-        return trigger.at_ms
-    return job.anchor_at_ms + trigger.period_ms if trigger.kind is _IN else None
-
-
 def listed_by_job(job: Job, instance: Instance) -> bool:
     """Whether the instance has BY_JOB and PURGE rows. The one scheduled instance of a one-shot needs none: the job
     names it, and takes it along."""
-    return bool(instance.request) or instance.nominal_at_ms != _scheduled_ms(job)
+    return bool(instance.request) or instance.nominal_at_ms != scheduled_ms(job)
 
 
 def no_job(job_id: int) -> Rejected:

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from raftsched.core.apply.tx import Tx, decode_job
+from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Rejected
 from raftsched.core.ids import job_text
+from raftsched.core.limits import USERS_MAX
 from raftsched.core.model import Job
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, after
 
-USERS_MAX = 100  # jobs that a refusal carries; one more says that there are more
 LOOK_MAX = 1_000  # rows looked at for them: two tags fall together once in 2^64 times
 
 

@@ -34,6 +34,7 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
+from raftsched.core.rows import decode_secrets, encode_row
 from raftsched.core.selection import webhook_tag
 from raftsched.core.tables import Table, name_key, u64
 from raftsched.core.webhooks import (
@@ -47,7 +48,6 @@ from raftsched.core.webhooks import (
     TestWebhook,
     Webhook,
     WebhookSpec,
-    decode_secrets,
     queue_of,
     wrong_in_secret,
     wrong_in_webhook,
@@ -56,7 +56,6 @@ from raftsched.core.webhooks import (
 _RETENTION = Retention(succeeded=10_000, failed=10_000, max_age_ms=DAY_MS)  # dead letters have their own time
 _JITTER_PERCENT = 20  # so that a receiver that comes back is not sent everything in one moment
 
-_encode = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -215,7 +214,7 @@ def _secrets(tx: Tx, name: str) -> Secrets:
 
 
 def _put_secrets(tx: Tx, name: str, secrets: Secrets) -> None:
-    tx.view.put(Table.WEBHOOK_SECRETS, name.encode(), _encode(secrets))
+    tx.view.put(Table.WEBHOOK_SECRETS, name.encode(), encode_row(secrets))
 
 
 # ---------------------------------------------------------------- test, delete

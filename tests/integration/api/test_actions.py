@@ -17,7 +17,7 @@ def fire(cluster: LocalCluster, job: dict[str, object]) -> None:
     """As the leader does when the job's one-shot or grid time comes."""
     number = parse_job(str(job["id"]))
     assert number is not None
-    from raftsched.core.apply.tx import decode_job
+    from raftsched.core.rows import decode_job
     from raftsched.core.tables import Table, u64
 
     with cluster.store.read() as view:

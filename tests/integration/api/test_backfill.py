@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import EditJob, Fire, ScheduleJob
 from raftsched.core.ids import parse_job
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
 from tests.support.local_api import START_MS, Client, run
 

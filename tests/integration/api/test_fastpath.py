@@ -13,10 +13,10 @@ import pytest
 
 import raftsched
 from raftsched.api.http.fastpath import Door
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.commands import CreateJob
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from tests.support.cluster import free_ports

@@ -103,9 +103,9 @@ def test_patch_merges_but_replaces_trigger_and_handler_whole(tmp_path: Path) -> 
 
 def test_patch_merges_again_when_the_job_changed_in_between(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        from raftsched.core.apply.tx import decode_job
         from raftsched.core.commands import EditJob
         from raftsched.core.ids import parse_job
+        from raftsched.core.rows import decode_job
         from raftsched.core.tables import Table, u64
 
         _, job = await call("POST", "/v1/jobs", JOB)

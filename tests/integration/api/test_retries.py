@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Outcome, Retry
+from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
 from tests.support.local_api import Client, run
 

@@ -12,8 +12,9 @@ import msgspec
 from raftsched.core import apply, concurrency
 from raftsched.core import commands as c
 from raftsched.core.apply import attempts, cluster, finish, firing, manual
-from raftsched.core.apply.tx import Tx, decode_instance
+from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
+from raftsched.core.rows import decode_instance
 from raftsched.core.tables import Table, u64
 from raftsched.leader import firing as leader_firing
 from raftsched.leader import lanes, leases, window

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.calendars import PutCalendar
 from raftsched.core.cluster import Settings
 from raftsched.core.limits import RECURRING
@@ -31,6 +30,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.model import Job as JobRow
 from raftsched.core.operations import BulkAction
+from raftsched.core.rows import decode_instance, decode_job
 from raftsched.core.tables import Table, u64
 from tests.sim.clients import ABSENT, NAMESPACE, Client, Clients, Job
 from tests.sim.clocks import EPOCH_MS

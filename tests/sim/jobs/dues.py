@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_instance, decode_job
 from raftsched.core.ids import job_text
 from raftsched.core.model import (
     FINAL,
@@ -26,6 +25,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.rows import decode_instance, decode_job
 from raftsched.core.tables import ReadView, Table, u64
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, SessionChanged
-from raftsched.core.apply.tx import decode_instance
 from raftsched.core.entry import EntryResult, decode_entry
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Delivery, Instance, JobState, Outcome, Overlap, Policy
+from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import WriteBatch, WriteResult
 

@@ -9,8 +9,8 @@ import pytest
 from raftsched.api.auth.callers import Call, Caller, answer_to
 from raftsched.api.resources.users import naming_users
 from raftsched.core.access import Role
-from raftsched.core.apply.users import USERS_MAX
 from raftsched.core.commands import Rejected
+from raftsched.core.limits import USERS_MAX
 
 OURS = [("ours", f"j{i}") for i in range(USERS_MAX + 1)]
 THEIRS = [("theirs", f"k{i}") for i in range(USERS_MAX + 1)]

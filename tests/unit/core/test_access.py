@@ -16,18 +16,14 @@ from raftsched.core.access import (
     Record,
     Role,
     Token,
-    decode_access,
-    decode_oidc,
-    decode_record,
-    decode_token,
     link,
     split_record,
 )
-from raftsched.core.apply.tx import decode_job
 from raftsched.core.cluster import Settings
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import JobState
-from raftsched.core.operations import BulkAction, StepOperation, decode_operation
-from raftsched.core.selection import JobFilter
+from raftsched.core.operations import BulkAction, StepOperation
+from raftsched.core.rows import decode_access, decode_job, decode_oidc, decode_operation, decode_record, decode_token
 from raftsched.core.tables import Table, u64
 from tests.support.memory_view import World, every, policy
 

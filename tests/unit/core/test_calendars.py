@@ -7,19 +7,13 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import (
-    AT_ONCE,
-    CALENDARS_MAX,
-    CONTENT_MAX,
-    DeleteCalendar,
-    OweAnew,
-    PutCalendar,
-    decode_calendar,
-)
+from raftsched.core.calendars import AT_ONCE, CALENDARS_MAX, CONTENT_MAX, DeleteCalendar, OweAnew, PutCalendar
 from raftsched.core.commands import Fire, ScheduleJob
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import EveryMode, Job, JobState, Trigger
-from raftsched.core.operations import BulkAction, OperationState, decode_operation
-from raftsched.core.selection import JobFilter, match, walk
+from raftsched.core.operations import BulkAction, OperationState
+from raftsched.core.rows import decode_calendar, decode_operation
+from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, u64
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World, at, cron, every, policy

@@ -9,10 +9,11 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.actions import OperationStarted
 from raftsched.core.apply import operations
+from raftsched.core.filters import JobFilter
 from raftsched.core.ids import BACKFILL
 from raftsched.core.model import InstanceState, Job, JobState, Overlap
-from raftsched.core.operations import BulkAction, Operation, OperationState, decode_operation
-from raftsched.core.selection import JobFilter
+from raftsched.core.operations import BulkAction, Operation, OperationState
+from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table, u64
 from tests.support.memory_view import World, every, policy
 

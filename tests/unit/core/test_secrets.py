@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply.users import USERS_MAX
+from raftsched.core.limits import USERS_MAX
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.secrets import REFERENCES_MAX, VALUE_MAX, DeleteSecret, PutSecret, Secret, find_secret, references
+from raftsched.core.references import REFERENCES_MAX, find_secret, references
+from raftsched.core.secrets import VALUE_MAX, DeleteSecret, PutSecret, Secret
 from raftsched.core.selection import secret_tag, split_tags
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy

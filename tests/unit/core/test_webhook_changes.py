@@ -9,23 +9,17 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import (
     JobState,
     Outcome,
     Overlap,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE, Ending
-from raftsched.core.selection import JobFilter, match, walk
+from raftsched.core.rows import decode_secrets
+from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import (
-    WEBHOOKS_MAX,
-    DeleteWebhook,
-    PutWebhook,
-    RotateSecret,
-    TestWebhook,
-    WebhookSpec,
-    decode_secrets,
-)
+from raftsched.core.webhooks import WEBHOOKS_MAX, DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
 from tests.support.memory_view import T0, MemoryView, World, policy
 from tests.unit.core.hooks import ALL, SECRET, URL, deliveries, hook, row, told
 

@@ -15,9 +15,9 @@ from raftsched.core.actions import (
     QueueChanged,
     SessionChanged,
 )
-from raftsched.core.apply.tx import decode_session
 from raftsched.core.commands import Assign, Command
 from raftsched.core.model import Overlap
+from raftsched.core.rows import decode_session
 from raftsched.core.tables import Table, u64
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from tests.support.memory_view import MemoryView, World

@@ -9,9 +9,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_session
 from raftsched.core.commands import Assign
 from raftsched.core.model import Outcome
+from raftsched.core.rows import decode_session
 from raftsched.core.tables import Table, u64
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running

@@ -10,8 +10,8 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import InstanceState as I
+from raftsched.core.rows import decode_queue
 from raftsched.core.tables import LANE_NOBODY, Table, from_lane
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running

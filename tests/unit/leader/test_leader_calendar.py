@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import AT_ONCE, OweAnew, PutCalendar, decode_calendar
+from raftsched.core.calendars import AT_ONCE, OweAnew, PutCalendar
 from raftsched.core.commands import Fire, ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
+from raftsched.core.rows import decode_calendar
 from raftsched.core.tables import Table
 from raftsched.leader import firing
 from raftsched.leader import term as module

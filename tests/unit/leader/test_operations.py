@@ -8,9 +8,10 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import StartOperation, StepOperation
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import JobState
-from raftsched.core.operations import BulkAction, Operation, OperationState, decode_operation
-from raftsched.core.selection import JobFilter
+from raftsched.core.operations import BulkAction, Operation, OperationState
+from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader, UnknownOutcome
 from raftsched.leader import operations as module

@@ -11,12 +11,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_queue
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Overlap
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
+from raftsched.core.rows import decode_queue
 from raftsched.core.tables import Table
 from tests.support.invariants import violations
 from tests.support.memory_view import policy

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply.tx import decode_instance, decode_meta
 from raftsched.core.cluster import Member
 from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import InstanceState
 from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD
+from raftsched.core.rows import decode_instance, decode_meta
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.restore import restore

@@ -8,8 +8,9 @@ from raftsched import webhooks
 from raftsched.core.ids import job_text
 from raftsched.core.model import Outcome
 from raftsched.core.notices import Ending
+from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, WebhookSpec, decode_webhook
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, WebhookSpec
 from raftsched.worker.deliveries import KEPT_BYTES, delivery_of
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob

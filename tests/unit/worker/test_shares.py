@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from raftsched.core.namespaces import Namespace, encode_namespace
+from raftsched.core.namespaces import Namespace
+from raftsched.core.rows import encode_row
 from raftsched.core.tables import ReadView, Table
 from raftsched.worker.shares import shares
 from tests.support.memory_view import MemoryView
@@ -20,9 +21,9 @@ def test_what_the_tables_say_now() -> None:
 
     share_of = shares(read)
     assert (share_of("billing"), share_of("")) == (None, None)
-    view.put(Table.NAMESPACES, b"billing", encode_namespace(Namespace(name="billing", output_bytes=5 << 20)))
+    view.put(Table.NAMESPACES, b"billing", encode_row(Namespace(name="billing", output_bytes=5 << 20)))
     assert (share_of("billing"), share_of("other")) == (5 << 20, None)
-    view.put(Table.NAMESPACES, b"billing", encode_namespace(Namespace(name="billing")))
+    view.put(Table.NAMESPACES, b"billing", encode_row(Namespace(name="billing")))
     assert share_of("billing") is None
 
 

@@ -1,0 +1,53 @@
+"""Filters of jobs, of whoever lists them or acts on many. `selection` finds the jobs that a filter means."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
+from raftsched.core.model import JobState
+
+FILTER_MAX = 4_096  # bytes of all texts of a filter
+
+
+class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """All that is set has to hold. Times: from (inclusive) and to (exclusive). A job's creation is the time in its id,
+    which never goes back, as clocks may."""
+
+    namespace: str | None = None
+    name: str | None = None
+    name_prefix: str | None = None
+    name_contains: str | None = None
+    states: tuple[JobState, ...] = ()  # any of these; none: any
+    owner: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    queue: str | None = None
+    created_from_ms: int | None = None
+    created_to_ms: int | None = None
+    next_from_ms: int | None = None  # of the next fire time, jitter included; jobs without one do not match
+    next_to_ms: int | None = None
+    calendar: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """It says nothing: every job matches."""
+        return self == _ALL
+
+
+_ALL = JobFilter()
+
+
+def wrong_in_filter(wanted: JobFilter) -> str | None:
+    """What is wrong and what would be right; None: nothing."""
+    texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
+    given = [text for text in (*texts, wanted.calendar) if text is not None] + [
+        part for pair in wanted.labels for part in pair
+    ]
+    if sum(len(text.encode()) for text in given) > FILTER_MAX:
+        return f"the texts of a filter take at most {FILTER_MAX} bytes together."
+    if len(wanted.labels) > LABELS_MAX:
+        return f"a filter names {len(wanted.labels)} labels; {LABELS_MAX} is the limit."
+    times = (wanted.created_from_ms, wanted.created_to_ms, wanted.next_from_ms, wanted.next_to_ms)
+    if not all(time is None or 0 <= time <= TIME_MAX_MS for time in times):
+        return "the times of a filter lie between 1970 and 9999."
+    return None
