@@ -303,8 +303,8 @@ class Node:
             propose=self._propose,
             ask=self._ask,
             applied_index=self._applied_index,
-            ahead=self._ahead,
-            standing=self._standing,
+            unapplied_ack_index=self._unapplied_ack_index,
+            position=self._position,
             barrier=self._barrier,
             committed=committed.index,
             status=self._status,
@@ -338,14 +338,14 @@ class Node:
         assert self._store is not None
         return self._store.applied_index
 
-    def _ahead(self) -> int:
+    def _unapplied_ack_index(self) -> int:
         assert self._raft is not None
-        told = self._raft.told_index
-        return told if told > self._raft.applied_index else 0
+        acked = self._raft.acked_index
+        return acked if acked > self._raft.applied_index else 0
 
-    def _standing(self) -> tuple[str | None, int, int]:
+    def _position(self) -> tuple[str | None, int, int]:
         assert self._raft is not None
-        return self._raft.leader_id, self._raft.term, self._raft.told_index
+        return self._raft.leader_id, self._raft.term, self._raft.acked_index
 
     async def _propose(self, commands: Sequence[bytes], timeout: float) -> list[Answer]:
         return await self._ready_for_more().propose(commands, timeout)

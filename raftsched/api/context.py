@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from raftsched.worker.output import OutputStore
 
 SPACES_MAX = 1_000  # namespaces remembered
-SHOW_WAIT_S = 1.0
+VISIBLE_WAIT_S = 1.0
 CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
 SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
 
@@ -109,7 +109,7 @@ class ApiContext:
     """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
     UnknownOutcome or Overloaded. `ask(commands, timeout_s, reply)` is the same for who has no task: what `propose`
     would raise at once it raises, all else is for `reply`, which may come before reads on this node show what was done
-    (see `ahead`); None: by way of `propose`. After `barrier(timeout_s)` this
+    (see `unapplied_ack_index`); None: by way of `propose`. After `barrier(timeout_s)` this
     node has applied all that was committed before; it raises NoLeader or Overloaded. `wait_applied(index, timeout_s)`
     is True as soon as this node has applied the index,
     False when the time is over."""
@@ -141,8 +141,9 @@ class ApiContext:
     peer_keys: Sequence[bytes] = ()  # see peer_proof.py; none: the cluster has no key
     peers_seen: Seen = field(default_factory=Seen)
     applied_index: Callable[[], int] | None = None  # None: as `status` has it
-    ahead: Callable[[], int] = lambda: 0  # callers were told what is up to this index; 0: reads show all of that
-    standing: Callable[[], tuple[str | None, int, int]] | None = None  # see `stands`; None: by what `status` says
+    # Index up to which callers have been answered, while reads do not show all of that yet; else 0.
+    unapplied_ack_index: Callable[[], int] = lambda: 0
+    position: Callable[[], tuple[str | None, int, int]] | None = None  # of `cluster_position`; None: as in `status`
     access_seen: AccessSeen | None = None
     issuer: Issuer = field(default_factory=Issuer)
     ask: Ask | None = None
@@ -169,12 +170,12 @@ class ApiContext:
             task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
             task.add_done_callback(partial(_tell, reply))
 
-    async def show(self) -> None:
-        """Waits until reads show what callers were told: who was told that his job is there finds it. A second at most:
-        a disk that hangs for longer shows what is old."""
-        index = self.ahead()
+    async def wait_until_visible(self) -> None:
+        """Waits until reads show what callers have been told, so that a caller finds the job whose creation was
+        acknowledged. A second at most: a disk that hangs for longer shows an old state."""
+        index = self.unapplied_ack_index()
         if index:
-            await self.wait_applied(index, SHOW_WAIT_S)
+            await self.wait_applied(index, VISIBLE_WAIT_S)
 
     async def catch_up_soon(self) -> int | None:
         """Waits until this node has applied what the leader had committed when this was called, and returns the index.
@@ -189,13 +190,13 @@ class ApiContext:
             return None
         return index
 
-    def stands(self) -> tuple[str | None, int, int]:
-        """Who leads, in which term, and the newest index of which callers here were told. Only the answer to a write
-        may say that one: reads may not show it yet."""
-        if self.standing is not None:
-            return self.standing()
+    def cluster_position(self) -> tuple[str | None, int, int]:
+        """Returns the leader, its term, and the newest index of which callers of this node have been told. Only the
+        answer to a write may give that index: reads may not show it yet."""
+        if self.position is not None:
+            return self.position()
         status = self.status()
-        return status.leader, status.term, max(status.applied_index, self.ahead())
+        return status.leader, status.term, max(status.applied_index, self.unapplied_ack_index())
 
     def applied(self) -> int:
         """The newest index that reads here show, at the least."""

@@ -250,10 +250,9 @@ class Raft:
         return self._replica.journal.applied_index
 
     @property
-    def told_index(self) -> int:
-        """The newest entry of which callers of this node have been told so far; what they know reads here show as soon
-        as it is applied."""
-        return max(self._replica.proposer.told_index, self._replica.journal.applied_index)
+    def acked_index(self) -> int:
+        """The newest entry of which callers of this node have been told; reads show it as soon as it is applied."""
+        return max(self._replica.proposer.acked_index, self._replica.journal.applied_index)
 
     @property
     def last_index(self) -> int:
@@ -332,9 +331,9 @@ class Raft:
         """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once.
 
         It comes as soon as a majority has on its disks what is asked for and it was applied here, but for refusals;
-        reads here show it as soon as `applied_index` has reached `told_index`."""
+        reads here show it as soon as `applied_index` has reached `acked_index`."""
         _check(commands)
-        self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early=True)
+        self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early_ack=True)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """The same without an answer. Raises Overloaded."""

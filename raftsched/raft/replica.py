@@ -114,7 +114,7 @@ class Replica:
             clock,
             on_written=self._on_written,
             on_fatal=self._fatal,
-            on_applied=self._early,
+            on_applied=self._early_ack_hook,
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.intake = Intake(options)
@@ -294,14 +294,17 @@ class Replica:
         self.roster.tick()
         self.forwarding.tick(now)
 
-    def propose(self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False) -> None:
-        """`deadline` in monotonic seconds. `early`: see Proposer.tell. Raises Overloaded, NoLeader when stopped,
-        RaftschedError("too-large")."""
+    def propose(
+        self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early_ack: bool = False
+    ) -> None:
+        """Proposes a batch; `deadline` in monotonic seconds, `early_ack` as in Proposer.acknowledge.
+
+        Raises Overloaded, NoLeader when stopped, RaftschedError("too-large")."""
         if self.stopped:
             raise NoLeader("This node has stopped.")
         if self.guards.contain_callback_errors and reply is not None:
             reply = partial(contained, reply)
-        self.proposer.add(commands, deadline, reply, early=early, now=self._clock.monotonic())
+        self.proposer.add(commands, deadline, reply, early_ack=early_ack, now=self._clock.monotonic())
         self._links.wake()
 
     def submit(self, commands: Sequence[bytes]) -> None:
@@ -377,11 +380,11 @@ class Replica:
 
     # ------------------------------------------------------------ after a write batch
 
-    def _early(self) -> Callable[[WriteResult], None] | None:
-        return self._on_applied_early if self.proposer.awaits_early else None
+    def _early_ack_hook(self) -> Callable[[WriteResult], None] | None:
+        return self._acknowledge if self.proposer.has_early_ack_waiters else None
 
-    def _on_applied_early(self, result: WriteResult) -> None:
-        self._safely(partial(self.proposer.tell, result.applied), wake=False)
+    def _acknowledge(self, result: WriteResult) -> None:
+        self._safely(partial(self.proposer.acknowledge, result.applied), wake=False)
 
     def _on_written(self, result: WriteResult) -> None:
         self._safely(partial(self._written, result))

@@ -177,9 +177,9 @@ class WriteDriver:
             return False
         batch = self._journal.take()
         self._running_held, self._held = self._held, []
-        early = self._on_applied() if batch.apply else None
-        tell = None if early is None else partial(self._tell, early)
-        self._start(lambda: self._store.write(batch, tell), lambda result: self._written(batch, result))
+        on_applied = self._on_applied() if batch.apply else None
+        post = None if on_applied is None else partial(self._post, on_applied)
+        self._start(lambda: self._store.write(batch, post), lambda result: self._written(batch, result))
         return True
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -188,9 +188,9 @@ class WriteDriver:
         self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
-    def _tell(self, early: OnApplied, result: WriteResult) -> None:
+    def _post(self, on_applied: OnApplied, result: WriteResult) -> None:
         """In the writer's thread."""
-        self._writer.post(partial(early, result))
+        self._writer.post(partial(on_applied, result))
 
     def _written(self, batch: WriteBatch, result: WriteResult | None) -> None:
         self._journal.done(batch)

@@ -124,8 +124,8 @@ CONSENSUS = (
         "early_released",
         "what waits for a write is released when it is on the disk, not when it begins",
         "raft/writer.py",
-        "        early = self._on_applied() if batch.apply else None\n",
-        "        early = self._on_applied() if batch.apply else None\n        self._release()\n",
+        "        on_applied = self._on_applied() if batch.apply else None\n",
+        "        on_applied = self._on_applied() if batch.apply else None\n        self._release()\n",
         profile="kills",
     ),
     Mutant(
@@ -332,8 +332,8 @@ CONSENSUS = (
         "told",
         "whoever was told of an entry can be shown it",
         "raft/proposals/proposer.py",
-        "        self.told_index = index  # before",
-        "        self.told_index = 0  # before",
+        "        self.acked_index = index  # before",
+        "        self.acked_index = 0  # before",
         profile=None,
     ),
     Mutant(

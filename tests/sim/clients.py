@@ -48,7 +48,7 @@ class Call:
     incarnation: int
     deadline: float
     jobs: list[tuple[Job, bytes, c.Command]]  # job, its body if this is done, the command
-    early: bool  # the answer need not wait until reads show it
+    early_ack: bool  # the answer need not wait until reads show it
     over: bool = False
 
 
@@ -90,7 +90,7 @@ class Client:
             self._clients.asked, machine.name, machine.incarnation, now + timeout, changes, rng.random() < 0.5
         )
         commands = [self._sent(command) for _, _, command in changes]
-        machine.call(commands, timeout, partial(self._done, call), early=call.early)
+        machine.call(commands, timeout, partial(self._done, call), early_ack=call.early_ack)
         world.scheduler.at(call.deadline + LATE_S, self._gave_up, call)
 
     def _sent(self, command: c.Command) -> bytes:
@@ -159,7 +159,7 @@ class Client:
         self._clients.acknowledged += 1
         machine = world.machines[call.node]
         raft = machine.raft
-        ahead = call.early and raft is not None and raft.told_index > raft.applied_index
+        ahead = call.early_ack and raft is not None and raft.acked_index > raft.applied_index
         for (job, body, command), answer in zip(call.jobs, answers, strict=True):
             if isinstance(answer, c.Rejected):
                 if not self.as_it_should_be(answer):

@@ -471,10 +471,10 @@ class Machine:
         assert self.loop is not None
         self.loop.call_soon(self._ask, lambda raft: raft.transfer(to, timeout), done)
 
-    def call(self, commands: list[bytes], timeout: float, done: Done, *, early: bool = False) -> None:
-        """Proposes on this node. `early`: the answer may come before reads show what it says."""
+    def call(self, commands: list[bytes], timeout: float, done: Done, *, early_ack: bool = False) -> None:
+        """Proposes on this node. `early_ack`: the answer may come before reads show what it says."""
         assert self.loop is not None
-        if early:
+        if early_ack:
             self.loop.call_soon(self._propose_then, commands, timeout, done)
         else:
             self.loop.call_soon(self._ask, lambda raft: raft.propose(commands, timeout), done)

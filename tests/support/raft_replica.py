@@ -178,14 +178,14 @@ class Solo:
         assert self.engine.is_leader
         return term
 
-    def propose(self, *numbers_: int, timeout: float = 5.0, early: bool = False) -> list[Any]:
+    def propose(self, *numbers_: int, timeout: float = 5.0, early_ack: bool = False) -> list[Any]:
         """Proposes unique commands; the list gets what comes back: answers or an error."""
         got: list[Any] = []
         self.replica.propose(
             [unique(n) for n in numbers_],
             self.clock.now + timeout,
             lambda answers, error: got.append(error or answers),
-            early=early,
+            early_ack=early_ack,
         )
         self.settle()
         return got

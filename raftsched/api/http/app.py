@@ -154,9 +154,9 @@ async def _handled(
     ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
 ) -> web.StreamResponse:
     watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
-    told = 0 if watches else ctx.ahead()
+    told = 0 if watches else ctx.unapplied_ack_index()
     if told:
-        await ctx.show()
+        await ctx.wait_until_visible()
     try:
         who = admit(ctx, request, said, name, told=told)
     except UnknownToken:

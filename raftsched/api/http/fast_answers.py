@@ -56,7 +56,7 @@ def problem(error: RaftschedError) -> tuple[int, str, bytes]:
 
 
 def head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) -> bytes:
-    leader, term, index = ctx.stands()
+    leader, term, index = ctx.cluster_position()
     if not told:
         index = ctx.applied()
     stale = "" if leader is not None else "Raftsched-Stale: true\r\n"

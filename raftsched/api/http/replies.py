@@ -77,7 +77,7 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     since the events after that index are what its reader asks for next. Without a leader reads may be old, and while a
     disk hangs. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes
     without it."""
-    leader, term, _ = ctx.stands()
+    leader, term, _ = ctx.cluster_position()
     request = sent()
     index = request.shown or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")

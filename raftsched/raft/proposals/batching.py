@@ -39,7 +39,7 @@ class Gathering:
         """Next to nothing, and of callers of this node only, who need not wait for its disk."""
         calls = size = 0
         for batch in batches:
-            alone = self._proposer.early_calls(batch)
+            alone = self._proposer.early_ack_calls(batch)
             if not alone:
                 return False
             calls += alone

@@ -57,7 +57,7 @@ class _Call:
     size: int
     deadline: float  # monotonic seconds
     reply: Reply | None  # None: nobody waits, or it was answered already
-    early: bool = False  # it takes its answer before the write batch that applied it is on this node's disk
+    early_ack: bool = False  # answered before the write batch that applied it is on this node's disk
     leader_by: float = 0.0  # monotonic seconds: when it gives up waiting for a leader; 0: there is one
 
 
@@ -70,7 +70,7 @@ class _Sealed:
     size: int
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
-    early: int = 0  # calls in it that take their answers early
+    early_acks: int = 0  # of its calls, how many are acknowledged before the flush
     sent: int = 0  # how often
 
 
@@ -79,7 +79,7 @@ class Proposer:
 
     def __init__(self, origin: int, options: RaftOptions, guards: Guards) -> None:
         self.origin = origin
-        self.told_index = 0  # the newest entry of which a caller knows; reads show it from when it counts as applied
+        self.acked_index = 0  # newest entry of which a caller has been told; reads show it once it is applied
         self._options = options
         self._guards = guards
         self._waiting: deque[_Call] = deque()  # have no number yet: were never sent
@@ -93,10 +93,18 @@ class Proposer:
         self._rate: float | None = None  # bytes a second, while so much waits
 
     def add(
-        self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early: bool = False, now: float = 0.0
+        self,
+        commands: Sequence[bytes],
+        deadline: float,
+        reply: Reply | None,
+        *,
+        early_ack: bool = False,
+        now: float = 0.0,
     ) -> None:
-        """`early`: see `tell`; `now` is monotonic, as `deadline` is. Raises Overloaded, also for what would not be done
-        by its deadline, or RaftschedError("too-large") for what fits no entry."""
+        """Takes a call; `early_ack` as in `acknowledge`, `now` and `deadline` in monotonic seconds.
+
+        Raises Overloaded, also when it would not be done by its deadline, and RaftschedError("too-large") when it
+        fits no entry."""
         size = sum(map(len, commands)) + OVERHEAD
         options = self._options
         too_large = size > options.entry_max_bytes or len(commands) > options.entry_max_commands
@@ -113,7 +121,7 @@ class Proposer:
                 f"{self._bytes} bytes wait here, and {int(self._rate)} a second get through; try again in a while."
             )
         self._bytes += size
-        self._waiting.append(_Call(commands, size, deadline, reply, early))
+        self._waiting.append(_Call(commands, size, deadline, reply, early_ack))
         self._next_deadline = min(self._next_deadline, deadline)
 
     def sample(self, now: float) -> None:
@@ -186,42 +194,43 @@ class Proposer:
             sealed.size += call.size
             sealed.calls.append(call)
             sealed.deadline = max(sealed.deadline, call.deadline)
-            sealed.early += call.early
+            sealed.early_acks += call.early_ack
         sealed.sent = 1
         self._sealed[self._seq] = sealed
         return sealed
 
     @property
-    def awaits_early(self) -> bool:
-        """Somebody who takes his answer early waits for one that was sent."""
-        return any(sealed.early for sealed in self._sealed.values())
+    def has_early_ack_waiters(self) -> bool:
+        """A call that was sent waits for an early acknowledgement."""
+        return any(sealed.early_acks for sealed in self._sealed.values())
 
-    def early_calls(self, batch: Batch) -> int:
-        """How many calls are in it, if all of them are of this node and take their answers early; else 0."""
+    def early_ack_calls(self, batch: Batch) -> int:
+        """Returns how many calls the batch has, if all are of this node and take an early acknowledgement; else 0."""
         origin, seq, _ = batch
         sealed = self._sealed.get(seq) if origin == self.origin else None
-        return len(sealed.calls) if sealed is not None and sealed.early == len(sealed.calls) else 0
+        return len(sealed.calls) if sealed is not None and sealed.early_acks == len(sealed.calls) else 0
 
-    def tell(self, entries: Sequence[EntryResult]) -> None:
-        """Entries were applied here, and that is about to be on the disk. Those who need not wait for it are answered:
-        a majority has the entries on its disks, and what is lost of it here would be applied the same again. Refusals
-        wait: who is refused may look why."""
+    def acknowledge(self, entries: Sequence[EntryResult]) -> None:
+        """Answers the calls that take an early acknowledgement: before the write batch that applied them is flushed.
+
+        A majority has the entries on its disks, so what is lost of the batch here is applied again, the same way.
+        Refusals wait for the flush: whoever is refused may look why."""
         for entry in entries:
             for batch in entry.batches:
                 if batch.origin == self.origin:
-                    self._tell(entry.index, batch)
+                    self._acknowledge(entry.index, batch)
 
-    def _tell(self, index: int, result: BatchResult) -> None:
+    def _acknowledge(self, index: int, result: BatchResult) -> None:
         sealed = self._sealed.get(result.seq)
         answers = result.answers
-        if sealed is None or not sealed.early or answers is None:
+        if sealed is None or not sealed.early_acks or answers is None:
             return
-        self.told_index = index  # before anybody is told, who says it in turn
+        self.acked_index = index  # before the replies: they pass it on
         position = 0
         for call in sealed.calls:
             end = position + len(call.commands)
             reply = call.reply
-            if reply is not None and call.early:
+            if reply is not None and call.early_ack:
                 own = answers[position:end]
                 if not any(type(answer) is Rejected for answer in own):
                     call.reply = None

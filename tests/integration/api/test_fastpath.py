@@ -271,7 +271,7 @@ def test_a_read_waits_until_it_shows_what_was_said(tmp_path: Path) -> None:
         cluster, context = call.cluster, call.context
         cluster.quiet = True
         told = cluster.store.applied_index + 1
-        context.ahead = lambda: told if cluster.store.applied_index < told else 0
+        context.unapplied_ack_index = lambda: told if cluster.store.applied_index < told else 0
         waits = asyncio.Event()
         wait_applied = context.wait_applied
 
@@ -298,7 +298,7 @@ def test_health_does_not_wait_for_it(tmp_path: Path) -> None:
         async def wait(index: int, timeout: float) -> bool:
             raise AssertionError("waits")
 
-        call.context.ahead = lambda: 4_711
+        call.context.unapplied_ack_index = lambda: 4_711
         call.context.wait_applied = wait
         for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
             status, _ = await call("GET", path)
@@ -309,11 +309,11 @@ def test_health_does_not_wait_for_it(tmp_path: Path) -> None:
 
 def test_the_index_of_an_answer_is_that_of_what_it_says(tmp_path: Path) -> None:
     async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
-        call.context.ahead = lambda: 4_711
+        call.context.unapplied_ack_index = lambda: 4_711
         writer.write(request())
         status, headers, _ = await read_answer(reader)
         assert (status, headers["raftsched-index"]) == (201, "4711")
-        call.context.ahead = lambda: 0
+        call.context.unapplied_ack_index = lambda: 0
         writer.write(request())
         _, headers, _ = await read_answer(reader)
         assert headers["raftsched-index"] == str(call.cluster.store.applied_index)

@@ -61,7 +61,7 @@ def test_a_read_does_not_claim_what_others_were_told_meanwhile(tmp_path: Path) -
 
         async def passed(timeout: float) -> None:
             await barrier(timeout)
-            context.ahead = lambda: AHEAD  # a turn began, and told its callers
+            context.unapplied_ack_index = lambda: AHEAD  # a write batch began, and answered its callers
 
         context.barrier = passed
         status, _ = await call("GET", "/v1/jobs?consistency=leader")
@@ -83,7 +83,7 @@ def test_an_answer_to_a_write_reaches_as_far_as_it(tmp_path: Path) -> None:
 def test_while_the_disk_hangs_what_is_old_says_so(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         job = create(call, "a")
-        call.context.ahead = lambda: AHEAD
+        call.context.unapplied_ack_index = lambda: AHEAD
         status, _ = await call("GET", "/v1/jobs")
         assert (status, call.headers["Raftsched-Stale"]) == (200, "true")
         assert call.headers["Raftsched-Index"] == str(call.cluster.store.applied_index)

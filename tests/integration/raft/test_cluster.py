@@ -110,7 +110,7 @@ def test_a_single_node_is_a_cluster(tmp_path: Path) -> None:
             leader = await cluster.leader()
             for _ in range(20):
                 assert await leader.propose([BARRIER]) == [Accepted()]
-                assert leader.applied_index == leader.told_index  # reads show what was done
+                assert leader.applied_index == leader.acked_index  # reads show what was done
             assert leader.quorum_sent_at_ms() is not None
             assert leader.peers() == []
             before = leader.last_index

@@ -44,9 +44,9 @@ class Led:
         frames = self.b.take(codec.Append, "a")
         return [([n for _, data in f.entries for n in numbers(data)], f.commit) for f in frames]
 
-    def apply(self, *commands: int, early: bool) -> None:
+    def apply(self, *commands: int, early_ack: bool) -> None:
         """They are committed, and the turn that applies them is under way."""
-        self.b.propose(*commands, early=early)
+        self.b.propose(*commands, early_ack=early_ack)
         self.write()
         self.acknowledge()
         assert self.writer.jobs
@@ -55,12 +55,12 @@ class Led:
 
 def test_who_asks_alone_does_not_wait_for_the_turn_before(tmp_path: Path) -> None:
     led = Led(tmp_path)
-    led.apply(1, early=True)
+    led.apply(1, early_ack=True)
     led.sent()
-    led.b.propose(2, early=True)
+    led.b.propose(2, early_ack=True)
     assert led.sent() == [([2], led.b.journal.commit_index)]
-    led.b.propose(3, early=True)
-    led.b.propose(4, early=True)
+    led.b.propose(3, early_ack=True)
+    led.b.propose(4, early_ack=True)
     assert led.sent() == []  # one is on its way: what comes meanwhile is gathered
     led.write()
     assert led.sent() == [([3, 4], led.b.journal.commit_index)]
@@ -70,16 +70,16 @@ def test_who_asks_alone_does_not_wait_for_the_turn_before(tmp_path: Path) -> Non
 def test_else_a_turn_gathers(tmp_path: Path, why: str) -> None:
     led = Led(tmp_path)
     if why == "others wait":
-        led.apply(1, early=False)
+        led.apply(1, early_ack=False)
     elif why == "much in one":
-        led.apply(*range(100, 100 + ALONE_BYTES // len(unique(100)) + 1), early=True)
+        led.apply(*range(100, 100 + ALONE_BYTES // len(unique(100)) + 1), early_ack=True)
     else:
-        led.b.propose(100, early=True)  # the others are gathered during its turn
+        led.b.propose(100, early_ack=True)  # the others are gathered during its turn
         for number in range(ALONE_CALLS):
-            led.b.propose(101 + number, early=True)
-        led.apply(101 + ALONE_CALLS, early=True)
+            led.b.propose(101 + number, early_ack=True)
+        led.apply(101 + ALONE_CALLS, early_ack=True)
     led.sent()
-    led.b.propose(2, early=True)
+    led.b.propose(2, early_ack=True)
     assert led.sent() == []
     led.write()
     assert [commands for commands, _ in led.sent() if commands] == [[2]]
@@ -87,7 +87,7 @@ def test_else_a_turn_gathers(tmp_path: Path, why: str) -> None:
 
 def test_followers_hear_of_it_when_it_is_applied_here(tmp_path: Path) -> None:
     led = Led(tmp_path)
-    led.b.propose(1, early=True)
+    led.b.propose(1, early_ack=True)
     led.write()
     before = led.b.journal.commit_index
     led.acknowledge()

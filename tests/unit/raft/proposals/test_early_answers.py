@@ -35,10 +35,15 @@ class Told(MemoryStore):
         return super().write(batch, told)
 
 
-def ask(b: Solo, store: Told, *commands: bytes, early: bool) -> list[Any]:
+def ask(b: Solo, store: Told, *commands: bytes, early_ack: bool) -> list[Any]:
     got: list[Any] = []
     store.answers.append(got)
-    b.replica.propose(commands, b.clock.now + 5, lambda answers, error: got.append((answers, error)), early=early)
+    b.replica.propose(
+        commands,
+        b.clock.now + 5,
+        lambda answers, error: got.append((answers, error)),
+        early_ack=early_ack,
+    )
     return got
 
 
@@ -52,26 +57,26 @@ def leader(tmp_path: Path) -> tuple[Solo, Told]:
 
 def test_who_takes_it_early_is_answered_before_the_disk_has_it(tmp_path: Path) -> None:
     b, store = leader(tmp_path)
-    late, early = ask(b, store, BARRIER, early=False), ask(b, store, BARRIER, BARRIER, early=True)
+    late, early = ask(b, store, BARRIER, early_ack=False), ask(b, store, BARRIER, BARRIER, early_ack=True)
     b.settle()
     assert store.then == [[0, 1]]
     assert [len(answers) for answers, _ in early] == [2]
     assert [len(answers) for answers, _ in late] == [1]
-    assert b.replica.proposer.told_index == b.journal.applied_index == b.journal.last_index
+    assert b.replica.proposer.acked_index == b.journal.applied_index == b.journal.last_index
 
 
 def test_who_does_not_is_not(tmp_path: Path) -> None:
     b, store = leader(tmp_path)
-    got = ask(b, store, BARRIER, early=False)
+    got = ask(b, store, BARRIER, early_ack=False)
     b.settle()
     assert store.then == []  # nobody was to be told
     assert len(got) == 1
-    assert b.replica.proposer.told_index == 0
+    assert b.replica.proposer.acked_index == 0
 
 
 def test_who_is_refused_may_look_why(tmp_path: Path) -> None:
     b, store = leader(tmp_path)
-    got = ask(b, store, BARRIER, unique(1), early=True)  # there is no such job
+    got = ask(b, store, BARRIER, unique(1), early_ack=True)  # there is no such job
     b.settle()
     assert store.then == [[0]]
     ((answers, error),) = got
@@ -83,12 +88,12 @@ def test_what_was_said_holds_when_the_write_is_lost(tmp_path: Path) -> None:
     """The disk fails in the write that applies it. It was committed: the next incarnation applies it again."""
     b, store = leader(tmp_path)
     store.breaks = True
-    got, other = ask(b, store, BARRIER, early=True), ask(b, store, BARRIER, early=False)
+    got, other = ask(b, store, BARRIER, early_ack=True), ask(b, store, BARRIER, early_ack=False)
     b.settle()
     assert [type(error) for error in b.fatal] == [OSError]
     assert [len(answers) for answers, _ in got] == [1]  # and nothing else afterwards
     assert [answers for answers, _ in other] == [None]  # whose outcome is unknown
-    index = b.replica.proposer.told_index
+    index = b.replica.proposer.acked_index
     assert store.applied_index < index
     store.breaks = False
     again = b.crash(tmp_path)
