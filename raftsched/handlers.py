@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-NAME_MAX = 128  # characters
+from raftsched import names
+
 HANDLERS_MAX = 256  # of one node
 ENTRY_POINTS = "raftsched.executors"  # the group in which packages announce theirs
-_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -60,9 +60,9 @@ def run_variables() -> Mapping[str, str]:
 
 def wrong_in_name(name: str) -> str | None:
     """What is wrong and what would be right; None: nothing."""
-    if 1 <= len(name) <= NAME_MAX and _ALLOWED.issuperset(name):
+    if names.HANDLER.allows(name):
         return None
-    return f"a name has 1 to {NAME_MAX} characters of a-z, 0-9, '.', '_' and '-', like send-invoice"
+    return f"a name has {names.HANDLER.rule}, like {names.HANDLER.example}"
 
 
 def reference(function: Callable[..., Any]) -> str:

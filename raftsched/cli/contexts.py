@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import IO
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import Listing, contexts_path, format_option
 from raftsched.cli.terminal.output import TRUST, print_json, print_table
@@ -18,7 +18,6 @@ from raftsched.client.trust import Trust
 from raftsched.errors import Exit
 
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def contexts_file() -> Path:
@@ -150,8 +149,8 @@ def set_(
     """
     from raftsched.client.servers import parse_servers
 
-    if not _NAME.fullmatch(name):
-        raise click.UsageError(f"{name!r} is not possible; a context has 1 to 64 letters, digits, '.', '_' and '-'")
+    if not names.CONTEXT.allows(name):
+        raise click.UsageError(f"{name!r} is not possible; a context has {names.CONTEXT.rule}")
     try:
         parse_servers(server)
     except ValueError as e:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from raftsched import names
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
 from raftsched.client.trust import SYSTEM, Trust, from_environment
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 _DEV = ".raftsched/dev/dev.json"  # where dev_state keeps what runs in this directory
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters of Crockford base32
-_NAME = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
-_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 
 
 def _format(ctx: click.Context, _: click.Parameter, value: str) -> str:
@@ -144,16 +143,16 @@ def _dev() -> Context | None:
 
 def check_namespace(text: str) -> str:
     """Raises a usage error."""
-    if not _NAMESPACE.fullmatch(text):
-        raise click.UsageError(f"{text!r} is not a namespace; it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
+    if not names.NAMESPACE.allows(text):
+        raise click.UsageError(f"{text!r} is not a namespace; it has {names.NAMESPACE.rule}")
     return text
 
 
 def by_name(namespace: str, name: str) -> str:
     """The path of a job by its name. Raises a usage error."""
     check_namespace(namespace)
-    if not _NAME.fullmatch(name):
-        raise click.UsageError(f"{name!r} is not a job name; it has 1 to 128 of a-z, 0-9, '.', '_' and '-'")
+    if not names.JOB.allows(name):
+        raise click.UsageError(f"{name!r} is not a job name; it has {names.JOB.rule}")
     return f"/v1/namespaces/{namespace}/jobs/{name}"
 
 

@@ -7,15 +7,14 @@ something in front of it does (`insecure_http`); and it wants tokens from its fi
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from raftsched.config.addresses import Address
+from raftsched.names import HOST
 
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
 
 
@@ -91,7 +90,7 @@ def _hosts(value: Any) -> tuple[str, ...]:
         raise ConfigError(f"http_hosts must be text or a list, not {value!r}")
     names = [name for item in items for name in text_of("http_hosts", item).replace(",", " ").split()]
     for name in names:
-        if not _HOST.fullmatch(name):
+        if not HOST.allows(name):
             raise ConfigError(f"http_hosts {name[:80]!r} is not a host name; write it without scheme and port")
     return tuple(dict.fromkeys(name.lower() for name in names))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raftsched import quantities
+from raftsched import names, quantities
 from raftsched.config import bounds, doors
 from raftsched.config import runs as config_runs
 from raftsched.config.addresses import Address
@@ -24,10 +24,7 @@ from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
 from raftsched.security.keyring import configured
 
-_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
-_LABEL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
 SLOTS_MAX = 10_000
 GRACE_MS = (0, 10_000, 3_600_000)  # least, default, most
@@ -230,7 +227,7 @@ def parse_address(name: str, value: Any) -> Address:
         host = host[1:-1]
         good = _is_ipv6(host)
     else:
-        good = _HOST.fullmatch(host) is not None
+        good = names.HOST.allows(host) is not None
     if not colon or not good:
         raise ConfigError(f"{name} {text!r} is not an address; write host:port, such as 127.0.0.1:7401 or [::1]:7401")
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
@@ -281,10 +278,9 @@ def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
                 pairs.append((key, text))
     labels: dict[str, str] = {}
     for key, text in pairs:
-        if not _LABEL.fullmatch(key) or len(text) > 128 or not text.isprintable():
+        if not names.LABEL.allows(key) or len(text) > 128 or not text.isprintable():
             raise ConfigError(
-                f"label {key[:80]!r}: a key has 1 to 64 letters, digits, '.', '_', '/' and '-', a value at most 128"
-                " printable characters"
+                f"label {key[:80]!r}: a key has {names.LABEL.rule}; a value has at most 128 printable characters"
             )
         if labels.setdefault(key, text) != text:
             raise ConfigError(f"label {key!r} is there twice with different values; keep one")
@@ -350,8 +346,8 @@ def _required(settings: Mapping[str, Any], name: str, example: str) -> Any:
 
 def _node_id(value: Any) -> str:
     text = text_of("id", value)
-    if not _ID.fullmatch(text):
-        raise ConfigError(f"id {text[:80]!r} is not possible; an id has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n1")
+    if not names.NODE.allows(text):
+        raise ConfigError(f"id {text[:80]!r} is not possible; an id has {names.NODE.rule}, like n1")
     return text
 
 

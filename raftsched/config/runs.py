@@ -3,11 +3,11 @@ may have. Part of config.py."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from raftsched import names
 from raftsched.core.eligibility import EVERY
 from raftsched.quantities import parse_size
 
@@ -16,8 +16,6 @@ PIDS = (16, 4_000_000)  # least, most
 MEMORY = (16 << 20, 1 << 50)
 NICE = (0, 5, 19)  # least, usual, most
 ANNOUNCED_MAX = 200  # users of namespaces that a node names: they are announced to all
-_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +77,7 @@ def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
                 if part.strip():
                     found.append((namespace if equals else EVERY, text))
     for namespace, text in found:
-        if not _NAMESPACE.fullmatch(namespace):
+        if not names.NAMESPACE.allows(namespace):
             raise ValueError(f"{name}: {namespace[:80]!r} is no namespace; write NAMESPACE=..., such as default=...")
         if not isinstance(text, str):
             raise ValueError(f"{name}: what is said for {namespace} must be text, not {text!r}")
@@ -87,7 +85,7 @@ def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
 
 
 def _check_user(name: str, user: str) -> None:
-    if not _USER.fullmatch(user):
+    if not names.USER.allows(user):
         raise ValueError(f"{name}: {user[:80]!r} is no name of a user; write NAMESPACE=USER, such as default=nobody")
 
 

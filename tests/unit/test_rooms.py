@@ -29,12 +29,23 @@ ROOMS: dict[str, set[str]] = {
     "config": {"core", "security"},
     "security": {"core", "config"},
 }
-LEAVES = {"clock", "errors", "metrics", "quantities", "samples", "handlers", "webhooks", "cloudevents", "descriptors"}
+LEAVES = {
+    "clock",
+    "errors",
+    "metrics",
+    "quantities",
+    "samples",
+    "handlers",
+    "webhooks",
+    "cloudevents",
+    "descriptors",
+    "names",
+}
 LEAVES_OF = {
     "core": set(),
     "schedule": {"errors"},
-    "client": {"errors"},
-    "cli": {"errors", "samples", "clock", "quantities"},
+    "client": {"errors", "names"},
+    "cli": {"errors", "samples", "clock", "quantities", "names"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from raftsched import names
 from raftsched.api.auth.oidc_verify import setting_of
 from raftsched.api.auth.schema import AccessIn, FoundOut, IssuerFound, JobsBy, TokenOut
 from raftsched.api.context import ApiContext, own_jobs
@@ -18,7 +19,6 @@ from raftsched.core.tables import ReadView, Table
 
 JOBS_SEEN_MAX = 1_000  # the newest, whose they are
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_NAME = re.compile(r"(?!\.)[a-z0-9._-]{1,64}", re.ASCII)
 
 
 def check_admin(given: AccessIn) -> bytes:
@@ -30,8 +30,8 @@ def check_admin(given: AccessIn) -> bytes:
     errors = []
     if not given.required:
         errors.append(FieldError("/admin", "goes with required: true; an open cluster needs none"))
-    if not _NAME.fullmatch(given.admin.name) or given.admin.name == ANONYMOUS:
-        rule = "must have 1 to 64 of a-z, 0-9, '.', '_' and '-', and not begin with '.' (nor be \"anonymous\")"
+    if not names.TOKEN.allows(given.admin.name) or given.admin.name == ANONYMOUS:
+        rule = f'must have {names.TOKEN.rule}, and not be "{ANONYMOUS}"'
         errors.append(FieldError("/admin/name", rule))
     if not _DIGEST.fullmatch(given.admin.sha256):
         errors.append(FieldError("/admin/sha256", "must be the SHA-256 of the secret, 64 characters of 0-9 and a-f"))

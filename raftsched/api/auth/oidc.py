@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.access import oidc_of
 from raftsched.api.auth.issuer import MISSING, can_verify, is_safe
 from raftsched.api.auth.oidc_schema import ALGORITHMS_MAX, RULES_MAX, OidcIn, OidcOut
@@ -24,7 +25,6 @@ from raftsched.api.http.requests import (
     read_body,
 )
 from raftsched.api.jobs.actions import BODY_MAX
-from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
 from raftsched.core.commands import encode
@@ -126,7 +126,7 @@ def _content(given: OidcIn) -> bytes:
         if not 1 <= len(namespaces) <= NAMESPACES_MAX:
             errors.append(FieldError(f"{at}/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
         for number, namespace in enumerate(namespaces):
-            if not parse_namespace(namespace):
+            if not names.NAMESPACE.allows(namespace):
                 errors.append(FieldError(f"{at}/namespaces/{number}", NAMESPACE_HELP))
     content = _json(given)
     if not errors and len(content) > OIDC_MAX:

@@ -14,12 +14,16 @@ import secrets
 from collections.abc import Sequence
 from hashlib import sha256
 
+from raftsched import names
+
 PEER = "Raftsched-Peer"
 PURPOSE = "peer"  # of the key, see keyring.derive
 SPAN_MS = 10_000  # between the clocks of two nodes and on the way, at most
 SEEN_MAX = 65_536  # calls that are remembered, 2,000 a second and more; above nobody is let in as a node
 _NONCE_BYTES = 16
-_SAID = re.compile(r"([a-z0-9._-]{1,64}) ([0-9]{1,15}) ([0-9a-f]{32}) ([0-9a-f]{64})", re.ASCII)
+_SAID = re.compile(
+    rf"(?P<caller>{names.NODE.regex}) (?P<at>[0-9]{{1,15}}) (?P<nonce>[0-9a-f]{{32}}) (?P<mac>[0-9a-f]{{64}})", re.ASCII
+)
 
 
 def peer_said(secret: bytes, caller: str, called: str, target: str, now_ms: int, method: str = "GET") -> str:
@@ -43,9 +47,9 @@ class Seen:
     ) -> str | None:
         """The id of the node that said this to the node `called`; None: that was no node, or it was said before."""
         match = _SAID.fullmatch(header)
-        if match is None or abs(now_ms - int(match[2])) > SPAN_MS:
+        if match is None or abs(now_ms - int(match["at"])) > SPAN_MS:
             return None
-        caller, at, nonce, mac = match.groups()
+        caller, at, nonce, mac = match.group("caller", "at", "nonce", "mac")
         if not any(hmac.compare_digest(_mac(key, caller, called, at, nonce, method, target), mac) for key in keys):
             return None
         for old in list(self._until):

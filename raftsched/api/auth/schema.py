@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from raftsched import names
 from raftsched.api.auth.callers import RoleName
 from raftsched.api.jobs.schema import Name, Namespace, Time
 from raftsched.api.resources.operators_schema import RateCount, RateOut, RatePeriod
@@ -17,8 +18,8 @@ GrantRole = Literal["viewer", "editor", "operator"]
 TokenName = Annotated[
     str,
     Meta(
-        description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'",
-        extra_json_schema={"pattern": "^[a-z0-9_-][a-z0-9._-]{0,63}$"},
+        description=names.TOKEN.rule,
+        extra_json_schema={"pattern": names.TOKEN.pattern},
     ),
 ]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from hashlib import sha256
 
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.access import access_of, digest_of, oidc_of
 from raftsched.api.auth.callers import ROLES, caller, role_name
 from raftsched.api.auth.first_admin import check_admin, found, issuer_found, others, reached_from_outside
@@ -32,7 +32,6 @@ from raftsched.api.http.requests import (
     read_body,
 )
 from raftsched.api.jobs.actions import BODY_MAX
-from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.jobs.triggers_in import duration_of, time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.operators_schema import RateOut
@@ -48,7 +47,6 @@ from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
 PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
 _LISTING = "tokens"
-_NAME = re.compile(r"(?!\.)[a-z0-9._-]{1,64}", re.ASCII)
 
 _token = msgspec.json.Decoder(TokenIn)
 _access = msgspec.json.Decoder(AccessIn)
@@ -110,16 +108,15 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
     errors: list[FieldError] = []
     if given.name == ANONYMOUS:
         errors.append(FieldError("/name", "stands for nobody in the audit; take another"))
-    elif not _NAME.fullmatch(given.name):
-        errors.append(FieldError("/name", "must have 1 to 64 of a-z, 0-9, '.', '_' and '-', and not begin with '.'"))
+    elif not names.TOKEN.allows(given.name):
+        errors.append(FieldError("/name", f"must have {names.TOKEN.rule}"))
     namespaces = given.namespaces
     if namespaces is not None:
         if not 1 <= len(namespaces) <= NAMESPACES_MAX:
             errors.append(FieldError("/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
         for place, namespace in enumerate(namespaces):
-            if not parse_namespace(namespace):
-                rule = "is no namespace; use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
-                errors.append(FieldError(f"/namespaces/{place}", rule))
+            if not names.NAMESPACE.allows(namespace):
+                errors.append(FieldError(f"/namespaces/{place}", f"is no namespace; use {names.NAMESPACE.rule}"))
         if given.role == "admin":
             errors.append(FieldError("/namespaces", "must be left out: an admin can make tokens for all namespaces"))
     chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
@@ -152,7 +149,7 @@ def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
     for place, one in enumerate(given.grants):
         namespace, role = one.namespace, ROLES[one.role]
         at = f"/grants/{place}/namespace"
-        if not parse_namespace(namespace):
+        if not names.NAMESPACE.allows(namespace):
             errors.append(FieldError(at, NAMESPACE_HELP))
         elif namespace in found:
             errors.append(FieldError(at, "has a grant already; say one role for each namespace"))

@@ -5,12 +5,12 @@ A change is committed when it is answered, and what is done already is done: eac
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.callers import proposing
 from raftsched.api.cluster.cluster import seen
 from raftsched.api.context import ApiContext
@@ -27,8 +27,6 @@ from raftsched.errors import RaftschedError
 
 BODY_MAX = 4_096  # bytes
 NOTE_S = 2.0
-_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
-_STORE = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
 _member = msgspec.json.Decoder(MemberIn)
 _transfer = msgspec.json.Decoder(TransferIn)
 
@@ -66,9 +64,9 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await read_body(request, BODY_MAX)
     given = strict.read(raw, MemberIn, _member, "invalid-body")
     errors = []
-    if given.id is None or not _ID.fullmatch(given.id):
-        errors.append(FieldError("/id", "must be the id of a node: 1 to 64 of a-z, 0-9, '.', '_' and '-', such as n4"))
-    if given.store is not None and not _STORE.fullmatch(given.store):
+    if given.id is None or not names.NODE.allows(given.id):
+        errors.append(FieldError("/id", f"must be the id of a node: {names.NODE.rule}, such as n4"))
+    if given.store is not None and not names.STORE.allows(given.store):
         errors.append(FieldError("/store", "must be 32 hexadecimal digits, as GET /v1/cluster shows them"))
     if errors or given.id is None:
         raise Problem("invalid-body", errors=errors)
@@ -126,7 +124,7 @@ async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await optional_json(request, BODY_MAX)
     Query(request)
     given = strict.read(raw, TransferIn, _transfer, "invalid-body")
-    if given.to is not None and not _ID.fullmatch(given.to):
+    if given.to is not None and not names.NODE.allows(given.to):
         raise Problem("invalid-body", errors=[FieldError("/to", "must be the id of a voting member, such as n2")])
     name = named(request, "transfer", raw)
     done = done_before(ctx, name)

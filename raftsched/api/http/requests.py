@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
 
+from raftsched import names
 from raftsched.api.auth.callers import reading_from, sent
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import decode_cursor
@@ -28,7 +29,6 @@ PATCH_TYPES = frozenset({"application/json", "application/merge-patch+json"})
 _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
-_NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
 BODY_S = 30.0  # that a body may take to come,
 BODY_RATE = 64 * 1024  # and one second more for each so many bytes of it that came
@@ -296,12 +296,12 @@ def bad_parameter(name: str, detail: str) -> Problem:
     return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail)])
 
 
-NAMESPACE_HELP = "must have 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"
+NAMESPACE_HELP = f"must have {names.NAMESPACE.rule}"
 
 
 def check_namespace(text: str | None) -> None:
     """Of a filter. Raises Problem invalid-parameter."""
-    if text is not None and not _NAMESPACE.fullmatch(text):
+    if text is not None and not names.NAMESPACE.allows(text):
         raise bad_parameter("namespace", NAMESPACE_HELP)
 
 

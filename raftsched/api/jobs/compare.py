@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
@@ -14,7 +15,7 @@ from raftsched.api.http.requests import READ, Query, check_type, fresh_enough, r
 from raftsched.api.jobs.defaults import read_space
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.notify_in import refuse_unknown
-from raftsched.api.jobs.parse import Content, parse_name, parse_namespace, read_job
+from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.schema import JobIn
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.resources.webhooks_seen import refuse_unseen
@@ -50,7 +51,7 @@ async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
     raw = await read_body(request, ctx.settings().body_max_bytes)
     namespace, name = request.match_info["ns"], request.match_info["name"]
     with ctx.read() as view:
-        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+        job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
         space = read_space(view, namespace)
     kept = None if job is None else job.policy.trigger
     content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)

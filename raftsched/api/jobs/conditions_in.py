@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from raftsched import names
 from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.handlers_in import wrong_in_url
@@ -14,7 +13,6 @@ from raftsched.core.model import Condition, ConditionKind
 
 _ONE_OF = "exactly one of path, http, job_succeeded"
 _BELONGS = {"status": "http", "within": "job_succeeded"}
-_JOB = re.compile(r"(?!\.{1,2}/)[a-z0-9._-]{1,64}/(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
 
 
 def conditions_of(given: list[ConditionIn], errors: list[FieldError]) -> tuple[Condition, ...]:
@@ -60,7 +58,7 @@ def _path(path: str, at: str, errors: list[FieldError]) -> None:
 
 def _job(given: ConditionIn, at: str, errors: list[FieldError]) -> Condition:
     target = given.job_succeeded or ""
-    if not _JOB(target):
+    if not names.JOB_OF_NAMESPACE.allows(target):
         errors.append(FieldError(f"{at}/job_succeeded", 'is no job; write "namespace/name", such as "billing/import"'))
     elif not sees(target.partition("/")[0]):
         errors.append(FieldError(f"{at}/job_succeeded", "is in a namespace that your token is not for"))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.answers import JobDeleted
@@ -33,8 +34,6 @@ from raftsched.api.jobs.notify_schema import NotifyIn
 from raftsched.api.jobs.parse import (
     Content,
     create_command,
-    parse_name,
-    parse_namespace,
     read_job,
     read_plain,
 )
@@ -171,7 +170,7 @@ async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
 async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.Response:
     namespace, name = request.match_info["ns"], request.match_info["name"]
     with ctx.read() as view:
-        job = get_named(view, namespace, name) if parse_name(name) and parse_namespace(namespace) else None
+        job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
     kept = None if job is None else job.policy.trigger
     content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
@@ -302,10 +301,10 @@ def identify(content: Content, namespace: str, name: str) -> None:
         errors.append(FieldError("/namespace", f'differs from the address, which says "{namespace[:64]}"'))
     if content.name is not None and content.name != name:
         errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"'))
-    if not parse_namespace(namespace):
-        errors.append(FieldError("/namespace", "in the address: use 1 to 64 characters of a-z, 0-9, '.', '_' and '-'"))
-    if not parse_name(name):
-        errors.append(FieldError("/name", "in the address: use 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"))
+    if not names.NAMESPACE.allows(namespace):
+        errors.append(FieldError("/namespace", f"in the address: use {names.NAMESPACE.rule}"))
+    if not names.JOB.allows(name):
+        errors.append(FieldError("/name", f"in the address: use {names.JOB.rule}"))
     if errors:
         raise Problem("invalid-job", errors=errors)
     content.namespace, content.name = namespace, name

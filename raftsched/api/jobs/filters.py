@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from raftsched import names
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, check_namespace
 from raftsched.api.jobs.operations_schema import JobFilterIn
-from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.core.filters import JobFilter, wrong_in_filter
 from raftsched.core.model import JobState
@@ -108,7 +108,7 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
         next_from_ms=times["next_from"],
         next_to_ms=times["next_to"],
     )
-    if given.namespace is not None and not parse_namespace(given.namespace):
+    if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
     wrong = wrong_in_filter(found)
     if wrong is not None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.notify_schema import NotifyIn
 from raftsched.core.model import Policy
 from raftsched.core.notices import NOTIFY_MAX, Ending, Notify
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import is_webhook_name
 
 Given = NotifyIn | list[NotifyIn] | None
 
-WEBHOOK_NAME_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
 ENDINGS = {ending.name.lower(): ending for ending in Ending}
 _CHOICES = ", ".join(f'"{name}"' for name in ENDINGS)
 
@@ -39,8 +38,8 @@ def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
         name = one.webhook
         if name is None:
             errors.append(FieldError(f"{at}/webhook", 'is missing; give the name of a webhook, such as "ops"'))
-        elif not is_webhook_name(name):
-            errors.append(FieldError(f"{at}/webhook", f"breaks the rule for webhooks' names; {WEBHOOK_NAME_RULE}"))
+        elif not names.WEBHOOK.allows(name):
+            errors.append(FieldError(f"{at}/webhook", f"breaks the rule for webhooks' names; use {names.WEBHOOK.rule}"))
         elif name in found:
             errors.append(FieldError(f"{at}/webhook", f'is named before; say all "on" of "{name}" in one place'))
         else:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.openapi import patterns
+from raftsched import names
 from raftsched.core.notices import NOTIFY_MAX
 
 EndingName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]
@@ -18,7 +18,7 @@ class NotifyIn(msgspec.Struct, forbid_unknown_fields=True):
 
     on: Annotated[list[EndingName], Meta(extra_json_schema={"minItems": 1})] = []
     webhook: (
-        Annotated[str, Meta(description="the name of a webhook", extra_json_schema={"pattern": patterns.NAMESPACE})]
+        Annotated[str, Meta(description="the name of a webhook", extra_json_schema={"pattern": names.WEBHOOK.pattern})]
         | None
     ) = None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched import names
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
@@ -34,7 +35,6 @@ from raftsched.api.jobs.schema import (
 )
 from raftsched.api.jobs.secrets_in import check_params
 from raftsched.api.jobs.triggers_in import duration_of, trigger_of
-from raftsched.api.openapi import patterns
 from raftsched.core.allowed import PATH_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
@@ -57,12 +57,8 @@ from raftsched.core.selection import DEFAULT_NAMESPACE
 
 DEFAULT_QUEUE = "default"
 
-# "." and ".." would be lost on the way: addresses are normalised by clients (RFC 3986, section 5.2.4)
-_name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
-_namespace = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,64}", re.ASCII).fullmatch
-_USER = re.compile(patterns.USER)
-_NAME_RULE = "use 1 to 128 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
-_NAMESPACE_RULE = "use 1 to 64 characters of a-z, 0-9, '.', '_' and '-', but not '.' or '..' alone"
+_name = names.JOB.allows
+_namespace = names.NAMESPACE.allows
 
 _OVERLAP = {v.name.lower(): v for v in Overlap}
 _MISFIRE = {v.name.lower(): v for v in MisfirePolicy}
@@ -102,14 +98,6 @@ class Content:
 def nowhere(namespace: str) -> Space:
     """Nothing is said about any."""
     return NOWHERE
-
-
-def parse_name(text: str) -> bool:
-    return _name(text) is not None
-
-
-def parse_namespace(text: str) -> bool:
-    return _namespace(text) is not None
 
 
 def read_job(
@@ -259,11 +247,11 @@ def content_of(
     namespace, when that is not for the job to say."""
     name, namespace = given.name, given.namespace
     if namespace is not None and not _namespace(namespace):
-        errors.append(FieldError("/namespace", f"breaks the rule for namespaces; {_NAMESPACE_RULE}"))
+        errors.append(FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}"))
     elif namespace == SYSTEM_NAMESPACE:
         errors.append(FieldError("/namespace", "is the cluster's own; take another"))
     if name is not None and not _name(name):
-        errors.append(FieldError("/name", f"breaks the rule for names; {_NAME_RULE}"))
+        errors.append(FieldError("/name", f"breaks the rule for names; use {names.JOB.rule}"))
     policy = _policy(given, settings, now_ms, errors, kept)
     if given.user is not None:
         policy = msgspec.structs.replace(policy, user=_user(given, where or namespace or DEFAULT_NAMESPACE, errors))
@@ -333,8 +321,8 @@ def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldErr
     queue = given.queue
     if queue is None or queue == DEFAULT_QUEUE:
         given.queue, queue = None, DEFAULT_QUEUE
-    elif not _name(queue):
-        errors.append(FieldError("/queue", f"breaks the rule for names; {_NAME_RULE}"))
+    elif not names.QUEUE.allows(queue):
+        errors.append(FieldError("/queue", f"breaks the rule for names; use {names.QUEUE.rule}"))
     elif queue.startswith(SYSTEM_QUEUES):
         errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another"))
     more: dict[str, Any] = {}  # what is not as it is by default
@@ -402,9 +390,8 @@ def _grace(text: str, errors: list[FieldError]) -> int:
 def _user(given: JobIn, namespace: str, errors: list[FieldError]) -> str:
     """As the policy has it."""
     assert given.user is not None
-    if not _USER.fullmatch(given.user):
-        wanted = "1 to 32 letters, digits, '_', '.' and '-', not beginning with a digit, '.' or '-'"
-        errors.append(FieldError("/user", f"is no name of a user; {wanted}"))
+    if not names.USER.allows(given.user):
+        errors.append(FieldError("/user", f"is no name of a user; use {names.USER.rule}"))
     if given.handler is not None and given.handler.http is not None:
         errors.append(FieldError("/user", "has no meaning with http, which is no process of the job's; leave it out"))
     return f"{namespace}:{given.user}"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, field
 
+from raftsched import names
 from raftsched.api.jobs.notify_schema import EventShown, Notify
 from raftsched.api.openapi import patterns
 from raftsched.core.limits import CONDITION_MAX, CONDITIONS_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
@@ -28,25 +29,16 @@ Duration = Annotated[
 Time = Annotated[
     str, Meta(description="a time in RFC 3339 such as 2030-01-31T02:00:00Z", extra_json_schema={"format": "date-time"})
 ]
-Name = Annotated[
-    str,
-    Meta(description="1 to 128 characters of a-z, 0-9, '.', '_' and '-'", extra_json_schema={"pattern": patterns.NAME}),
-]
-Namespace = Annotated[
-    str,
-    Meta(
-        description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'",
-        extra_json_schema={"pattern": patterns.NAMESPACE},
-    ),
-]
-NodeId = Annotated[str, Meta(description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'")]
-StoreId = Annotated[
-    str,
-    Meta(
-        description="32 hexadecimal digits, as GET /v1/cluster shows them under waiting",
-        extra_json_schema={"pattern": "^[0-9a-fA-F]{32}$"},
-    ),
-]
+
+
+def by_rule(rule: names.NameRule, description: str = "") -> Meta:
+    return Meta(description=description or rule.rule, extra_json_schema={"pattern": rule.pattern})
+
+
+Name = Annotated[str, by_rule(names.JOB)]
+Namespace = Annotated[str, by_rule(names.NAMESPACE)]
+NodeId = Annotated[str, by_rule(names.NODE)]
+StoreId = Annotated[str, by_rule(names.STORE, "32 hexadecimal digits, as GET /v1/cluster shows them under waiting")]
 Argument = Annotated[str, Meta(description="a string", extra_json_schema={"pattern": patterns.NO_NUL})]
 Url = Annotated[
     str, Meta(description="an http:// or https:// address", extra_json_schema={"format": "http-url", "maxLength": 2048})
@@ -58,7 +50,7 @@ InstanceId = Annotated[
 Text = Annotated[str, Meta(description="a string")]
 Description = Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})]
 Owner = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": OWNER_MAX})]
-User = Annotated[str, Meta(description="the name of a user of the nodes", extra_json_schema={"pattern": patterns.USER})]
+User = Annotated[str, by_rule(names.USER, "the name of a user of the nodes")]
 Zone = Annotated[
     str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
 ]
@@ -84,7 +76,7 @@ SecretName = Annotated[
     str,
     Meta(
         description='a secret as "name", or "namespace/name" of one that is shared',
-        extra_json_schema={"pattern": patterns.SECRET},
+        extra_json_schema={"pattern": names.SECRET_REFERENCE.pattern},
     ),
 ]
 
@@ -258,7 +250,9 @@ class ConditionIn(_Given):
     job_succeeded: (
         Annotated[
             str,
-            Meta(description='a job as "namespace/name"', extra_json_schema={"pattern": patterns.JOB_OF_NAMESPACE}),
+            Meta(
+                description='a job as "namespace/name"', extra_json_schema={"pattern": names.JOB_OF_NAMESPACE.pattern}
+            ),
         ]
         | None
     ) = None

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from raftsched import names
 from raftsched.api.http.problems import FieldError, pointer
-from raftsched.api.openapi import patterns
 from raftsched.core.references import SECRET
 
-_reference = re.compile(patterns.SECRET, re.ASCII).search
 RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'
 
 
 def check_name(text: str, at: str, errors: list[FieldError]) -> None:
-    if not _reference(text) or len(text) > 200:
+    if not names.SECRET_REFERENCE.allows(text) or len(text) > 200:
         errors.append(FieldError(at, f"names no secret; {RULE}"))
 
 

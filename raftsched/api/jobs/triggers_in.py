@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-from raftsched import schedule
+from raftsched import names, schedule
 from raftsched.api.http.durations import parse_duration, parse_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.schema import TriggerIn
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import TriggerError, parse_cron_text
-
-calendar_name = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
 
 _KINDS = {
     "at": TriggerKind.AT,
@@ -98,8 +94,8 @@ def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], ke
     for field, kinds in BELONGS.items():
         if getattr(given, field) is not None and kind not in kinds:
             errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
-    if given.calendar is not None and not calendar_name(given.calendar):
-        detail = "is no name of a calendar; it has 1 to 128 characters of a-z, 0-9, '.', '_' and '-'"
+    if given.calendar is not None and not names.CALENDAR.allows(given.calendar):
+        detail = f"is no name of a calendar; it has {names.CALENDAR.rule}"
         errors.append(FieldError(f"{at}/calendar", detail))
     if given.timezone == "":
         errors.append(FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"'))

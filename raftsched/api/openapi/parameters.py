@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.schedules import COUNT_DEFAULT, COUNT_MAX
-from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID, NAME, NAMESPACE
+from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
 from raftsched.api.runs.output_source import TAIL_MAX
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
@@ -58,7 +59,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"type": "string"}, "Exactly this name; not together with `name_prefix`."),
     "name_contains": ({"type": "string"}, "Names that hold this."),
     "name_prefix": ({"type": "string"}, "Names that begin with this; not together with `name`."),
-    "namespace": ({"type": "string", "pattern": "^[a-z0-9._-]{1,64}$"}, "Only this namespace."),
+    "namespace": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "Only this namespace."),
     "next_from": (_TIME, "Whose next fire time is this or later."),
     "next_to": (_TIME, "Whose next fire time is before this."),
     "node": ({"type": "string"}, "Whose newest attempt is on this node."),
@@ -103,16 +104,16 @@ READ_TAGS = (
 PATH: dict[str, tuple[dict[str, Any], str]] = {
     "jobs": ({"type": "string", "pattern": JOB_ID}, "A job's id."),
     "instances": ({"type": "string", "pattern": INSTANCE_ID}, "An instance's id."),
-    "nodes": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
-    "members": ({"type": "string", "pattern": NAMESPACE}, "A node's id."),
+    "nodes": ({"type": "string", "pattern": names.NODE.pattern}, "A node's id."),
+    "members": ({"type": "string", "pattern": names.NODE.pattern}, "A node's id."),
     "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
-    "webhooks": ({"type": "string", "pattern": NAMESPACE}, "A webhook's name."),
-    "queues": ({"type": "string", "pattern": NAME}, "A queue's name."),
-    "calendars": ({"type": "string", "pattern": NAME}, "A calendar's name."),
-    "secrets": ({"type": "string", "pattern": NAME}, "A secret's name."),
-    "namespaces": ({"type": "string", "pattern": NAMESPACE}, "A namespace."),
-    "name": ({"type": "string", "pattern": NAME}, "A job's name."),
+    "webhooks": ({"type": "string", "pattern": names.WEBHOOK.pattern}, "A webhook's name."),
+    "queues": ({"type": "string", "pattern": names.QUEUE.pattern}, "A queue's name."),
+    "calendars": ({"type": "string", "pattern": names.CALENDAR.pattern}, "A calendar's name."),
+    "secrets": ({"type": "string", "pattern": names.SECRET.pattern}, "A secret's name."),
+    "namespaces": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "A namespace."),
+    "name": ({"type": "string", "pattern": names.JOB.pattern}, "A job's name."),
 }
 PATH_DEFAULT: tuple[dict[str, Any], str] = ({"type": "string"}, "Which one.")
 

@@ -3,18 +3,9 @@ check nothing themselves."""
 
 from __future__ import annotations
 
-
-def _name(most: int) -> str:
-    """a-z, 0-9, '.', '_' and '-', but not "." or ".." alone. Written without looking ahead, which many lack."""
-    plain, free = "[a-z0-9_-]", "[a-z0-9._-]"
-    return f"^({plain}{free}{{0,{most - 1}}}|\\.{plain}{free}{{0,{most - 2}}}|\\.\\.{free}{{1,{most - 2}}})$"
-
-
 _NUMBER = r"[0-9]{1,15}([.,][0-9]{1,9})?"
 _ID = "[0-9a-hjkmnp-tv-z]"
 
-NAME = _name(128)
-NAMESPACE = _name(64)
 DURATION = rf"^(({_NUMBER}(ms|[wdhms]))+|P({_NUMBER}W)?({_NUMBER}D)?(T({_NUMBER}H)?({_NUMBER}M)?({_NUMBER}S)?)?)$"
 SIZE = r"^\s*[0-9]{1,15}\s*([KMGTkmgt]?[iI]?[bB])?\s*$"
 JOB_ID = f"^[0-9a-f]{_ID}{{12}}$"
@@ -31,7 +22,4 @@ WEBHOOK_HEADER = (
 )
 A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
-JOB_OF_NAMESPACE = f"{_name(64)[:-1]}/{_name(128)[1:]}"
-SECRET = f"^({_name(64)[1:-1]}/)?{_name(128)[1:]}"
-USER = "^[A-Za-z_][A-Za-z0-9_.-]{0,31}$"  # useradd(8), and capitals, which directories have
 NO_NUL = "^[^\\x00]*$"

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time
@@ -26,7 +27,6 @@ from raftsched.api.http.requests import (
     not_modified,
     read_body,
 )
-from raftsched.api.jobs.parse import parse_name
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.amending import amend
@@ -97,10 +97,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     Query(request)
     name = request.match_info["name"]
-    if not parse_name(name):
-        raise Problem(
-            "invalid-parameter", "A calendar has a name of 1 to 128 characters of a-z, 0-9, '.', '_' and '-', as a job."
-        )
+    if not names.CALENDAR.allows(name):
+        raise Problem("invalid-parameter", f"A calendar has a name of {names.CALENDAR.rule}.")
     value = strict.parse(await read_body(request, BODY_MAX))
     if isinstance(value, dict):
         value = {k: v for k, v in value.items() if k not in READ_ONLY}
@@ -155,7 +153,7 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Only one that no job uses; `GET /v1/jobs?calendar=` finds those that do."""
     Query(request)
     name = request.match_info["name"]
-    if not parse_name(name):
+    if not names.CALENDAR.allows(name):
         raise _unknown(name)
     await propose_one(ctx, encode(DeleteCalendar(name, if_match(request))))
     return web.Response(status=204)
@@ -178,7 +176,7 @@ def _fitting(content: bytes) -> bytes:
 
 
 def _find(view: ReadView, name: str) -> Calendar | None:
-    raw = view.get(Table.CALENDARS, name.encode()) if parse_name(name) else None
+    raw = view.get(Table.CALENDARS, name.encode()) if names.CALENDAR.allows(name) else None
     return None if raw is None else decode_calendar(raw)
 
 
@@ -190,7 +188,7 @@ async def _target(ctx: ApiContext, name: str) -> Calendar:
     """The calendar that a change is meant for; this node catches up before it says that there is none."""
     with ctx.read() as view:
         calendar = _find(view, name)
-    if calendar is None and parse_name(name):
+    if calendar is None and names.CALENDAR.allows(name):
         await catch_up(ctx)
         with ctx.read() as view:
             calendar = _find(view, name)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.callers import permits
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
@@ -28,7 +29,7 @@ from raftsched.api.http.requests import (
 )
 from raftsched.api.jobs.actions import BODY_MAX
 from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
-from raftsched.api.jobs.parse import content_of, parse_namespace
+from raftsched.api.jobs.parse import content_of
 from raftsched.api.jobs.schema import DESCRIPTION_MAX, OWNER_MAX, HandlerIn, JobIn, TriggerIn
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
@@ -96,8 +97,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     Query(request)
     name = request.match_info["ns"]
-    if not parse_namespace(name):
-        raise Problem("invalid-parameter", "A namespace has 1 to 64 characters of a-z, 0-9, '.', '_' and '-'.")
+    if not names.NAMESPACE.allows(name):
+        raise Problem("invalid-parameter", f"A namespace has {names.NAMESPACE.rule}.")
     value = strict.parse(await read_body(request, BODY_MAX))
     if isinstance(value, dict):
         value = {k: v for k, v in value.items() if k not in NAMESPACE_READ_ONLY}
@@ -153,7 +154,7 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Refused while it holds jobs or secrets."""
     Query(request)
     name = request.match_info["ns"]
-    if not parse_namespace(name):
+    if not names.NAMESPACE.allows(name):
         raise _unknown(name)
     revision = if_match(request)
     if revision is None and "If-Match" in request.headers:
@@ -169,14 +170,14 @@ def _unknown(name: str) -> Problem:
 
 def _find(ctx: ApiContext, name: str) -> Namespace | None:
     with ctx.read() as view:
-        return find_namespace(view, name) if parse_namespace(name) else None
+        return find_namespace(view, name) if names.NAMESPACE.allows(name) else None
 
 
 async def _target(ctx: ApiContext, request: web.Request) -> Namespace:
     """The declared namespace that a change is meant for; this node catches up before it says that there is none."""
     name = request.match_info["ns"]
     found = _find(ctx, name)
-    if (found is None or not found.revision) and parse_namespace(name):
+    if (found is None or not found.revision) and names.NAMESPACE.allows(name):
         await catch_up(ctx)
         found = _find(ctx, name)
     if found is None or not found.revision:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration, format_time
@@ -26,7 +27,6 @@ from raftsched.api.http.requests import (
     read_body,
 )
 from raftsched.api.jobs.actions import BODY_MAX
-from raftsched.api.jobs.parse import parse_name
 from raftsched.api.jobs.triggers_in import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
@@ -89,10 +89,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     Query(request)
     name = request.match_info["name"]
-    if not parse_name(name):
-        raise Problem(
-            "invalid-parameter", "A queue has a name of 1 to 128 characters of a-z, 0-9, '.', '_' and '-', as a job."
-        )
+    if not names.QUEUE.allows(name):
+        raise Problem("invalid-parameter", f"A queue has a name of {names.QUEUE.rule}.")
     value = strict.parse(await read_body(request, BODY_MAX))
     if isinstance(value, dict):
         value = {k: v for k, v in value.items() if k not in QUEUE_READ_ONLY}
@@ -146,14 +144,14 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     """Its limits go; what waits in it goes on without."""
     Query(request)
     name = request.match_info["name"]
-    if not parse_name(name):
+    if not names.QUEUE.allows(name):
         raise _unknown(name)
     await propose_one(ctx, encode(DeleteQueue(name, if_match(request))))
     return web.Response(status=204)
 
 
 def _find(view: ReadView, name: str) -> Queue | None:
-    raw = view.get(Table.QUEUES, name.encode()) if parse_name(name) else None
+    raw = view.get(Table.QUEUES, name.encode()) if names.QUEUE.allows(name) else None
     return None if raw is None else _take(name.encode(), raw)
 
 
@@ -172,7 +170,7 @@ async def _target(ctx: ApiContext, request: web.Request) -> Queue:
     name = request.match_info["name"]
     with ctx.read() as view:
         queue = _find(view, name)
-    if queue is None and parse_name(name):
+    if queue is None and names.QUEUE.allows(name):
         await catch_up(ctx)
         with ctx.read() as view:
             queue = _find(view, name)

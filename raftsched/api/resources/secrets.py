@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time
@@ -27,7 +28,6 @@ from raftsched.api.http.requests import (
     if_match,
     read_body,
 )
-from raftsched.api.jobs.parse import parse_name, parse_namespace
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.secrets_schema import SECRET_READ_ONLY, SecretIn, SecretOut
 from raftsched.api.rows import following, page
@@ -91,10 +91,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     check_type(request)
     Query(request)
     namespace, name = request.match_info["ns"], request.match_info["name"]
-    if not parse_namespace(namespace) or not parse_name(name):
-        raise Problem(
-            "invalid-parameter", "A secret has a namespace and a name as a job has: a-z, 0-9, '.', '_' and '-'."
-        )
+    if not names.NAMESPACE.allows(namespace) or not names.SECRET.allows(name):
+        raise Problem("invalid-parameter", f"A namespace has {names.NAMESPACE.rule}; a secret has {names.SECRET.rule}.")
     value, shared = _read(await read_body(request, BODY_MAX))
     nonce = digest = b""
     if ctx.sealer is not None:
@@ -120,7 +118,7 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
     query = Query(request, "force")
     force = query.flag("force")
     namespace, name = request.match_info["ns"], request.match_info["name"]
-    if not parse_namespace(namespace) or not parse_name(name):
+    if not names.NAMESPACE.allows(namespace) or not names.SECRET.allows(name):
         raise _unknown(namespace, name)
     revision = if_match(request)
     if revision is None and "If-Match" in request.headers:
@@ -158,7 +156,7 @@ def _unknown(namespace: str, name: str) -> Problem:
 
 def _find(ctx: ApiContext, request: web.Request) -> Secret | None:
     namespace, name = request.match_info["ns"], request.match_info["name"]
-    if not parse_namespace(namespace) or not parse_name(name):
+    if not names.NAMESPACE.allows(namespace) or not names.SECRET.allows(name):
         return None
     with ctx.read() as view:
         return find_secret(view, namespace, name)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
@@ -65,7 +66,6 @@ from raftsched.core.webhooks import (
     Secrets,
     TestWebhook,
     Webhook,
-    is_webhook_name,
 )
 from raftsched.webhooks import encode_secret
 
@@ -270,7 +270,7 @@ async def test(ctx: ApiContext, request: web.Request) -> web.Response:
 
 def _name(request: web.Request) -> str:
     name = request.match_info["name"]
-    if not is_webhook_name(name):
+    if not names.WEBHOOK.allows(name):
         raise _unknown(name)
     return name
 
@@ -293,7 +293,7 @@ def _item(view: ReadView, webhook: Webhook) -> bytes | None:
 
 
 def _find(view: ReadView, name: str) -> Webhook | None:
-    raw = view.get(Table.WEBHOOKS, name.encode()) if is_webhook_name(name) else None
+    raw = view.get(Table.WEBHOOKS, name.encode()) if names.WEBHOOK.allows(name) else None
     return None if raw is None else decode_webhook(raw)
 
 

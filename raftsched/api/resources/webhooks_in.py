@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from raftsched import names
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.jobs.handlers_in import wrong_in_header, wrong_in_url
-from raftsched.api.jobs.notify_in import ENDINGS, WEBHOOK_NAME_RULE
+from raftsched.api.jobs.notify_in import ENDINGS
 from raftsched.api.jobs.schema import OWNER_MAX
 from raftsched.api.jobs.triggers_in import duration_of
 from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, WebhookFilterIn, WebhookIn
@@ -21,15 +21,12 @@ from raftsched.core.webhooks import (
     SECRET_BYTES,
     TIMEOUT_MS,
     WebhookSpec,
-    is_webhook_name,
     wrong_in_webhook,
 )
 from raftsched.webhooks import PREFIX, decode_secret
 
 _DEFAULT = WebhookSpec(url="http://127.0.0.1/")
 _OWN_HEADERS = frozenset({"content-type", "user-agent"})
-_namespace = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,64}", re.ASCII).fullmatch
-_queue = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII).fullmatch
 
 
 def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]:
@@ -46,8 +43,8 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
         if name is None:
             if not any(error.pointer == "/name" for error in errors):
                 errors.append(FieldError("/name", 'is missing; jobs refer to the webhook by it, as "ops"'))
-        elif not is_webhook_name(name):
-            errors.append(FieldError("/name", f"breaks the rule for names; {WEBHOOK_NAME_RULE}"))
+        elif not names.WEBHOOK.allows(name):
+            errors.append(FieldError("/name", f"breaks the rule for names; use {names.WEBHOOK.rule}"))
     elif given.name not in (None, name):
         errors.append(FieldError("/name", f'differs from the address, which says "{name}"; a name stays'))
     spec = _spec(given, errors)
@@ -137,14 +134,10 @@ def _url(url: str, errors: list[FieldError]) -> None:
 
 
 def _filter(given: WebhookFilterIn, errors: list[FieldError]) -> None:
-    if given.namespace is not None and not _namespace(given.namespace):
-        errors.append(
-            FieldError("/filter/namespace", "is none that a job can be in; use 1 to 64 of a-z, 0-9, '.', '_', '-'")
-        )
-    if given.queue is not None and not _queue(given.queue):
-        errors.append(
-            FieldError("/filter/queue", "is none that a job can name; use 1 to 128 of a-z, 0-9, '.', '_', '-'")
-        )
+    if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
+        errors.append(FieldError("/filter/namespace", f"is none that a job can be in; use {names.NAMESPACE.rule}"))
+    if given.queue is not None and not names.QUEUE.allows(given.queue):
+        errors.append(FieldError("/filter/queue", f"is none that a job can name; use {names.QUEUE.rule}"))
     if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
         errors.append(FieldError("/filter/owner", f"must have 1 to {OWNER_MAX} characters"))
     if len(given.labels) > LABELS_MAX:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from raftsched import names
 from raftsched.api.jobs.notify_schema import EndingName
 from raftsched.api.jobs.schema import OWNER_MAX, Duration, Labels, Name, Namespace, Url
 from raftsched.api.openapi import patterns
@@ -16,8 +17,8 @@ from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, R
 WebhookName = Annotated[
     str,
     Meta(
-        description="1 to 64 characters of a-z, 0-9, '.', '_' and '-'",
-        extra_json_schema={"pattern": patterns.NAMESPACE},
+        description=names.WEBHOOK.rule,
+        extra_json_schema={"pattern": names.WEBHOOK.pattern},
     ),
 ]
 Secret = Annotated[

@@ -17,6 +17,7 @@ import msgspec
 import orjson
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
@@ -37,7 +38,6 @@ from raftsched.api.http.requests import (
     fresh_enough,
     read_body,
 )
-from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
@@ -201,7 +201,7 @@ def _check_named(given: DeadFilterIn | None) -> None:
 def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | None:
     if given is None:
         return None
-    if given.namespace is not None and not parse_namespace(given.namespace):
+    if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
     low_ms = time_of(given.from_, "/filter/from", errors) or 0
     high_ms = time_of(given.to, "/filter/to", errors)

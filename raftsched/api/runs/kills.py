@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, field
 
+from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
@@ -25,7 +26,6 @@ from raftsched.api.http.idempotency import Named, done_before, named, noted, par
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, catch_up, check_type, read_body
-from raftsched.api.jobs.parse import parse_namespace
 from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
@@ -101,7 +101,7 @@ class _Wanted:
         self._jobs: dict[int, Job | None] = {}
         if given.job is None and given.namespace is None:
             errors.append(FieldError("/filter", 'needs "job" or "namespace"; nothing ends all there is'))
-        if given.namespace is not None and not parse_namespace(given.namespace):
+        if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
             errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
         if self.low_ms > self.high_ms:
             errors.append(FieldError("/filter/from", 'is after "to"; it must not be'))

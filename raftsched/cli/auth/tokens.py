@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, named, print_one, rows, viewing
@@ -21,7 +22,7 @@ from raftsched.errors import Exit
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_TOKENS = Resource("/v1/tokens", "a token", "web-ci", 64)
+_TOKENS = Resource("/v1/tokens", names.TOKEN)
 _ACCESS = "/v1/cluster/access"
 _ROLES = ("viewer", "editor", "operator", "admin")
 _GRANTED = _ROLES[:3]  # an admin is one everywhere

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import Listing, remote
 from raftsched.cli.resources.resource import viewing
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _PATH = "/v1/cluster/members"
-_ID = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
-_STORE = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
 _LOOK_S = 0.5
 _SAY_S = 2.0  # how often progress is told at most
 _COLUMNS: list[Column] = [
@@ -161,16 +159,16 @@ def remove(client: Client, node: str) -> None:
 
 def _node_id(text: str) -> str:
     """Raises a usage error."""
-    if not _ID.fullmatch(text):
-        raise click.UsageError(f"{text!r} is not a node id; it has 1 to 64 of a-z, 0-9, '.', '_' and '-', like n4")
+    if not names.NODE.allows(text):
+        raise click.UsageError(f"{text!r} is not a node id; it has {names.NODE.rule}, like n4")
     return text
 
 
 def _pinned(store: str | None) -> dict[str, str]:
     if store is None:
         return {}
-    if not _STORE.fullmatch(store):
-        raise click.UsageError(f"--store {store!r} is not a disk; it has 32 hexadecimal digits")
+    if not names.STORE.allows(store):
+        raise click.UsageError(f"--store {store!r} is not a disk; it has {names.STORE.rule}")
     return {"store": store}
 
 

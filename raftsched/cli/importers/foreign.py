@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from raftsched import names
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import parse
 from raftsched.schedule.zones import zone_info
@@ -22,7 +23,6 @@ _GO_UNITS = {"ns": Fraction(1, 10**6), "us": Fraction(1, 1000), "µs": Fraction(
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 _STARRED = re.compile(r"[*?](?:/0*1)?", re.ASCII)  # what that library takes for "any day"
 _NICKNAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-_NAME = re.compile(r"(?!\.{1,2}$)[a-z0-9._-]{1,128}", re.ASCII)
 EVERY_MIN_MS = 1000
 
 
@@ -76,9 +76,9 @@ def job_name(text: str, prefix: str, notes: Notes) -> str:
     if not text.strip():
         raise Unmapped("it has no name")
     name = prefix + text
-    if not _NAME.fullmatch(name):
+    if not names.JOB.allows(name):
         name = (prefix + re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-"))[:128]
-        if not _NAME.fullmatch(name) or name == prefix:
+        if not names.JOB.allows(name) or name == prefix:
             raise Unmapped(f"its name {text[:60]!r} has nothing that a name here may have: a-z, 0-9, '.', '_' and '-'")
         notes.say(f"its name is {name!r} here")
     return name

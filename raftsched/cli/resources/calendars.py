@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import format_option, remote, source_name
 from raftsched.cli.resources.resource import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from raftsched.cli.importers.icalendar import Days
     from raftsched.client.http import Client
 
-_CALENDARS = Resource("/v1/calendars", "a calendar", "holidays")
+_CALENDARS = Resource("/v1/calendars", names.CALENDAR)
 _NONE = "none"
 _TRIES = 3
 _FILE_MAX = 10 << 20  # bytes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import (
@@ -28,7 +29,7 @@ from raftsched.quantities import parse_size
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_NAMESPACES = Resource("/v1/namespaces", "a namespace", "billing", 64)
+_NAMESPACES = Resource("/v1/namespaces", names.NAMESPACE)
 _NONE = "none"
 _TRIES = 3
 

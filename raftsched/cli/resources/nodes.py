@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import each, format_option, remote
 from raftsched.cli.resources.resource import Resource, identified, print_one, tell, viewing
@@ -17,7 +18,7 @@ from raftsched.errors import Exit
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_NODES = Resource("/v1/nodes", "a node id", "n2", longest=64)
+_NODES = Resource("/v1/nodes", names.NODE)
 _LOOK_S = 0.5
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import each, format_option, remote
 from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
@@ -16,7 +17,7 @@ from raftsched.errors import Exit
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_QUEUES = Resource("/v1/queues", "a queue", "reports")
+_QUEUES = Resource("/v1/queues", names.QUEUE)
 _RATE = re.compile(r"([0-9]{1,9})/(.+)", re.ASCII)
 _NONE = "none"
 _TRIES = 3

@@ -1,7 +1,7 @@
 """What the commands of named things share (queues, nodes, ...): their paths, lists, one of them, what is said after a
 change. Each command keeps its own docstring, columns and words.
 
-    _QUEUES = Resource("/v1/queues", "a queue", "reports")
+    _QUEUES = Resource("/v1/queues", names.QUEUE)
 
     @queues.command("list")
     @listing()
@@ -17,7 +17,6 @@ change. Each command keeps its own docstring, columns and words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,26 +26,24 @@ import click
 from raftsched.cli.remote import each, format_option, remote
 from raftsched.cli.terminal.output import print_fields, print_json
 from raftsched.cli.terminal.watching import watchable
+from raftsched.names import NameRule
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NAME = re.compile(r"[a-z0-9._-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Resource:
     path: str  # of the list
-    what: str  # one of them in messages, with its article
-    example: str  # a name
-    longest: int = 128
+    rule: NameRule
 
     def path_of(self, name: str) -> str:
         """Raises a usage error for what cannot be a name; it would be part of a path."""
-        if not _NAME.fullmatch(name) or len(name) > self.longest or name in (".", ".."):
-            allowed = f"1 to {self.longest} of a-z, 0-9, '.', '_' and '-'"
-            raise click.UsageError(f"{name!r} is not {self.what}; it has {allowed}, like {self.example}")
+        rule = self.rule
+        if not rule.allows(name):
+            raise click.UsageError(f"{name!r} is not {rule.kind}; it has {rule.rule}, like {rule.example}")
         return f"{self.path}/{name}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from raftsched import names
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, print_one, rows, tell, viewing
@@ -35,7 +36,7 @@ def _path(ref: str) -> str:
     """Of "namespace/name", or a name in the namespace "default". Raises a usage error."""
     namespace, slash, name = ref.rpartition("/")
     namespace = check_namespace(namespace) if slash else "default"
-    return Resource(f"/v1/namespaces/{namespace}/secrets", "a secret", "billing/smtp").path_of(name)
+    return Resource(f"/v1/namespaces/{namespace}/secrets", names.SECRET).path_of(name)
 
 
 @click.group()

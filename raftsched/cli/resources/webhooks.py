@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched import names
 from raftsched.cli.remote import check_namespace, format_option, read_json, remote
 from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 ENDINGS = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost")
-WEBHOOKS = Resource("/v1/webhooks", "a webhook", "ops", longest=64)
+WEBHOOKS = Resource("/v1/webhooks", names.WEBHOOK)
 _SYSTEM = "_system"
 
 _COLUMNS: list[Column] = [
