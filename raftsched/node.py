@@ -311,7 +311,7 @@ class Node:
             peers=self._peers,
             heartbeat_ages=self._heartbeat_ages,
             troubles=self._troubles,
-            members=MembersPort(self._raft.members, self._raft.knocks, self._change_members, self._transfer),
+            members=MembersPort(self._raft.members, self._raft.join_requests, self._change_members, self._transfer),
             output=output,
             copies=CopyPort(config.data / "snapshots", self._copy),
             rng=self._rng,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from raftsched.api.http.tls import PeerTrust
-    from raftsched.raft import Change, Knock, MemberStatus
+    from raftsched.raft import Change, JoinRequest, MemberStatus
     from raftsched.security.sealing import Sealer
     from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
@@ -90,7 +90,7 @@ class MembersPort:
     `transfer` raise NoLeader, UnknownOutcome and RaftschedError with codes of their own."""
 
     list: Callable[[], Sequence[MemberStatus]]
-    knocks: Callable[[], Sequence[Knock]]
+    join_requests: Callable[[], Sequence[JoinRequest]]
     change: Callable[[Change, str, bytes | None, float], Awaitable[None]]  # what, whom, its disk, timeout in seconds
     transfer: Callable[[str | None, float], Awaitable[str]]  # to whom, timeout in seconds; the new leader
 

@@ -20,6 +20,6 @@ from raftsched.raft.facade import Change, Raft
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.proposer import settle
-from raftsched.raft.status import Knock, MemberStatus, PeerStatus
+from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus
 
-__all__ = ["ALL", "Change", "Guards", "Knock", "MemberStatus", "PeerStatus", "Raft", "RaftOptions", "settle"]
+__all__ = ["ALL", "Change", "Guards", "JoinRequest", "MemberStatus", "PeerStatus", "Raft", "RaftOptions", "settle"]

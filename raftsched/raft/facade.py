@@ -22,13 +22,13 @@ from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
 from raftsched.raft.consensus import audit
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.membership.admission import Standing
+from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.raft.proposals.proposer import Reply, settle
 from raftsched.raft.replica import Replica
-from raftsched.raft.status import Knock, MemberStatus, PeerStatus
+from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.writer import ThreadWriter, Writer
@@ -112,7 +112,7 @@ class Raft:
         except BaseException:
             self._remove_directory()
             raise
-        self._standing = Standing(self._replica.formation, clock)
+        self._admission = Admission(self._replica.formation, clock)
         self._transport = Transport(
             node_id,
             bind,
@@ -178,14 +178,14 @@ class Raft:
             self._fatal(error)
 
     def _refusal(self, hello: codec.Hello) -> str | None:
-        self._standing.heard(hello)
-        if self._replica.formation.learns_of(hello):
+        self._admission.heard(hello)
+        if self._replica.formation.learn_addresses(hello):
             self.members_changed()
         reason = self._replica.formation.refusal(hello)
         if reason is not None:
-            self._replica.roster.knocked(hello)
-        if (stranded := self._replica.formation.stranded) is not None:
-            self._fatal(StartupError(stranded))
+            self._replica.peer_set.join_refused(hello)
+        if (wrong_cluster := self._replica.formation.wrong_cluster) is not None:
+            self._fatal(StartupError(wrong_cluster))
         return reason
 
     def _fatal(self, error: BaseException) -> None:
@@ -224,12 +224,12 @@ class Raft:
         """What this node waits for without a leader, and what its operator should do; None: there is one."""
         if self.leader_id is not None:
             return None
-        return self._standing.waits_for(list(self._replica.connections), self._replica.membership.voters)
+        return self._admission.waits_for(list(self._replica.connections), self._replica.membership.voters)
 
     @property
     def outside(self) -> str | None:
         """Why the members do not let this node in, and what its operator should do; None: nobody said so lately."""
-        return None if self.leader_id is not None else self._standing.refusal
+        return None if self.leader_id is not None else self._admission.refusal
 
     @property
     def formed(self) -> bool:
@@ -279,11 +279,11 @@ class Raft:
 
     def clock_ahead_ms(self) -> int:
         """How far this node's wall clock is ahead of the log's time, as the leader before showed it."""
-        return self._replica.stamps.ahead_ms()
+        return self._replica.timestamps.ahead_ms()
 
     def trust_clock(self) -> None:
         """This node's wall clock was compared with the others': it stamps the entries from here on."""
-        self._replica.stamps.trust()
+        self._replica.timestamps.trust()
 
     def clock_offsets_ms(self) -> list[int | None]:
         """The other voters' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
@@ -356,27 +356,28 @@ class Raft:
         """The newest configuration in this node's log; who does not vote is catching up."""
         return [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self._replica.membership.current]
 
-    def knocks(self) -> list[Knock]:
+    def join_requests(self) -> list[JoinRequest]:
         """Nodes that asked this one to be let in within the last seconds."""
-        recent = self._replica.roster.knocks.recent()
-        return [Knock(h.node, h.raft, h.http, h.store_id, age_ms, back) for h, age_ms, back in recent]
+        recent = self._replica.peer_set.join_requests.recent()
+        return [JoinRequest(h.node, h.raft, h.http, h.store_id, age_ms, back) for h, age_ms, back in recent]
 
     async def change_members(
         self, change: Change, node: str, *, store_id: bytes | None = None, timeout: float = 10.0
     ) -> None:
         """Adds, removes or replaces a member; committed when it returns. `timeout` in seconds.
 
-        Who is added or replaced must ask the leader to be let in (`knocks`), with the disk `store_id` where that is
-        given; it gets everything first and becomes a voter by itself. What is so already is done. Raises NoLeader,
-        UnknownOutcome, RaftschedError: membership-busy, not-waiting, no-such-member, last-member, not-possible."""
-        number = self._replica.roster.requests.next_number()
+        A node that is added, or whose disk is replaced, must be asking the leader to be let in (`join_requests`), with
+        the disk `store_id` where that is given. It gets the whole log first and then becomes a voter by itself. Asking
+        for what is already so succeeds. Raises NoLeader, UnknownOutcome, RaftschedError: membership-busy, not-waiting,
+        no-such-member, last-member, not-possible."""
+        number = self._replica.peer_set.requests.next_number()
         await self._request(codec.ChangeMembers(number, change, node, store_id or b""), timeout)
 
     async def transfer(self, to: str | None = None, timeout: float = 10.0) -> str:
         """Hands leadership over, to `to` or to who has most, and says who leads then. No command is lost: what waits
         goes on to the next leader. `timeout` in seconds. Raises NoLeader, UnknownOutcome,
         RaftschedError("not-possible")."""
-        number = self._replica.roster.requests.next_number()
+        number = self._replica.peer_set.requests.next_number()
         await self._request(codec.TransferLeadership(number, to or "", self.term), timeout)
         return self.leader_id or to or ""
 
@@ -398,7 +399,7 @@ class Raft:
     def _follow_members(self) -> None:
         if self._stopped:
             return
-        self._transport.set_peers(self._replica.formation.where())
+        self._transport.set_peers(self._replica.formation.dial_addresses())
         for peer in self._transport.peers():
             if peer not in self._replica.connections:
                 self._transport.drop(peer)

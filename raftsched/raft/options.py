@@ -27,14 +27,14 @@ class RaftOptions:
     entry_max_commands: int = 4_000
     waiting_max_bytes: int = 64 * MIB  # proposals of this node without an answer yet
     leader_wait_ms: int = 0  # how long a proposal waits for a leader; 0: as long as it waits for its answer
-    intake_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
+    queue_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
 
     # replication
     append_max_bytes: int = 4 * MIB  # one entry
     append_bytes: int = 256 * KIB  # entries of one message, if there is more than one
     inflight_max_bytes: int = 8 * MIB  # per peer, sent and not acknowledged
     window_first_bytes: int = 256 * KIB  # of that, on a connection of which nothing is known (window.py)
-    window_least_bytes: int = 64 * KIB  # of that, however slow the connection is
+    window_min_bytes: int = 64 * KIB  # of that, however slow the connection is
     inflight_max_messages: int = 256
     apply_max_bytes: int = 4 * MIB  # entries applied by one write
 

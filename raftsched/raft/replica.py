@@ -28,15 +28,15 @@ from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.membership.formation import Formation
 from raftsched.raft.membership.forming import Forming
-from raftsched.raft.membership.peer_set import Roster
+from raftsched.raft.membership.peer_set import PeerSet
 from raftsched.raft.membership.requests import Done, Request
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.proposals.batching import Gathering
+from raftsched.raft.proposals.batching import BatchPolicy
 from raftsched.raft.proposals.forwarding import Forwarding
 from raftsched.raft.proposals.proposer import Proposer, Reply, contained
-from raftsched.raft.proposals.queue import Intake
+from raftsched.raft.proposals.queue import ProposalQueue
 from raftsched.raft.snapshots import Installer, Sender
-from raftsched.raft.stamps import Stamps
+from raftsched.raft.timestamps import Timestamps
 from raftsched.raft.writer import Action, ContainedWriter, WriteDriver, Writer
 from raftsched.store import Store, WriteResult
 
@@ -105,7 +105,7 @@ class Replica:
         self.membership = Membership(node_id, self.formation.applied_members(meta), guards, meta.members_at)
         self.journal = Journal(store, options, guards, self.membership)
         self.engine = Engine(self.membership, self, self.journal, store.hard_state(), clock, rng, options, guards)
-        self.stamps = Stamps(clock)
+        self.timestamps = Timestamps(clock)
         self.driver = WriteDriver(
             store,
             self.journal,
@@ -117,8 +117,8 @@ class Replica:
             on_applied=self._early_ack_hook,
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
-        self.intake = Intake(options)
-        self.gathering = Gathering(self.intake, self.proposer, self.journal)
+        self.queue = ProposalQueue(options)
+        self.batching = BatchPolicy(self.queue, self.proposer, self.journal)
         side = ContainedWriter(side, self._safely)
         self.sender = Sender(
             store,
@@ -147,11 +147,11 @@ class Replica:
         )
         self.leading = False
         self.stopped = False
-        self.roster = Roster(
+        self.peer_set = PeerSet(
             self.engine,
             self.formation,
             links,
-            self.stamps,
+            self.timestamps,
             clock,
             options,
             guards,
@@ -159,10 +159,10 @@ class Replica:
             is_leading=lambda: self.leading,
             drop=self._disconnected,
         )
-        self.changes = self.roster.changes
+        self.changes = self.peer_set.changes
         self.connections: dict[str, int] = {}  # peer -> number of its newest connection
         self.forwarding = Forwarding(
-            self.engine, self.proposer, self.intake, self.roster, links, self.connections, clock, options
+            self.engine, self.proposer, self.queue, self.peer_set, links, self.connections, clock, options
         )
         self._store = store
         self._links = links
@@ -199,21 +199,21 @@ class Replica:
         commands = [encode(OpenLeadership(epoch=term, leader=self.node_id))]
         if not self.formation.formed:
             commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows())))
-        self.stamps.begin()
-        return encode_entry(self.stamps.now_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
+        self.timestamps.begin()
+        return encode_entry(self.timestamps.now_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
 
     def log_ms(self) -> int:
-        return self.stamps.shown_ms()
+        return self.timestamps.shown_ms()
 
     def heard_log_ms(self, now_ms: int) -> None:
-        self.stamps.heard(now_ms)
+        self.timestamps.heard(now_ms)
 
     def need_snapshot(self, peer: str) -> None:
         log.info("%s needs a snapshot: its next entry is compacted away", peer)
         self.sender.begin(peer, self.engine.term)
 
-    def lacks(self, peer: str, last: int, acknowledged: int) -> None:
-        self._forming.note(self.roster.lacks(peer, last, acknowledged))
+    def lost_entries(self, peer: str, last: int, acknowledged: int) -> None:
+        self._forming.note(self.peer_set.lost_entries(peer, last, acknowledged))
         self._introduce_again()
 
     # ------------------------------------------------------------ input
@@ -228,7 +228,7 @@ class Replica:
 
     def _connected(self, hello: codec.Hello, connection: int) -> None:
         self.connections[hello.node] = connection
-        self.roster.connected(hello)
+        self.peer_set.connected(hello)
         self._forming.heard(hello)
         self.sender.finished(hello.node)
         self.forwarding.connected(hello.node)
@@ -240,7 +240,7 @@ class Replica:
 
     def _disconnected(self, peer: str) -> None:
         self.connections.pop(peer, None)
-        self.roster.disconnected(peer)
+        self.peer_set.disconnected(peer)
         self.formation.disconnected(peer)
         self.engine.disconnected(peer)
         self.sender.finished(peer)
@@ -252,7 +252,7 @@ class Replica:
         self._safely(partial(self._receive, peer, frame))
 
     def _receive(self, peer: str, frame: codec.Frame) -> None:
-        if isinstance(frame, _ANSWERS) and not self.roster.counts(peer):
+        if isinstance(frame, _ANSWERS) and not self.peer_set.counts(peer):
             return
         if isinstance(frame, _ENGINE):
             self.engine.receive(peer, frame)
@@ -271,9 +271,9 @@ class Replica:
             case codec.SnapshotOffer() | codec.SnapshotChunk():
                 self.installer.receive(peer, frame)
             case codec.ChangeMembers() | codec.TransferLeadership():
-                self.roster.asked(peer, frame)
+                self.peer_set.asked(peer, frame)
             case codec.Answered():
-                self.roster.answered(frame)
+                self.peer_set.answered(frame)
             case codec.SnapshotAnswer():
                 self.sender.answered(peer, frame)
             case codec.Hello() if frame.node == peer:
@@ -291,7 +291,7 @@ class Replica:
         self.sender.tick()
         self.installer.tick()
         self.proposer.expire(now, self.engine.leader_id is not None)
-        self.roster.tick()
+        self.peer_set.tick()
         self.forwarding.tick(now)
 
     def propose(
@@ -328,7 +328,7 @@ class Replica:
         self.sender.cancel()
         self.installer.cancel()
         self.proposer.stop(NoLeader("This node is stopping."))
-        self.roster.requests.stop()
+        self.peer_set.requests.stop()
 
     # ------------------------------------------------------------ the end of a loop iteration
 
@@ -343,9 +343,9 @@ class Replica:
         waits = self._answers_due()
         if engine.is_leader:
             gathers = not self.changes.handing_over
-            if gathers and not waits and self.gathering.due(self.driver.busy):
-                engine.append(encode_entry(self.stamps.now_ms(), self.gathering.take(engine.entry_bytes)))
-            engine.replicate(more_soon=(gathers and bool(self.intake)) or self.gathering.told_later())
+            if gathers and not waits and self.batching.due(self.driver.busy):
+                engine.append(encode_entry(self.timestamps.now_ms(), self.batching.take(engine.entry_bytes)))
+            engine.replicate(more_soon=(gathers and bool(self.queue)) or self.batching.told_later())
             self.changes.pump()
         if not waits and self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
@@ -358,7 +358,7 @@ class Replica:
         one more batch. The tick looks again at the latest."""
         journal = self.journal
         unanswered = journal.durable_index > journal.commit_index
-        return unanswered and bool(self.intake) and self.engine.is_leader and self.driver.ended_lately()
+        return unanswered and bool(self.queue) and self.engine.is_leader and self.driver.ended_lately()
 
     def _follow_role(self) -> None:
         engine = self.engine
@@ -369,8 +369,8 @@ class Replica:
             self.leading = False
             self.changes.lost()
             self.sender.cancel()
-            if self.intake:
-                self.intake.clear()
+            if self.queue:
+                self.queue.clear()
         self._role = role
         self._tell_role()
 
@@ -403,7 +403,7 @@ class Replica:
                     self.forwarding.arrived(batch.seq)
                     self.proposer.applied(batch)
         if result.applied:
-            self.roster.applied()
+            self.peer_set.applied()
             self._tell_applied(result.applied)
         if self.leading != led:
             self._tell_role()
@@ -416,14 +416,14 @@ class Replica:
 
     def _read_members(self, *, log_gone: bool = False) -> None:
         meta = self._read_meta(self._store)
-        self.formation.formed_as(meta)
+        self.formation.follow_state(meta)
         self.membership.reset(meta.members, meta.members_at, log_gone=log_gone)
 
     def request(self, frame: Request, timeout: float, done: Done) -> None:
         """Asks the leader. Raises Overloaded, NoLeader when stopped."""
         if self.stopped:
             raise NoLeader("This node has stopped.")
-        self.roster.request(frame, timeout, done)
+        self.peer_set.request(frame, timeout, done)
 
     def _introduce_again(self) -> None:
         hello = self.hello()

@@ -27,7 +27,7 @@ class MemberStatus:
 
 
 @dataclass(frozen=True)
-class Knock:
+class JoinRequest:
     """A node that is no member, or not with this disk, and wants to be one."""
 
     node: str
@@ -35,4 +35,6 @@ class Knock:
     http: str  # host:port
     store_id: bytes
     age_ms: int
-    back: bool = False  # it has the member's disk, which went back to an earlier state, and is not let in with that
+    rolled_back: bool = (
+        False  # it has the member's disk, which went back to an earlier state, and is not let in with that
+    )

@@ -17,7 +17,7 @@ class Window:
     def __init__(self, options: RaftOptions, most: int) -> None:
         """`most`: bytes that it never grows beyond."""
         self.size = min(options.window_first_bytes, most)
-        self._least = min(options.window_least_bytes, most)
+        self._least = min(options.window_min_bytes, most)
         self._most = most
         self._slack_ms = 2 * options.heartbeat_ms
         self._best_ms: float | None = None

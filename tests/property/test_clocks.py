@@ -23,7 +23,7 @@ from raftsched.core.model import DAY_MS, HOUR_MS, EveryMode, InstanceState, Over
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.leader.leader import Leader
-from raftsched.raft.stamps import Stamps
+from raftsched.raft.timestamps import Timestamps
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World, after, cron, every, policy
 from tests.unit.leader.house import View
@@ -45,7 +45,7 @@ class Machine:
         self.node_id = node_id
         self.wrong_ms = 0  # its wall clock minus true time
         self._boot_ms = boot_ms
-        self.stamps = Stamps(self)
+        self.timestamps = Timestamps(self)
         self.offsets: dict[str, int | None] = {}
         self.leader = Leader(self, cluster.read, self)
 
@@ -88,10 +88,10 @@ class Machine:
         self.offsets = {}
 
     def clock_ahead_ms(self) -> int:
-        return self.stamps.ahead_ms()
+        return self.timestamps.ahead_ms()
 
     def trust_clock(self) -> None:
-        self.stamps.trust()
+        self.timestamps.trust()
 
     def write_age_ms(self) -> int:
         return 0
@@ -128,7 +128,7 @@ class Cluster:
         """Stamped by whoever leads."""
         self.seq += 1
         self.index += 1
-        data = encode_entry(self.leads.stamps.now_ms(), [(9, self.seq, list(commands))])
+        data = encode_entry(self.leads.timestamps.now_ms(), [(9, self.seq, list(commands))])
         before = {key for key, _ in self.view.scan(Table.INSTANCES)}
         result = apply_entry(self.view, self.index, self.term, data)
         for key, _ in self.view.scan(Table.INSTANCES):
@@ -153,21 +153,21 @@ class Cluster:
         self.leads = self.random.choice([m for m in self.machines if m is not but])
         self.term += 1
         self.leads.offsets = {}
-        self.leads.stamps.begin()
+        self.leads.timestamps.begin()
         self.index += 1
         opening = [(8, self.term, [c.encode(c.OpenLeadership(self.term, self.leads.node_id))])]
-        apply_entry(self.view, self.index, self.term, encode_entry(self.leads.stamps.now_ms(), opening))
+        apply_entry(self.view, self.index, self.term, encode_entry(self.leads.timestamps.now_ms(), opening))
         for machine in self.machines:
             machine.leader.on_role()
 
     def beat(self) -> None:
         """A round of heartbeats: the leader's time goes out, the others' clocks come back."""
         leads = self.leads
-        shown = leads.stamps.shown_ms()
+        shown = leads.timestamps.shown_ms()
         for other in self.machines:
             if other is not leads:
                 if shown:
-                    other.stamps.heard(shown)
+                    other.timestamps.heard(shown)
                 leads.offsets[other.node_id] = other.wall_ms() - leads.wall_ms()
 
     async def step(self) -> None:

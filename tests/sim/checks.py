@@ -97,7 +97,7 @@ class Checks:
         disk = self.disks[name]
         disk.store_id = b"back " + store_id if disk.back else store_id
 
-    def went_back(self, name: str, disk: DurableLog) -> None:
+    def rolled_back(self, name: str, disk: DurableLog) -> None:
         """A copy took the place of the machine's disk; what came after it is lost."""
         lost = self.disks[name]
         self._lost[name, lost.store_id] = lost

@@ -99,7 +99,7 @@ def draw_options(rng: random.Random) -> RaftOptions:
         append_max_bytes=rng.choice([32 * KIB, 4_000 * KIB]),
         entry_max_bytes=16 * KIB,
         waiting_max_bytes=rng.choice([32 * KIB, 64_000 * KIB]),
-        intake_max_bytes=rng.choice([32 * KIB, 32_000 * KIB]),
+        queue_max_bytes=rng.choice([32 * KIB, 32_000 * KIB]),
         inflight_max_bytes=rng.choice([16 * KIB, 8_000 * KIB]),
         apply_max_bytes=rng.choice([KIB, 4_000 * KIB]),
         send_buffer_bytes=rng.choice([512 * KIB, 64_000 * KIB]),

@@ -63,7 +63,7 @@ class Stories(Aimed):
 
     def _two_remember(self, tries: int) -> None:
         first, _, last = self._forming
-        if tries and not all(one.raft and one.raft._replica.formation.armed for one in (first, last)):
+        if tries and not all(one.raft and one.raft._replica.formation.is_member for one in (first, last)):
             self._soon(0.05, 0.05, self._two_remember, tries - 1)
         else:
             self._soon(0.0, 2.5, self._last_is_empty)

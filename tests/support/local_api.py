@@ -23,7 +23,7 @@ from raftsched.core.entry import encode_configuration, encode_entry
 from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
-from raftsched.raft import Change, Knock, MemberStatus
+from raftsched.raft import Change, JoinRequest, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.security.keyring import Keyring
@@ -78,7 +78,7 @@ class LocalCluster:
         self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
         members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
         self.members: Members = members
-        self.knocking: list[Knock] = []
+        self.join_requests: list[JoinRequest] = []
         self.changes: list[tuple[str, str, bytes | None]] = []
         self.waits_for: str | None = None
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
@@ -169,13 +169,13 @@ class LocalCluster:
         if change == "remove":
             self.configure(removed(self.members, node))
         else:
-            knock = next((k for k in self.knocking if k.node == node), None)
-            if knock is None and any(m.node == node for m in self.members):
+            request = next((k for k in self.join_requests if k.node == node), None)
+            if request is None and any(m.node == node for m in self.members):
                 return  # let in before
-            if knock is None:
+            if request is None:
                 raise RaftschedError("not-waiting", f"No node {node!r} asks the leader to be let in.")
-            self.knocking.remove(knock)
-            self.configure(added(self.members, Member(node, knock.raft, knock.store_id)))
+            self.join_requests.remove(request)
+            self.configure(added(self.members, Member(node, request.raft, request.store_id)))
 
     async def transfer(self, to: str | None, timeout_s: float) -> str:
         if self.failure is not None:
@@ -210,7 +210,7 @@ class LocalCluster:
             ],
             members=MembersPort(
                 lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
-                lambda: self.knocking,
+                lambda: self.join_requests,
                 self.change_members,
                 self.transfer,
             ),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
-from raftsched.raft import Knock
+from raftsched.raft import JoinRequest
 from tests.support.local_api import Client
 
 HOURLY = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}, "overlap": "allow"}
@@ -126,7 +126,7 @@ async def requeue(call: Client) -> Post:
 
 
 async def let_in(call: Client) -> Post:
-    call.cluster.knocking = [Knock("n4", "127.0.0.1:9003", "127.0.0.1:7404", b"4" * 16, 100)]
+    call.cluster.join_requests = [JoinRequest("n4", "127.0.0.1:9003", "127.0.0.1:7404", b"4" * 16, 100)]
     path = "/v1/cluster/members"
     return Post(path, {"id": "n4"}, (path, {"id": "n5"}))
 

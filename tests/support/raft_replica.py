@@ -90,7 +90,7 @@ class Solo:
         options: RaftOptions = OPTIONS,
         writer: ManualWriter | InlineWriter | None = None,
         side: ManualWriter | InlineWriter | None = None,
-        armed: bool = True,
+        is_member: bool = True,
         clock: ManualClock | None = None,
     ) -> None:
         self.node = node
@@ -100,7 +100,7 @@ class Solo:
         self.fatal: list[BaseException] = []
         self._awake = False
         self.writer = writer or InlineWriter()
-        if armed and "remembered" not in self.store.own:
+        if is_member and "remembered" not in self.store.own:
             self.store.own["node_id"] = node.encode()
             self.store.own["store_id"] = disk(node)
             self.store.own["remembered"] = msgspec.msgpack.encode({p: disk(p) for p in peers})
@@ -125,7 +125,7 @@ class Solo:
         self.engine = self.replica.engine
         self.journal = self.replica.journal
         self.settle()
-        if armed:
+        if is_member:
             if isinstance(self.writer, ManualWriter):
                 self.writer.run()  # this start is on the disk
             for peer in peers:

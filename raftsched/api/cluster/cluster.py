@@ -19,7 +19,7 @@ from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.core.cluster import Session
 from raftsched.core.tables import ReadView, Table, after, u64
-from raftsched.raft import Knock, MemberStatus
+from raftsched.raft import JoinRequest, MemberStatus
 
 _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 
@@ -122,16 +122,16 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         nodes=nodes,
         waiting=[
             WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
-            for k in sorted(ctx.members.knocks(), key=lambda k: k.node)
+            for k in sorted(ctx.members.join_requests(), key=lambda k: k.node)
         ],
         paused=cluster.paused,
     )
 
 
-def _why(knock: Knock, members: dict[str, MemberStatus]) -> str:
-    if knock.back:
+def _why(request: JoinRequest, members: dict[str, MemberStatus]) -> str:
+    if request.rolled_back:
         return "disk-went-back"
-    return "other-disk" if knock.node in members else "new"
+    return "other-disk" if request.node in members else "new"
 
 
 async def _leaders_view(ctx: ApiContext, request: web.Request, leader: str, address: str | None) -> ClusterOut | None:

@@ -26,7 +26,7 @@ from raftsched.raft.codec import (
 )
 from raftsched.raft.consensus.heartbeat import HeartbeatRounds, Lateness
 from raftsched.raft.consensus.journal import Journal
-from raftsched.raft.consensus.leadership import Leadership
+from raftsched.raft.consensus.leadership import LeaderReplication
 from raftsched.raft.consensus.library import CANDIDATE, FOLLOWER, LEADER, ROLES, GuardedSyncObj
 from raftsched.raft.consensus.replication import verify
 from raftsched.raft.guards import Guards
@@ -45,7 +45,7 @@ class Host(Protocol):
     def may_vote(self) -> bool: ...
     def opening(self, term: int) -> bytes: ...
     def need_snapshot(self, peer: str) -> None: ...
-    def lacks(self, peer: str, last: int, acknowledged: int) -> None: ...
+    def lost_entries(self, peer: str, last: int, acknowledged: int) -> None: ...
     def log_ms(self) -> int: ...
     def heard_log_ms(self, now_ms: int) -> None: ...
 
@@ -79,7 +79,7 @@ class Engine:
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
         self._tries = 0  # to elect another, since the leader's connection ended, and one more; 0: it did not
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
-        self._lead = Leadership(self._core, membership, host, journal, clock, options, guards)
+        self._lead = LeaderReplication(self._core, membership, host, journal, clock, options, guards)
         if membership.is_majority([self.node_id]):
             self._core.deadline = clock.monotonic()  # there is nobody whose leader it could hear of
         else:

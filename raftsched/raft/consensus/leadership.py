@@ -25,10 +25,10 @@ class LeaderHost(Protocol):
     def opening(self, term: int) -> bytes: ...
     def need_snapshot(self, peer: str) -> None: ...
     def log_ms(self) -> int: ...
-    def lacks(self, peer: str, last: int, acknowledged: int) -> None: ...
+    def lost_entries(self, peer: str, last: int, acknowledged: int) -> None: ...
 
 
-class Leadership:
+class LeaderReplication:
     """Meaningful while this node leads; `begin` starts it afresh."""
 
     def __init__(
@@ -167,7 +167,8 @@ class Leadership:
         elif m.reset and (m.next_index > match or not self._guards.next_index_above_match):
             core.set_next_index(peer, max(1, progress.probe(m.next_index, self._guards)))
         elif m.reset and self._guards.old_connections_dropped and self._guards.rolled_back_disk_refused:
-            self._host.lacks(peer, m.next_index - 1, match)  # no late answer: those of older connections are dropped
+            # It is no late answer: those of older connections are dropped.
+            self._host.lost_entries(peer, m.next_index - 1, match)
 
     def measured(self, peer: str, took_ms: int) -> None:
         """A heartbeat was answered."""
@@ -180,7 +181,7 @@ class Leadership:
         needed = membership.majority - 1
         if not 0 < needed <= len(windows):
             return options.entry_max_bytes
-        return min(options.entry_max_bytes, max(options.window_least_bytes, windows[needed - 1] // 2))
+        return min(options.entry_max_bytes, max(options.window_min_bytes, windows[needed - 1] // 2))
 
     def advance_commit(self) -> None:
         """Commits what a majority has on its disks, entries of this term only (and with them all before)."""

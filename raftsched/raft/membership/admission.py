@@ -18,7 +18,7 @@ FRESH_S = 10.0  # how long a member's word holds; it is dialled about once a sec
 PEERS_MAX = 64
 
 
-class Standing:
+class Admission:
     def __init__(self, formation: Formation, clock: Clock) -> None:
         self._formation = formation
         self._clock = clock
@@ -32,12 +32,12 @@ class Standing:
         if not peer.formed or not peer.remembered or formation.foreign(peer):
             return
         known = peer.remembered.get(formation.node_id)
-        back = formation.own_disk_back(peer)
+        back = formation.own_disk_rolled_back(peer)
         if back is None:
             self._back.pop(peer.node, None)
         elif peer.node in self._back or len(self._back) < PEERS_MAX:
             self._back[peer.node] = (self._clock.monotonic(), back)
-        if known == formation.store_id or formation.is_ahead_of(peer):
+        if known == formation.store_id or formation.is_newer_member_than(peer):
             self._refused.pop(peer.node, None)
         elif peer.node in self._refused or len(self._refused) < PEERS_MAX:
             self._refused[peer.node] = (self._clock.monotonic(), known)
@@ -86,10 +86,10 @@ class Standing:
                 f"{formation.node_id} waits to be let in, but no member of the cluster has answered yet: check that "
                 f"--peers names running members (it names {others or 'none'}) and that the cluster key is theirs."
             )
-        if unheard := formation.unheard:
+        if not_agreed_yet := formation.not_agreed_yet:
             return (
                 "The cluster is being formed: every node of the peer list has to say that it remembers the same disks; "
-                f"not heard from yet: {', '.join(unheard)}."
+                f"not heard from yet: {', '.join(not_agreed_yet)}."
             )
         missing = ", ".join(sorted(formation.addresses.keys() - {formation.node_id} - set(connected)))
         return "The cluster is not formed yet: that needs all nodes of the peer list, with empty data directories; " + (

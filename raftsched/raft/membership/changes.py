@@ -33,7 +33,7 @@ class Host(Protocol):
     @property
     def leading(self) -> bool: ...
     def configure(self, members: Members) -> None: ...
-    def knocking(self, node: str) -> Member | None: ...
+    def join_request(self, node: str) -> Member | None: ...
     def counts(self, peer: str) -> bool: ...
     def answer(self, peer: str, frame: Answered) -> None: ...
 
@@ -85,17 +85,17 @@ class Changes:
             if member is not None:
                 self._remove(member)
             return lambda members: find(members, node) is None
-        knocking = self._host.knocking(node)
-        if knocking is not None and m.store_id and knocking.store_id != m.store_id:
-            knocking = None
-        if member is not None and knocking is not None and knocking.store_id == member.store_id:
+        request = self._host.join_request(node)
+        if request is not None and m.store_id and request.store_id != m.store_id:
+            request = None
+        if member is not None and request is not None and request.store_id == member.store_id:
             disk = member.store_id  # it was let in just now, and is not connected yet
             return lambda members: (now := find(members, node)) is not None and now.store_id == disk
-        if m.change == "add" and member is not None and knocking is not None:
+        if m.change == "add" and member is not None and request is not None:
             raise RaftschedError("not-possible", f"{node} is a member with another disk; replace it instead.")
         if m.change == "replace" and member is None:
             raise RaftschedError("no-such-member", f"{node} is not a member; add it instead.")
-        if knocking is None:
+        if request is None:
             known = member is not None and m.store_id in (b"", member.store_id)
             if not known or (m.change == "replace" and not self._is_present(node)):
                 raise RaftschedError(
@@ -104,13 +104,13 @@ class Changes:
                     "data directory, --join and the members' addresses in --peers, and wait a moment.",
                 )
             return lambda members: find(members, node) is not None
-        store_id = knocking.store_id
+        store_id = request.store_id
         self._check_free(node)
         if member is not None and node != self._engine.node_id and self._is_present(node):
             raise RaftschedError("not-possible", f"{node} is connected with the disk it has; stop that one first.")
         if node == self._engine.node_id:
             raise RaftschedError("not-possible", f"{node} leads the cluster with the disk it has.")
-        self._begin(added(current, knocking), f"{m.change} {node}")
+        self._begin(added(current, request), f"{m.change} {node}")
         return lambda members: (now := find(members, node)) is not None and now.store_id == store_id
 
     def _is_present(self, node: str) -> bool:

@@ -90,7 +90,7 @@ class Formation:
         self.store_id = b""
         self.cluster_id = b""
         self.formed = False
-        self.armed = False  # the remembered disks are durable, and this one is among them
+        self.is_member = False  # the remembered disks are durable, and this one is among them
         self.agreed = False  # durable, too: every listed node remembers the same disks
         self.remembered: dict[str, bytes] = {}
         self.join = join  # a new node of a cluster that exists: it never forms one
@@ -109,7 +109,7 @@ class Formation:
         self._same: set[str] = {node_id}  # who said that it remembers the disks that this node remembers
         self._told: set[str] = set()
         self._strangers: set[str] = set()  # peers of another cluster, met since the start
-        self._at_home = False  # a peer of the own cluster was met since the start
+        self._met_own_cluster = False  # a peer of the own cluster was met since the start
 
     # ------------------------------------------------------------ start
 
@@ -127,23 +127,23 @@ class Formation:
         raw = local("remembered")
         if raw is not None:
             self.remembered = _map.decode(raw)
-            self.armed = True
+            self.is_member = True
             self.agreed = local("agreed") is not None
-        self.formed_as(meta)
-        if self.armed and not self.formed and set(self.remembered) != set(self.addresses):
+        self.follow_state(meta)
+        if self.is_member and not self.formed and set(self.remembered) != set(self.addresses):
             raise StartupError(
                 f"This node was forming a cluster of {', '.join(sorted(self.remembered))}; "
                 "start it with that peer list."
             )
-        if not self.armed and not self.formed and len(self.addresses) == 1:
-            fresh.update(self.arm({}))
-            self.armed = True
-        if self.armed and not self.agreed and self.remembered.keys() == {self.node_id}:
+        if not self.is_member and not self.formed and len(self.addresses) == 1:
+            fresh.update(self.remember_disks({}))
+            self.is_member = True
+        if self.is_member and not self.agreed and self.remembered.keys() == {self.node_id}:
             fresh.update(AGREED)
             self.agreed = True
         return fresh
 
-    def formed_as(self, meta: Meta) -> None:
+    def follow_state(self, meta: Meta) -> None:
         """The applied state is the authority once it names a cluster."""
         if meta.cluster_id:
             self.formed = True
@@ -162,17 +162,17 @@ class Formation:
         Before the cluster is formed the configured peers stand there, whose disks are not known yet."""
         if all(member.store_id for member in members):
             self.remembered = {member.node: member.store_id for member in members}
-            self.armed = self.remembered.get(self.node_id) == self.store_id
-            self.agreed = self.agreed or (self.armed and index > 0)  # changes come after the formation
+            self.is_member = self.remembered.get(self.node_id) == self.store_id
+            self.agreed = self.agreed or (self.is_member and index > 0)  # changes come after the formation
         self._configuration = index
         self._names = {member.node for member in members}
         self._learners = [member.node for member in members if not member.voter]
         for member in members:
             self.addresses[member.node] = member.raft
 
-    def where(self) -> dict[str, str]:
+    def dial_addresses(self) -> dict[str, str]:
         """The nodes to be connected with, id -> host:port. One that is no member looks wherever one may be."""
-        names = self._names if self.armed else self.addresses
+        names = self._names if self.is_member else self.addresses
         return {node: self.addresses[node] for node in names if node != self.node_id}
 
     def member_rows(self) -> tuple[Member, ...]:
@@ -181,7 +181,7 @@ class Formation:
 
     @property
     def may_vote(self) -> bool:
-        return self.armed and (self.agreed or self.formed or not self._guards.formed_by_all)
+        return self.is_member and (self.agreed or self.formed or not self._guards.formed_by_all)
 
     # ------------------------------------------------------------ admission
 
@@ -195,23 +195,23 @@ class Formation:
             empty=empty and not self.formed,
             peers_hash=self._hash,
             http=self._http,
-            remembered=self.remembered if self.armed else {},
+            remembered=self.remembered if self.is_member else {},
             raft=self._raft,
             configuration=self._configuration,
             learners=self._learners,
-            addresses={node: self.addresses[node] for node in self._names} if self.armed and self.formed else {},
+            addresses={node: self.addresses[node] for node in self._names} if self.is_member and self.formed else {},
             agreed=self.agreed and not self.formed,
             incarnation=self.incarnations.number,
             starts=self.incarnations.starts,
-            met=self.incarnations.known(self.remembered) if self.armed else {},
+            met=self.incarnations.known(self.remembered) if self.is_member else {},
         )
 
     def refusal(self, peer: Hello) -> str | None:
         """Why a node that proved to hold the cluster key is not let in, in one line; None: welcome."""
         if peer.protocol != PROTOCOL:
             return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
-        if peer.node != self.node_id and (self.knows_better(peer) or self._may_stay(peer)):
-            return self.went_back(peer)
+        if peer.node != self.node_id and (self.has_newer_configuration(peer) or self._is_removal_uncertain(peer)):
+            return self.rolled_back(peer)
         if peer.node == self.node_id or peer.node not in self._names:
             if not self.formed:
                 return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
@@ -227,7 +227,7 @@ class Formation:
         if not self._guards.wiped_disk_refused:
             return None
         forming = not (self.formed or peer.formed)
-        known = self.remembered.get(peer.node) if self.armed else None
+        known = self.remembered.get(peer.node) if self.is_member else None
         if known is not None and known != peer.store_id:
             return (
                 f"node {peer.node!r} has another disk than the member of that name (store {peer.store_id.hex()[:8]} "
@@ -235,32 +235,32 @@ class Formation:
                 f"'raftsched cluster members replace {peer.node}'{_START_OVER if forming else ''}"
             )
         mine = peer.remembered.get(self.node_id)
-        if mine is not None and mine != self.store_id and not self.is_ahead_of(peer):
+        if mine is not None and mine != self.store_id and not self.is_newer_member_than(peer):
             return (
                 f"node {peer.node!r} knows this node with another disk (store {mine.hex()[:8]} instead of "
                 f"{self.store_id.hex()[:8]}): bring back the old data directory, or admit the new one with "
                 f"'raftsched cluster members replace {self.node_id}'{_START_OVER if forming else ''}"
             )
-        if (back := self.went_back(peer)) is not None:
+        if (back := self.rolled_back(peer)) is not None:
             return back
         return self._disagreement(peer) if forming else None
 
-    def went_back(self, peer: Hello) -> str | None:
+    def rolled_back(self, peer: Hello) -> str | None:
         """What to do about a peer whose disk is the right one, but in an earlier state than it was known in; None:
         nothing is known of that. Also where the peer says so of this node's disk."""
-        if not self.armed:
+        if not self.is_member:
             return None
         if self.remembered.get(peer.node) == peer.store_id and (fault := self.incarnations.fault(peer)) is not None:
             return (
                 f"the disk of node {peer.node!r} went back to an earlier state, or another process runs on a copy of "
                 f"its data directory: {fault}. {empty_and_replace(peer.node)}"
             )
-        return self.own_disk_back(peer)
+        return self.own_disk_rolled_back(peer)
 
-    def own_disk_back(self, peer: Hello) -> str | None:
+    def own_disk_rolled_back(self, peer: Hello) -> str | None:
         """The same about this node's disk, by a peer's word."""
         counts_us = peer.remembered.get(self.node_id) == self.store_id
-        if not counts_us or self.foreign(peer) or not self.incarnations.is_back(peer):
+        if not counts_us or self.foreign(peer) or not self.incarnations.own_rollback_seen(peer):
             return None
         return (
             "the disk of this node went back to an earlier state, or another process runs on a copy of its data "
@@ -271,7 +271,7 @@ class Formation:
     def _disagreement(self, peer: Hello) -> str | None:
         """Why this node and a peer will never form a cluster: another node has shown a disk to the one and another disk
         to the other. None: nothing is known of that."""
-        if not self.armed or self._configuration or peer.configuration:
+        if not self.is_member or self._configuration or peer.configuration:
             return None
         nodes = sorted(self.remembered.keys() & peer.remembered.keys())
         other = next((node for node in nodes if self.remembered[node] != peer.remembered[node]), None)
@@ -283,15 +283,15 @@ class Formation:
             f"{other!r}, or its disk was lost while the cluster was being formed{_START_OVER}"
         )
 
-    def knocks(self, peer: Hello) -> bool:
+    def may_join(self, peer: Hello) -> bool:
         """Whether a refused peer could be let in by a change of the members: another node, or another disk of one."""
-        if not (self.armed and self.formed) or peer.protocol != PROTOCOL or self.foreign(peer):
+        if not (self.is_member and self.formed) or peer.protocol != PROTOCOL or self.foreign(peer):
             return False
         if not is_sound(peer.node, peer.raft, peer.store_id):
             return False
         return peer.node != self.node_id and self.remembered.get(peer.node) != peer.store_id
 
-    def knows_better(self, peer: Hello) -> bool:
+    def has_newer_configuration(self, peer: Hello) -> bool:
         """A member of our cluster, by a configuration that is newer than what is settled here and has this very disk in
         it: it may lead the cluster, and then it is the only one that can bring us up to date. It counts for nothing
         here until it is in our own log. One in our log that is not applied yet says nothing: it may be a deposed
@@ -299,18 +299,18 @@ class Formation:
         counts_us = peer.formed and peer.remembered.get(self.node_id) == self.store_id
         if not counts_us or self.foreign(peer):
             return False
-        return not self.armed or peer.configuration > self.settled()
+        return not self.is_member or peer.configuration > self.settled()
 
-    def _may_stay(self, peer: Hello) -> bool:
+    def _is_removal_uncertain(self, peer: Hello) -> bool:
         """A member whose removal stands in our log and may come to nothing: then it may lead the others, who know
         nothing of that, and it is the only one that can say so."""
         counts_us = peer.remembered.get(self.node_id) == self.store_id
         return peer.node not in self._names and counts_us and not self.foreign(peer) and self.leaving(peer)
 
-    def learns_of(self, peer: Hello) -> bool:
+    def learn_addresses(self, peer: Hello) -> bool:
         """A node that is no member may have been told of one of them only; it has to ask the one that leads. True: it
         heard of others."""
-        if self.armed or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
+        if self.is_member or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
             return False
         told = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
         after = {**self.addresses, **told}
@@ -319,20 +319,20 @@ class Formation:
         self.addresses = after
         return True
 
-    def is_ahead_of(self, peer: Hello) -> bool:
+    def is_newer_member_than(self, peer: Hello) -> bool:
         """This very disk is a member's by a configuration that the peer has not got yet; it will learn of it."""
-        return self.armed and self.formed and peer.configuration < self._configuration
+        return self.is_member and self.formed and peer.configuration < self._configuration
 
     def foreign(self, peer: Hello) -> bool:
         """Whether the peer is of another cluster."""
         return bool(self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id)
 
     @property
-    def stranded(self) -> str | None:
+    def wrong_cluster(self) -> str | None:
         """Why this node is in the wrong place, in one line: most of its peers are of another cluster, none is of its
         own. One that has met its own cluster since it started never says so, whatever others claim to be."""
         others = len(self._names - {self.node_id})
-        if self._at_home or 2 * len(self._strangers) <= others:
+        if self._met_own_cluster or 2 * len(self._strangers) <= others:
             return None
         return (
             f"The data directory is of cluster {self.cluster_id.hex()[:8]}, but {', '.join(sorted(self._strangers))} "
@@ -342,10 +342,10 @@ class Formation:
     def connected(self, peer: Hello) -> dict[str, bytes] | None:
         """A welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
         self._seen[peer.node] = peer
-        self._at_home = True
-        if self.armed or self.remembered:
+        self._met_own_cluster = True
+        if self.is_member or self.remembered:
             return None
-        if peer.remembered.get(self.node_id) == self.store_id and self._counts_from_the_start(peer):
+        if peer.remembered.get(self.node_id) == self.store_id and self._counted_at_formation(peer):
             return dict(peer.remembered)
         if self.join or peer.formed:
             self._wait()  # the log will say so when it is let in
@@ -361,7 +361,7 @@ class Formation:
     def all_remember(self) -> bool:
         """Whether every listed node remembers the same disks, which this node does not know for good yet: then that is
         due. A node that knows it, or has been in the formed cluster, speaks for all."""
-        if not self.armed or self.agreed or self.formed:
+        if not self.is_member or self.agreed or self.formed:
             return False
         for peer in self._seen.values():
             counts_us = peer.remembered.get(self.node_id) == self.store_id
@@ -374,14 +374,14 @@ class Formation:
         return self._same >= self.remembered.keys()
 
     @property
-    def unheard(self) -> list[str]:
+    def not_agreed_yet(self) -> list[str]:
         """Who has not said yet that it remembers the same disks; empty as long as this node remembers none, and when
         that is settled."""
-        if not self.armed or self.agreed or self.formed:
+        if not self.is_member or self.agreed or self.formed:
             return []
         return sorted(self.remembered.keys() - self._same)
 
-    def _counts_from_the_start(self, peer: Hello) -> bool:
+    def _counted_at_formation(self, peer: Hello) -> bool:
         """Whether the peer counted this very disk in when it saw everybody empty. A disk that came later is let in by
         the log alone: before it has that, it knows nothing of what was committed, and two such could elect each other.
         """
@@ -402,7 +402,7 @@ class Formation:
         hello = self._seen.get(peer)
         return None if hello is None else hello.http
 
-    def arm(self, others: dict[str, bytes]) -> dict[str, bytes | None]:
+    def remember_disks(self, others: dict[str, bytes]) -> dict[str, bytes | None]:
         """Remembers the disks; the record returned must be durable before this node says so."""
         self.remembered = {**others, self.node_id: self.store_id}
         return {"remembered": msgspec.msgpack.encode(self.remembered)}

@@ -32,16 +32,16 @@ class Forming:
 
     def heard(self, hello: Hello) -> None:
         """A connected peer, or news of it."""
-        if self._formation.armed:
-            self.note(self._formation.incarnations.meets(hello, self._formation.remembered))
+        if self._formation.is_member:
+            self.note(self._formation.incarnations.record_met(hello, self._formation.remembered))
         disks = self._formation.connected(hello)
         if disks is not None:
-            self.note(self._formation.arm(disks))
-            self._hold(self._armed)
+            self.note(self._formation.remember_disks(disks))
+            self._hold(self._remembered)
         self._compare()
 
-    def _armed(self) -> None:
-        self._formation.armed = True
+    def _remembered(self) -> None:
+        self._formation.is_member = True
         self._tell()
         self._compare()
 

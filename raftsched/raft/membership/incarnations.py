@@ -41,7 +41,7 @@ _own = msgspec.msgpack.Decoder(_Own)
 _met = msgspec.msgpack.Decoder(dict[str, Met])
 
 
-def goes_on(number: int, starts: list[bytes], met: tuple[int, bytes]) -> bool:
+def is_continuation(number: int, starts: list[bytes], met: tuple[int, bytes]) -> bool:
     """Whether a disk that was started `number` times, as `starts` last, is the one that was met at its start `met`."""
     back = number - met[0]
     if back < 0:
@@ -85,20 +85,24 @@ class Incarnations:
             return None
         if met.number == LOST:
             return "it lacks entries that it had acknowledged"
-        if goes_on(peer.incarnation, peer.starts, (met.number, met.start)):
+        if is_continuation(peer.incarnation, peer.starts, (met.number, met.start)):
             return None
         if peer.incarnation < met.number:
             return f"this is start {peer.incarnation} of it, and its start {met.number} has been met before"
         return f"another process than this one has been met as start {met.number} of it"
 
-    def is_back(self, peer: Hello) -> bool:
+    def own_rollback_seen(self, peer: Hello) -> bool:
         """Whether a peer that knows this node's disk has met a start of it that this disk knows nothing of."""
         met = peer.met.get(self._node_id)
-        return met is not None and self._guards.rolled_back_disk_refused and not goes_on(self.number, self.starts, met)
+        return (
+            met is not None
+            and self._guards.rolled_back_disk_refused
+            and not is_continuation(self.number, self.starts, met)
+        )
 
     # ------------------------------------------------------------ remembering
 
-    def meets(self, peer: Hello, remembered: dict[str, bytes]) -> dict[str, bytes | None]:
+    def record_met(self, peer: Hello, remembered: dict[str, bytes]) -> dict[str, bytes | None]:
         """A peer that was let in, and what it has met itself. Returns the record to be written, if any. Where two have
         met different processes on copies of one disk, all take the same one for it."""
         news = {peer.node: Met(peer.store_id, peer.incarnation, peer.starts[0])}
@@ -117,7 +121,7 @@ class Incarnations:
         self._met = after
         return {"met": msgspec.msgpack.encode(after)}
 
-    def lacks(self, peer: Hello) -> dict[str, bytes | None]:
+    def mark_lost(self, peer: Hello) -> dict[str, bytes | None]:
         """A disk has lost what it had acknowledged. Returns the record to be written."""
         self._met = {**self._met, peer.node: Met(peer.store_id, LOST, b"")}
         return {"met": msgspec.msgpack.encode(self._met)}

@@ -9,32 +9,33 @@ from raftsched.core.cluster import Member
 from raftsched.raft.codec import Hello
 
 FRESH_S = 10.0  # how long one is remembered; it asks about once a second
-KNOCKS_MAX = 64
+JOIN_REQUESTS_MAX = 64
 
 
-class Knocks:
+class JoinRequests:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._knocks: dict[str, tuple[Hello, float, bool]] = {}  # node -> (hello, monotonic seconds, went back)
+        self._requests: dict[str, tuple[Hello, float, bool]] = {}  # node -> (hello, monotonic seconds, rolled back)
 
-    def heard(self, hello: Hello, *, back: bool = False) -> None:
-        """`back`: its disk is the member's and went back to an earlier state, so that it is not let in as it is."""
-        if hello.node in self._knocks or len(self._knocks) < KNOCKS_MAX:
-            self._knocks[hello.node] = (hello, self._clock.monotonic(), back)
+    def heard(self, hello: Hello, *, rolled_back: bool = False) -> None:
+        """Remembers that a node asks. `rolled_back`: its disk is the member's in an earlier state; it cannot be let in
+        as it is."""
+        if hello.node in self._requests or len(self._requests) < JOIN_REQUESTS_MAX:
+            self._requests[hello.node] = (hello, self._clock.monotonic(), rolled_back)
 
     def let_in(self, node: str) -> None:
-        self._knocks.pop(node, None)
+        self._requests.pop(node, None)
 
     def recent(self) -> Iterator[tuple[Hello, int, bool]]:
-        """(who, how many ms ago, whether its disk went back)"""
+        """Yields those of the last seconds as (hello, its age in ms, rolled back)."""
         now = self._clock.monotonic()
-        for node, (hello, at, back) in list(self._knocks.items()):
+        for node, (hello, at, rolled_back) in list(self._requests.items()):
             if now - at > FRESH_S:
-                del self._knocks[node]
+                del self._requests[node]
             else:
-                yield hello, int((now - at) * 1000), back
+                yield hello, int((now - at) * 1000), rolled_back
 
     def member(self, node: str) -> Member | None:
-        """Who asks under this id, as the member it would be: without a vote."""
-        hello = next((hello for hello, _, back in self.recent() if hello.node == node and not back), None)
+        """Returns the asking node of this id as the member it would become: without a vote."""
+        hello = next((hello for hello, _, rolled_back in self.recent() if hello.node == node and not rolled_back), None)
         return None if hello is None else Member(hello.node, hello.raft, hello.store_id, False)

@@ -15,10 +15,10 @@ from raftsched.raft.guards import Guards
 from raftsched.raft.membership.changes import Changes
 from raftsched.raft.membership.configuration import Members, find
 from raftsched.raft.membership.formation import Formation
-from raftsched.raft.membership.join_requests import Knocks
+from raftsched.raft.membership.join_requests import JoinRequests
 from raftsched.raft.membership.requests import Done, Request, Requests
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.stamps import Stamps
+from raftsched.raft.timestamps import Timestamps
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Links(Protocol):
     def members_changed(self) -> None: ...
 
 
-class Roster:
+class PeerSet:
     """`is_leading`: this node leads and has applied its opening entry. `origin` is a random number of
     this life of the node. `drop` ends the connection with a peer."""
 
@@ -38,7 +38,7 @@ class Roster:
         engine: Engine,
         formation: Formation,
         links: Links,
-        stamps: Stamps,
+        timestamps: Timestamps,
         clock: Clock,
         options: RaftOptions,
         guards: Guards,
@@ -49,12 +49,12 @@ class Roster:
     ) -> None:
         self.changes = Changes(self, engine, clock, options, guards)
         self.requests = Requests(origin)
-        self.knocks = Knocks(clock)
+        self.join_requests = JoinRequests(clock)
         self._engine = engine
         self._membership = engine.membership
         self._formation = formation
         self._links = links
-        self._stamps = stamps
+        self._timestamps = timestamps
         self._clock = clock
         self._guards = guards
         self._is_leading = is_leading
@@ -72,15 +72,15 @@ class Roster:
     def connected(self, hello: Hello) -> None:
         self._peers[hello.node] = hello
         self._strangers = self._strangers or not self._is_in(self._membership.current, hello)
-        if not self._knocks_on(hello):
-            self.knocks.let_in(hello.node)
+        if not self._asks_to_join(hello):
+            self.join_requests.let_in(hello.node)
 
-    def _knocks_on(self, hello: Hello) -> bool:
+    def _asks_to_join(self, hello: Hello) -> bool:
         """One that is connected though it is no member with that disk: its configuration looks newer than ours, and may
         be one that came to nothing. As long as it is connected it does not ask again by itself."""
-        waits = self._formation.knocks(hello) and not self._is_leaving(hello)
+        waits = self._formation.may_join(hello) and not self._is_leaving(hello)
         if waits:
-            self.knocks.heard(hello)
+            self.join_requests.heard(hello)
         return waits
 
     def disconnected(self, peer: str) -> None:
@@ -93,27 +93,27 @@ class Roster:
         known = hello is not None and self._is_in(self._membership.current, hello)
         return known or not self._guards.members_only_count
 
-    def knocked(self, hello: Hello) -> None:
+    def join_refused(self, hello: Hello) -> None:
         """A refused node that proved to hold the cluster key."""
-        if self._formation.knocks(hello):
-            self.knocks.heard(hello)
-        elif self._formation.went_back(hello) is not None and self._formation.own_disk_back(hello) is None:
-            self.knocks.heard(hello, back=True)
+        if self._formation.may_join(hello):
+            self.join_requests.heard(hello)
+        elif self._formation.rolled_back(hello) is not None and self._formation.own_disk_rolled_back(hello) is None:
+            self.join_requests.heard(hello, rolled_back=True)
 
-    def lacks(self, peer: str, last: int, acknowledged: int) -> dict[str, bytes | None]:
+    def lost_entries(self, peer: str, last: int, acknowledged: int) -> dict[str, bytes | None]:
         """A follower says that it has entries up to `last`, and had acknowledged more to this leader. Returns the own
         record to be written."""
         hello = self._peers.get(peer)
         if hello is None:
             return {}
         log.error("%s acknowledged entries up to %d and has them up to %d only", peer, acknowledged, last)
-        return self._formation.incarnations.lacks(hello)
+        return self._formation.incarnations.mark_lost(hello)
 
-    def drop_who_went_back(self) -> None:
+    def drop_rolled_back(self) -> None:
         """Somebody who is connected was seen to have lost what it had, or is another process than the one that counts:
         it is let in no more, and what it said counts for nothing."""
         for peer, hello in list(self._peers.items()):
-            if (why := self._formation.went_back(hello)) is not None:
+            if (why := self._formation.rolled_back(hello)) is not None:
                 log.error("%s", why)
                 self._drop(peer)
                 self._engine.forget(peer)
@@ -128,17 +128,17 @@ class Roster:
             other = new is None or old.store_id not in (b"", new.store_id)
             if other and old.node != self._engine.node_id and self._guards.replaced_disk_forgotten:
                 self._engine.forget(old.node)
-        self._drop_strangers()
+        self._drop_non_members()
         self._links.members_changed()
 
-    def _drop_strangers(self) -> None:
+    def _drop_non_members(self) -> None:
         """Who is taken out stays connected until that is committed: it may be the one that asked for it."""
         self._strangers = False
         for peer, hello in list(self._peers.items()):
-            if self._is_in(self._membership.current, hello) or not self._formation.armed:
+            if self._is_in(self._membership.current, hello) or not self._formation.is_member:
                 continue
             removed = self._membership.member(hello.node) is None
-            if self._is_leaving(hello) or self._formation.knows_better(hello):
+            if self._is_leaving(hello) or self._formation.has_newer_configuration(hello):
                 self._strangers = True
             else:
                 self._drop(peer)
@@ -159,7 +159,7 @@ class Roster:
         """Entries were applied."""
         self.changes.applied()
         if self._strangers and not self._membership.pending:
-            self._drop_strangers()
+            self._drop_non_members()
             self._links.members_changed()
 
     # ------------------------------------------------------------ changes: what they need of the node
@@ -170,11 +170,11 @@ class Roster:
 
     def configure(self, members: Members) -> None:
         """Leader: the next configuration, as an entry."""
-        self._engine.append(encode_configuration(self._stamps.now_ms(), members))
+        self._engine.append(encode_configuration(self._timestamps.now_ms(), members))
         self._links.wake()
 
-    def knocking(self, node: str) -> Member | None:
-        return self.knocks.member(node)
+    def join_request(self, node: str) -> Member | None:
+        return self.join_requests.member(node)
 
     def answer(self, peer: str, frame: Answered) -> None:
         if peer == self._engine.node_id:
@@ -211,8 +211,8 @@ class Roster:
 
     def tick(self) -> None:
         self.requests.expire(self._clock.monotonic())
-        self.drop_who_went_back()
+        self.drop_rolled_back()
         for hello in self._peers.values():
-            self._knocks_on(hello)
+            self._asks_to_join(hello)
         if self._engine.is_leader:
             self.changes.tick()

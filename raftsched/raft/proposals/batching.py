@@ -12,28 +12,28 @@ from collections.abc import Sequence
 
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.proposals.proposer import Batch, Proposer
-from raftsched.raft.proposals.queue import Intake
+from raftsched.raft.proposals.queue import ProposalQueue
 
 ALONE_CALLS = 4  # in an entry, and in the one before it, that are not worth gathering for
 ALONE_BYTES = 16 * 1024
 
 
-class Gathering:
+class BatchPolicy:
     """The leader's next entry."""
 
-    def __init__(self, intake: Intake, proposer: Proposer, journal: Journal) -> None:
-        self._intake = intake
+    def __init__(self, queue: ProposalQueue, proposer: Proposer, journal: Journal) -> None:
+        self._queue = queue
         self._proposer = proposer
         self._journal = journal
         self._alone = False  # there was next to nothing in the newest entry
 
     def due(self, busy: bool) -> bool:
         """Whether an entry is to be made now. `busy`: a write batch is being written."""
-        return bool(self._intake) and (not busy or self._asked_alone())
+        return bool(self._queue) and (not busy or self._asked_alone())
 
     def _asked_alone(self) -> bool:
         journal = self._journal
-        return self._alone and journal.commit_index == journal.last_index and self._are_few(self._intake.batches)
+        return self._alone and journal.commit_index == journal.last_index and self._are_few(self._queue.batches)
 
     def _are_few(self, batches: Sequence[Batch]) -> bool:
         """Next to nothing, and of callers of this node only, who need not wait for its disk."""
@@ -48,7 +48,7 @@ class Gathering:
 
     def take(self, max_bytes: int) -> list[Batch]:
         """The batches of the next entry, of about `max_bytes`."""
-        batches = self._intake.take(max_bytes)
+        batches = self._queue.take(max_bytes)
         self._alone = self._are_few(batches)
         return batches
 

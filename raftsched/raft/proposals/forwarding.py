@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from raftsched.clock import Clock
 from raftsched.raft import codec
 from raftsched.raft.consensus.engine import Engine
-from raftsched.raft.membership.peer_set import Links, Roster
+from raftsched.raft.membership.peer_set import Links, PeerSet
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.proposer import Proposer
-from raftsched.raft.proposals.queue import Intake, unfit
+from raftsched.raft.proposals.queue import ProposalQueue, unfit
 from raftsched.raft.window import Window
 
 log = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ class Forwarding:
         self,
         engine: Engine,
         proposer: Proposer,
-        intake: Intake,
-        roster: Roster,
+        queue: ProposalQueue,
+        peer_set: PeerSet,
         links: Links,
         connections: Mapping[str, int],
         clock: Clock,
@@ -42,8 +42,8 @@ class Forwarding:
         self.rejected = 0  # batches that held what is no command, since this node started
         self._engine = engine
         self._proposer = proposer
-        self._intake = intake
-        self._roster = roster
+        self._queue = queue
+        self._peer_set = peer_set
         self._links = links
         self._connections = connections
         self._clock = clock
@@ -71,14 +71,14 @@ class Forwarding:
             proposer.forget_rate()
             self._window = Window(self._options, self._options.waiting_max_bytes)
             self._forget_underway()
-            self._roster.requests.rerouted()
-        self._roster.forward(leader)
+            self._peer_set.requests.rerouted()
+        self._peer_set.forward(leader)
         if not proposer.waiting or self._retry_at is not None:
             return
         if leader == engine.node_id:
-            while proposer.waiting and self._intake.room > 0:
-                for batch in proposer.batches(self._intake.room, engine.entry_bytes):
-                    self._intake.add(batch)
+            while proposer.waiting and self._queue.room > 0:
+                for batch in proposer.batches(self._queue.room, engine.entry_bytes):
+                    self._queue.add(batch)
         elif leader in self._connections:
             self._send(leader)
 
@@ -86,7 +86,7 @@ class Forwarding:
         window, now = self._window, self._clock.monotonic()
         while self._proposer.waiting and self._underway_bytes < window.size:
             room = min(_PROPOSE_BYTES, window.size - self._underway_bytes)
-            batches = self._proposer.batches(room, max(self._options.window_least_bytes, window.size // 2))
+            batches = self._proposer.batches(room, max(self._options.window_min_bytes, window.size // 2))
             if not self._links.send(leader, codec.Propose(self._engine.term, batches)):
                 break
             for _, seq, commands in batches:
@@ -133,7 +133,7 @@ class Forwarding:
 
     def proposed(self, peer: str, m: codec.Propose) -> None:
         """A follower's batches. What is no command would be in the log for good: it is looked for before."""
-        if not self._engine.is_leader or m.term != self._engine.term or self._intake.room <= 0:
+        if not self._engine.is_leader or m.term != self._engine.term or self._queue.room <= 0:
             self._links.send(peer, codec.ProposeRefused(m.term))
             return
         self._taken[peer] = max((seq for _, seq, _ in m.batches), default=0)
@@ -144,7 +144,7 @@ class Forwarding:
                 self._say(peer, len(places))
                 self._links.send(peer, codec.ProposeRejected(m.term, batch[1], places))
             else:
-                self._intake.add(batch)
+                self._queue.add(batch)
 
     def connected(self, peer: str) -> None:
         """Another life of it may count from the beginning."""

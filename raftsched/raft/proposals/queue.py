@@ -27,7 +27,7 @@ def _fits(raw: bytes) -> bool:
         return False
 
 
-class Intake:
+class ProposalQueue:
     """The leader's queue of batches, of all nodes, for the next entry."""
 
     def __init__(self, options: RaftOptions) -> None:
@@ -46,7 +46,7 @@ class Intake:
     @property
     def room(self) -> int:
         """Bytes it still takes."""
-        return self._options.intake_max_bytes - self._bytes
+        return self._options.queue_max_bytes - self._bytes
 
     def add(self, batch: Batch) -> None:
         size = sum(map(len, batch[2])) + OVERHEAD

@@ -11,13 +11,13 @@ import pytest
 
 from raftsched.api.context import Peer
 from raftsched.errors import NoLeader, RaftschedError, UnknownOutcome
-from raftsched.raft import Knock
+from raftsched.raft import JoinRequest
 from raftsched.raft.membership.configuration import promoted
 from tests.support.local_api import Client, LocalCluster, serving
 
 MEMBERS = "/v1/cluster/members"
-NEW = Knock("n4", "127.0.0.1:9003", "127.0.0.1:7404", b"4" * 16, 100)
-OTHER_DISK = Knock("n3", "127.0.0.1:9002", "127.0.0.1:7403", b"3" * 16, 100)
+NEW = JoinRequest("n4", "127.0.0.1:9003", "127.0.0.1:7404", b"4" * 16, 100)
+OTHER_DISK = JoinRequest("n3", "127.0.0.1:9002", "127.0.0.1:7403", b"3" * 16, 100)
 
 
 def three(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:
@@ -36,7 +36,7 @@ def three(directory: Path, test: Callable[[Client], Awaitable[None]]) -> None:
 
 def test_who_votes_and_who_waits(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.cluster.knocking = [NEW, OTHER_DISK]
+        call.cluster.join_requests = [NEW, OTHER_DISK]
         status, page = await call("GET", "/v1/cluster")
         assert status == 200
         assert [(n["id"], n["voter"], n["raft"]) for n in page["nodes"]] == [
@@ -72,7 +72,7 @@ def test_a_follower_shows_what_the_leader_sees(tmp_path: Path) -> None:
         try:
             async with serving(cluster, "n1") as leader, serving(cluster, "n2") as follower:
                 cluster.http["n1"] = leader.url.removeprefix("http://")
-                leader.context.members.knocks = lambda: [NEW]
+                leader.context.members.join_requests = lambda: [NEW]
                 _, page = await follower("GET", "/v1/cluster")
                 assert [w["id"] for w in page["waiting"]] == ["n4"]
                 assert [(n["id"], n["lag"]) for n in page["nodes"]] == [("n1", 0), ("n2", 0), ("n3", 0)]
@@ -117,7 +117,7 @@ def test_a_node_that_knocks_is_added_and_votes_by_itself(tmp_path: Path) -> None
         cluster = call.cluster
         status, problem = await call("POST", MEMBERS, {"id": "n4"})
         assert (status, problem["code"]) == (409, "not-waiting")
-        cluster.knocking = [NEW]
+        cluster.join_requests = [NEW]
         status, member = await call("POST", MEMBERS, {"id": "n4"})
         assert (status, member["id"], member["voter"], member["raft"]) == (202, "n4", False, "127.0.0.1:9003")
         assert cluster.changes[-1] == ("add", "n4", None)
@@ -131,7 +131,7 @@ def test_a_node_that_knocks_is_added_and_votes_by_itself(tmp_path: Path) -> None
 def test_a_disk_is_replaced_and_can_be_pinned(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         cluster = call.cluster
-        cluster.knocking = [OTHER_DISK]
+        cluster.join_requests = [OTHER_DISK]
         status, member = await call("POST", MEMBERS, {"id": "n3", "replace": True, "store": "33" * 16})
         assert (status, member["id"], member["voter"]) == (202, "n3", False)
         assert cluster.changes == [("replace", "n3", b"3" * 16)]
@@ -188,7 +188,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(
     tmp_path: Path, method: str, path: str, body: object, status: int, says: str
 ) -> None:
     async def test(call: Client) -> None:
-        call.cluster.knocking = [NEW]
+        call.cluster.join_requests = [NEW]
         answered, problem = await call(method, path, body)
         assert answered == status, problem
         assert says in problem["detail"]

@@ -297,12 +297,12 @@ def test_a_data_directory_that_was_copied_back_is_refused_until_it_is_emptied(tm
             await cluster.start(name)
             await until(lambda: cluster.nodes[name].outside)
             assert "went back" in str(cluster.nodes[name].outside)
-            await until(lambda: any(knock.back for knock in leader.knocks()))
+            await until(lambda: any(request.rolled_back for request in leader.join_requests()))
             await leader.propose([BARRIER])  # the others go on
             await cluster.stop(name)
             shutil.rmtree(tmp_path / name)
             await cluster.start(name)
-            await until(lambda: [k.node for k in leader.knocks() if not k.back] == [name])
+            await until(lambda: [k.node for k in leader.join_requests() if not k.rolled_back] == [name])
             await leader.change_members("replace", name)
             await until(lambda: cluster.nodes[name].applied_index >= leader.applied_index)
             assert not cluster.fatal

@@ -36,7 +36,7 @@ class Leader(Solo):
             self.feed(peer, codec.AppendAnswer(self.term, upto + 1, True, False))
 
     def knock(self, node: str, store: bytes | None = None) -> None:
-        self.replica.roster.knocked(hello(node, store_id=store or disk(node), raft="127.0.0.1:9"))
+        self.replica.peer_set.join_refused(hello(node, store_id=store or disk(node), raft="127.0.0.1:9"))
 
     def ask(self, change: str, node: str) -> list[RaftschedError | None]:
         """Asks this leader; the list gets None for done, or the error."""

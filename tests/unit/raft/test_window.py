@@ -42,7 +42,7 @@ def test_on_a_thin_link_heartbeats_arrive_in_time_and_the_link_is_full(mbit: int
     rate = mbit * 1e6 / 8
     delays = link(window, rate, 50)[10:]
     assert max(delays) < OPTIONS.election_min_ms
-    assert window.size >= min(0.1 * rate, OPTIONS.window_least_bytes)
+    assert window.size >= min(0.1 * rate, OPTIONS.window_min_bytes)
 
 
 def test_on_a_fast_one_it_grows_to_its_limit() -> None:
@@ -96,7 +96,7 @@ def test_a_slow_heartbeat_makes_it_smaller_and_so_are_entries(tmp_path: Path) ->
         b.clock.now += took_s
         for peer in "ac":
             b.feed(peer, codec.Pong(b.term, sent_at_ms, b.clock.wall_ms(), True))
-    assert OPTIONS.window_least_bytes <= b.engine.entry_bytes < before
+    assert OPTIONS.window_min_bytes <= b.engine.entry_bytes < before
 
 
 def test_a_follower_sends_no_further_than_the_window_until_the_leader_has_it(tmp_path: Path) -> None:

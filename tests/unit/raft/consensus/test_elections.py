@@ -331,7 +331,7 @@ def test_two_leaders_in_one_term_stop_the_node(tmp_path: Path) -> None:
 
 
 def test_a_single_node_elects_itself(tmp_path: Path) -> None:
-    b = Solo(tmp_path, peers="b", armed=False)
+    b = Solo(tmp_path, peers="b", is_member=False)
     b.pass_time(1.0)
     assert b.replica.leading
     assert b.propose(1)[0]

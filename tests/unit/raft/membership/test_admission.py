@@ -11,7 +11,7 @@ import pytest
 from raftsched.core.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL
-from raftsched.raft.membership.admission import FRESH_S, Standing
+from raftsched.raft.membership.admission import FRESH_S, Admission
 from raftsched.raft.membership.formation import Formation
 from tests.support.raft_replica import ManualClock, disk, hello
 
@@ -20,7 +20,7 @@ PEERS = {name: f"127.0.0.1:{4000 + ord(name)}" for name in "abcd"}
 MEMBERS = {name: disk(name) for name in "abc"}
 
 
-def make(node: str, *, join: bool = False, members: str = "", at: int = 0) -> tuple[Standing, ManualClock]:
+def make(node: str, *, join: bool = False, members: str = "", at: int = 0) -> tuple[Admission, ManualClock]:
     formation = Formation(node, PEERS, "", random.Random(), ALL, join)
     rows = tuple(Member(n, PEERS[n], disk(n)) for n in members)
     meta = Meta(cluster_id=CLUSTER, members=rows) if rows else Meta()
@@ -28,7 +28,7 @@ def make(node: str, *, join: bool = False, members: str = "", at: int = 0) -> tu
     if rows:
         formation.follow(rows, at)
     clock = ManualClock()
-    return Standing(formation, clock), clock
+    return Admission(formation, clock), clock
 
 
 def member(node: str, **remembered: bytes) -> codec.Hello:
@@ -99,8 +99,8 @@ def test_who_has_not_confirmed_the_disks_when_a_cluster_forms() -> None:
     for peer in "bcd":
         disks = formation.connected(hello(peer))
     assert disks is not None
-    formation.arm(disks)
-    formation.armed = True
+    formation.remember_disks(disks)
+    formation.is_member = True
     formation.connected(hello("b", remembered=formation.remembered))
     assert not formation.all_remember()
     assert "not heard from yet: c, d." in standing.waits_for(["b", "c", "d"], [])

@@ -289,7 +289,7 @@ def test_a_connected_node_that_is_no_member_can_be_admitted_at_any_time(tmp_path
     b.replica.connected(d, 2)
     for _ in range(3):
         b.clock.now += 9.0
-        b.replica.roster.tick()
+        b.replica.peer_set.tick()
     got = b.ask("add", "d")
     b.acknowledge("a")
     assert code(got) is None
@@ -300,7 +300,7 @@ def test_a_member_whose_removal_came_to_nothing_may_lead_the_one_that_wrote_it(t
     """The removal is on one disk only, whose node was killed. The member that was to go leads the others; who was
     killed can hear from it alone that nothing came of it."""
     b = Leader(tmp_path).opened()
-    b.replica.roster.configure(removed(b.engine.membership.current, "c"))
+    b.replica.peer_set.configure(removed(b.engine.membership.current, "c"))
     b.settle()
     b = b.crash(tmp_path)  # type: ignore[assignment]
     b.replica.disconnected("c", 1)
@@ -323,7 +323,7 @@ def test_a_configuration_that_came_to_nothing_is_not_newer_for_its_higher_index(
     b = Leader(tmp_path).opened()
     while b.journal.last_index < 20:
         b.journal.append(b.term, entry(b.journal.last_index))
-    b.replica.roster.configure(added(b.engine.membership.current, members("x")[0]))
+    b.replica.peer_set.configure(added(b.engine.membership.current, members("x")[0]))
     b.settle()
     b = b.crash(tmp_path)  # type: ignore[assignment]
     formation, members_ = b.replica.formation, {n: disk(n) for n in "abcd"}
@@ -376,8 +376,8 @@ def test_who_is_let_in_and_not_connected_yet_is_in(tmp_path: Path, change: str) 
 def test_a_restarted_nodes_requests_are_not_taken_for_earlier_ones(tmp_path: Path) -> None:
     """The leader still owes an answer for what was asked before the restart."""
     b = Solo(tmp_path)
-    first = b.replica.roster.requests.next_number()
-    assert b.crash(tmp_path).replica.roster.requests.next_number() not in range(first - 1000, first + 1000)
+    first = b.replica.peer_set.requests.next_number()
+    assert b.crash(tmp_path).replica.peer_set.requests.next_number() not in range(first - 1000, first + 1000)
 
 
 def test_a_leader_hands_over_before_it_is_removed(tmp_path: Path) -> None:

@@ -31,16 +31,16 @@ def stranger(node: str, **changes: object) -> codec.Hello:
 
 
 def test_identity_is_made_once_and_kept(tmp_path: Path) -> None:
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     made = b.store.own["store_id"]
     assert len(made) == 16
     assert b.store.own["node_id"] == b"b"
-    again = Solo(tmp_path, store=b.store, armed=False)
+    again = Solo(tmp_path, store=b.store, is_member=False)
     assert again.replica.formation.store_id == made
 
 
 def test_a_node_does_not_campaign_or_vote_before_all_were_seen_empty(tmp_path: Path) -> None:
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     b.replica.connected(stranger("a"), 1)
     b.settle()
     b.pass_time(3.0)
@@ -65,7 +65,7 @@ def votes(b: Solo) -> bool:
 @both
 def test_a_node_votes_when_all_others_said_that_they_remember_the_same_disks(tmp_path: Path, guarded: bool) -> None:
     """What it saw of one of them may have been long out of date."""
-    b = Solo(tmp_path, Guards(formed_by_all=guarded), armed=False)
+    b = Solo(tmp_path, Guards(formed_by_all=guarded), is_member=False)
     b.replica.connected(stranger("a"), 1)
     b.replica.connected(stranger("c"), 1)
     b.settle()
@@ -84,7 +84,7 @@ def test_a_node_votes_when_all_others_said_that_they_remember_the_same_disks(tmp
 
 def test_that_all_remember_the_same_disks_is_on_the_disk_before_the_first_vote(tmp_path: Path) -> None:
     writer = ManualWriter()
-    b = Solo(tmp_path, armed=False, writer=writer)
+    b = Solo(tmp_path, is_member=False, writer=writer)
     writer.run()
     for peer in "ac":
         b.replica.connected(stranger(peer, remembered=seen_by(b)), 1)
@@ -114,7 +114,7 @@ def test_who_was_killed_in_between_hears_it_from_one_that_knows(
     tmp_path: Path, said: dict[str, object], counts: bool
 ) -> None:
     """The others went on without it, and may need its vote to go on once more."""
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     for peer in "ac":
         b.replica.connected(stranger(peer), 1)
     b.settle()
@@ -146,8 +146,8 @@ def test_two_machines_under_one_id_form_nothing(guarded: bool) -> None:
             if one.refusal(said[other]) is None:
                 disks = one.connected(said[other])
                 if disks is not None:
-                    one.arm(disks)
-                    one.armed = True
+                    one.remember_disks(disks)
+                    one.is_member = True
                 one.agreed = one.agreed or one.all_remember()
     voting = [one.may_vote for one in made]
     assert voting == [not guarded] * 4
@@ -160,16 +160,16 @@ def test_who_is_missing_before_a_vote_is_told() -> None:
     for peer in "ac":
         disks = b.connected(stranger(peer))
     assert disks is not None
-    b.arm(disks)
-    b.armed = True
-    assert b.unheard == ["a", "c"]
+    b.remember_disks(disks)
+    b.is_member = True
+    assert b.not_agreed_yet == ["a", "c"]
     b.connected(stranger("a", remembered=b.remembered))
     assert not b.all_remember()
-    assert b.unheard == ["c"]
+    assert b.not_agreed_yet == ["c"]
 
 
 def test_an_empty_node_among_others_waits(tmp_path: Path) -> None:
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     b.replica.connected(stranger("a", empty=False), 1)
     b.replica.connected(stranger("c"), 2)
     b.settle()
@@ -180,7 +180,7 @@ def test_an_empty_node_among_others_waits(tmp_path: Path) -> None:
 
 def test_a_node_that_others_counted_in_joins_them(tmp_path: Path) -> None:
     """Killed between being seen and remembering: its disk is the one they saw."""
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     known = {"a": disk("a"), "b": b.store.own["store_id"], "c": disk("c")}
     b.replica.connected(stranger("a", empty=False, remembered=known), 1)
     b.settle()
@@ -197,7 +197,7 @@ def test_a_voter_that_formed_nothing_itself_may_be_the_one_that_is_missing(
 ) -> None:
     """The others formed the cluster with it, and one of them is gone: the last one needs its vote. A disk that replaced
     another one is no such voter."""
-    b = Solo(tmp_path, armed=False)
+    b = Solo(tmp_path, is_member=False)
     known = {"a": disk("a"), "b": b.store.own["store_id"], "c": disk("c")}
     a = stranger("a", empty=False, formed=True, cluster_id=b"1" * 16, remembered=known, learners=learners)
     b.replica.connected(a, 1)
@@ -209,7 +209,7 @@ def test_a_voter_that_formed_nothing_itself_may_be_the_one_that_is_missing(
 def test_a_wiped_disk_is_refused_and_does_not_vote(tmp_path: Path, guarded: bool) -> None:
     guards = Guards(wiped_disk_refused=guarded)
     a = Solo(tmp_path, guards, node="a")
-    wiped = Solo(tmp_path, guards, armed=False)  # b, once more, with another disk
+    wiped = Solo(tmp_path, guards, is_member=False)  # b, once more, with another disk
     reason = a.replica.formation.refusal(wiped.replica.hello())
     assert (reason is not None) is guarded
     if guarded:
@@ -241,7 +241,7 @@ def test_who_is_refused(changes: dict[str, object], why: str) -> None:
 
 def test_another_cluster_is_refused() -> None:
     b = formation()
-    b.formed_as(Meta(cluster_id=b"1" * 16))
+    b.follow_state(Meta(cluster_id=b"1" * 16))
     b.follow(tuple(Member(n, PEERS[n], disk(n)) for n in "abc"), 0)
     assert b.refusal(stranger("a", cluster_id=b"1" * 16)) is None
     assert "another cluster" in str(b.refusal(stranger("a", cluster_id=b"2" * 16)))
@@ -271,14 +271,14 @@ def test_a_disk_that_the_cluster_does_not_know_waits_without_a_vote() -> None:
     meta = Meta(cluster_id=b"1" * 16, members=tuple(Member(n, PEERS[n], disk(n)) for n in "abc"))
     made.load({"node_id": b"b", "store_id": b"?" * 16}.get, meta)
     made.follow(made.applied_members(meta), 0)
-    assert not made.armed
+    assert not made.is_member
     assert "members replace b" in str(made.refusal(stranger("a", remembered={n: disk(n) for n in "abc"})))
 
 
 def formed(node: str = "b") -> Formation:
     """A member of a, b, c, by the configuration at entry 20."""
     made = formation(node, node_id=node.encode(), store_id=disk(node))
-    made.formed_as(Meta(cluster_id=b"1" * 16))
+    made.follow_state(Meta(cluster_id=b"1" * 16))
     made.follow(tuple(Member(n, PEERS[n], disk(n)) for n in "abc"), 20)
     return made
 
@@ -320,9 +320,9 @@ def test_a_refused_member_to_be_knocks(node: str) -> None:
     b = formed()
     peer = stranger(node, store_id=b"new disk of it 1", raft="127.0.0.1:9")
     assert b.refusal(peer) is not None
-    assert b.knocks(peer)
-    assert not b.knocks(stranger("c", cluster_id=b"2" * 16)), "another cluster's"
-    assert not b.knocks(stranger("c")), "is a member"
+    assert b.may_join(peer)
+    assert not b.may_join(stranger("c", cluster_id=b"2" * 16)), "another cluster's"
+    assert not b.may_join(stranger("c")), "is a member"
 
 
 def test_a_new_node_hears_from_one_member_where_the_others_are() -> None:
@@ -331,10 +331,10 @@ def test_a_new_node_hears_from_one_member_where_the_others_are() -> None:
     assert told.addresses == {n: PEERS[n] for n in "abc"}
     d = Formation("d", {"a": PEERS["a"], "d": "127.0.0.1:9"}, "", random.Random(), ALL, join=True)
     d.load({}.get, Meta())
-    assert d.learns_of(msgspec.structs.replace(told, remembered=members))
-    assert d.where() == {n: PEERS[n] for n in "abc"}
-    assert not d.learns_of(told), "nothing new"
-    assert not formed().learns_of(msgspec.structs.replace(told, addresses={"x": "127.0.0.1:8"})), "the log says so"
+    assert d.learn_addresses(msgspec.structs.replace(told, remembered=members))
+    assert d.dial_addresses() == {n: PEERS[n] for n in "abc"}
+    assert not d.learn_addresses(told), "nothing new"
+    assert not formed().learn_addresses(msgspec.structs.replace(told, addresses={"x": "127.0.0.1:8"}))
 
 
 def test_a_new_node_keeps_few_addresses_and_only_such_as_can_be_dialled() -> None:
@@ -342,9 +342,9 @@ def test_a_new_node_keeps_few_addresses_and_only_such_as_can_be_dialled() -> Non
     d.load({}.get, Meta())
     told = formed("a").hello(False)
     bad = {"b": "nonsense", "": "127.0.0.1:8", "x" * 65: "127.0.0.1:8"}
-    assert not d.learns_of(msgspec.structs.replace(told, addresses=bad))
+    assert not d.learn_addresses(msgspec.structs.replace(told, addresses=bad))
     for i in range(100):
-        d.learns_of(msgspec.structs.replace(told, addresses={f"x{i}": "127.0.0.1:8"}))
+        d.learn_addresses(msgspec.structs.replace(told, addresses={f"x{i}": "127.0.0.1:8"}))
     assert len(d.addresses) == ADDRESSES_MAX
 
 
@@ -354,5 +354,5 @@ def test_a_new_node_keeps_few_addresses_and_only_such_as_can_be_dialled() -> Non
 def test_a_node_that_could_not_be_a_member_does_not_knock(changes: dict[str, object]) -> None:
     """Its address and disk would stand in the configuration of every node."""
     peer = stranger("d", raft="127.0.0.1:9")
-    assert formed().knocks(peer)
-    assert not formed().knocks(msgspec.structs.replace(peer, **changes))
+    assert formed().may_join(peer)
+    assert not formed().may_join(msgspec.structs.replace(peer, **changes))

@@ -13,9 +13,9 @@ import pytest
 from raftsched.core.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.membership.admission import Standing
+from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.formation import Formation
-from raftsched.raft.membership.incarnations import KEPT, goes_on
+from raftsched.raft.membership.incarnations import KEPT, is_continuation
 from tests.support.raft_replica import ManualClock, Solo, disk, hello
 from tests.unit.raft.house import Leader, code
 
@@ -45,7 +45,7 @@ class Disk:
         return made
 
     def meets(self, running: Formation, peer: Formation) -> None:
-        self.write(running.incarnations.meets(peer.hello(False), running.remembered))
+        self.write(running.incarnations.record_met(peer.hello(False), running.remembered))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ class Disk:
 def test_which_starts_follow_on_the_one_that_was_met(
     number: int, starts: list[bytes], met: tuple[int, bytes], on: bool
 ) -> None:
-    assert goes_on(number, starts, met) is on
+    assert is_continuation(number, starts, met) is on
 
 
 def test_each_start_is_counted_and_known_to_the_next() -> None:
@@ -153,11 +153,11 @@ def test_a_node_whose_disk_went_back_tells_its_operator(caplog: pytest.LogCaptur
     copy = c.copy()
     a.meets(here, c.start())
     back = copy.start()
-    standing = Standing(back, ManualClock())
+    admission = Admission(back, ManualClock())
     with caplog.at_level(logging.WARNING):
-        standing.heard(here.hello(False))
-    assert "went back" in str(standing.refusal)
-    assert "members replace c" in standing.waits_for([], ["a", "b", "c"])
+        admission.heard(here.hello(False))
+    assert "went back" in str(admission.refusal)
+    assert "members replace c" in admission.waits_for([], ["a", "b", "c"])
     assert "went back" in caplog.text
 
 
@@ -184,8 +184,8 @@ def test_a_follower_that_lacks_what_it_acknowledged_counts_no_more(
     assert "members replace c" in caplog.text
     reason = b.replica.formation.refusal(hello("c"))
     assert "lacks entries that it had acknowledged" in str(reason)
-    b.replica.roster.knocked(hello("c", raft="127.0.0.1:9"))
-    assert [back for _, _, back in b.replica.roster.knocks.recent()] == [True]
+    b.replica.peer_set.join_refused(hello("c", raft="127.0.0.1:9"))
+    assert [rolled_back for _, _, rolled_back in b.replica.peer_set.join_requests.recent()] == [True]
     assert code(b.ask("replace", "c")) == "not-waiting"
     again = b.crash(tmp_path)
     assert "lacks entries" in str(again.replica.formation.refusal(hello("c"))), "for good"

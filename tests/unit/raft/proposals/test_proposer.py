@@ -23,7 +23,7 @@ TIGHT = RaftOptions(
     heartbeat_ms=50,
     entry_max_bytes=2_000,
     waiting_max_bytes=5_000,
-    intake_max_bytes=1_000,
+    queue_max_bytes=1_000,
 )
 
 
@@ -46,7 +46,7 @@ def test_all_commands_of_a_write_travel_as_one_entry(tmp_path: Path) -> None:
 
 
 def test_each_caller_gets_its_own_answers(tmp_path: Path) -> None:
-    b = Solo(tmp_path, peers="b", armed=False)
+    b = Solo(tmp_path, peers="b", is_member=False)
     b.pass_time(1.0)
     one, three = b.propose(1), b.propose(2, 3, 4)
     assert [len(one[0]), len(three[0])] == [1, 3]
@@ -56,7 +56,7 @@ def test_an_entry_is_bounded_by_bytes_and_by_commands(tmp_path: Path) -> None:
     b = Solo(tmp_path, options=TIGHT)
     term = b.lead()
     for origin in range(1, 20):
-        b.replica.intake.add((origin, 1, [unique(origin, 400)]))
+        b.replica.queue.add((origin, 1, [unique(origin, 400)]))
     for _ in range(20):
         b.settle()
     b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
@@ -123,7 +123,7 @@ def test_without_a_leader_it_waits_no_longer_than_it_should(tmp_path: Path) -> N
 
 
 def test_with_a_leader_it_waits_for_its_turn(tmp_path: Path) -> None:
-    options = replace(OPTIONS, leader_wait_ms=1_000, intake_max_bytes=1)
+    options = replace(OPTIONS, leader_wait_ms=1_000, queue_max_bytes=1)
     b = Solo(tmp_path, options=options)
     proposer = b.replica.proposer
     answers: list[object] = []
@@ -190,7 +190,7 @@ def test_who_does_not_lead_takes_no_proposals(tmp_path: Path) -> None:
     b.feed("a", codec.Ping(3, 1))
     b.feed("c", codec.Propose(3, [(7, 1, [unique(1)])]))
     assert b.take(codec.ProposeRefused, "c") == [codec.ProposeRefused(3)]
-    assert not b.replica.intake
+    assert not b.replica.queue
 
 
 def test_a_batch_proposed_twice_is_applied_once(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_an_entry_carries_the_leaders_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jump", [3_600_000, -3_600_000])
 def test_a_wall_clock_that_was_set_stamps_nothing_until_it_is_trusted(tmp_path: Path, jump: int) -> None:
-    b = Solo(tmp_path, peers="b", armed=False)
+    b = Solo(tmp_path, peers="b", is_member=False)
     b.pass_time(1.0)
 
     def stamp() -> int:
@@ -243,13 +243,13 @@ def test_a_wall_clock_that_was_set_stamps_nothing_until_it_is_trusted(tmp_path: 
         last = b.journal.last_index
         return decode_entry(b.journal.entries(last, 1 << 20)[0].data).now_ms
 
-    b.replica.stamps.trust()
+    b.replica.timestamps.trust()
     before = stamp()
     assert before == b.clock.wall_ms()
     b.clock.set_by_ms = jump
     b.pass_time(0.2)
     assert 0 <= stamp() - before <= 1_000
-    b.replica.stamps.trust()
+    b.replica.timestamps.trust()
     assert stamp() == b.clock.wall_ms()
 
 
@@ -272,8 +272,8 @@ def test_a_new_leader_with_a_wrong_clock_goes_on_from_the_time_that_the_old_one_
     b.feed("c", codec.Ping(2, 2, right + 9_000_000))  # nor does one that is deposed
     term = b.lead()
     assert right <= opening_ms(b, term) <= b.clock.wall_ms() - wrong
-    b.replica.stamps.trust()  # compared, and after all it is the others that were wrong
-    assert b.replica.stamps.now_ms() == b.clock.wall_ms()
+    b.replica.timestamps.trust()  # compared, and after all it is the others that were wrong
+    assert b.replica.timestamps.now_ms() == b.clock.wall_ms()
 
 
 def test_a_new_leader_whose_clock_agrees_goes_by_its_own(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_heartbeats_show_the_logs_time_once_it_is_known(tmp_path: Path) -> None:
         return [frame.log_ms for _, frame in b.sent if isinstance(frame, codec.Ping)][-1]
 
     assert shown() == 0
-    b.replica.stamps.trust()
+    b.replica.timestamps.trust()
     before = b.clock.wall_ms()
     assert before <= shown() <= b.clock.wall_ms()
     b.clock.set_by_ms = 3_600_000

@@ -13,7 +13,7 @@ from raftsched.clock import Clock
 CLOCK_JUMP_MS = 500  # a wall clock that moved this far against the boot clock was set by somebody
 
 
-class Stamps:
+class Timestamps:
     """Where the own wall clock is further off than CLOCK_JUMP_MS, the time goes on from where it is known."""
 
     def __init__(self, clock: Clock) -> None:
