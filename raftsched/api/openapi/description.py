@@ -110,9 +110,15 @@ def _line_of(body: Any, media: str) -> Any:
     return str if "ndjson" in media or "jsonl" in media else body
 
 
+_FAMILY = {
+    "endpoints": "jobs",
+    "listing": "jobs_list",
+}  # modules -> what ids of operations, which never change, call them
+
+
 def operation_id(route: RouteLike) -> str:
     module = route.handler.__module__.rpartition(".")[2]
-    name = f"{module}_{route.handler.__name__}"
+    name = f"{_FAMILY.get(module, module)}_{route.handler.__name__}"
     return f"{name}_by_name" if "/{ns}/jobs/" in route.path and not name.endswith("_named") else name
 
 
