@@ -27,7 +27,6 @@ from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_operation, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
 from raftsched.api.jobs.batch import BODY_MAX
-from raftsched.api.openapi.description import operation_id
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.openapi.operation import OPERATIONS, Operation
 from raftsched.api.routes import ROUTES, Handler
@@ -62,7 +61,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     for route in ROUTES:
         said = OPERATIONS.get(route.handler)
         endpoint = _guarded(
-            ctx, check, route.handler, metrics.route(route.method, route.path), said, operation_id(route)
+            ctx, check, route.handler, metrics.route(route.method, route.path), said, route.operation_id
         )
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)

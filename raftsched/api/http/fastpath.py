@@ -54,7 +54,7 @@ _ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length"
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
 _NOT_OURS = (-1, b"", "")
-_NAME = "jobs_create"  # the operation that this is
+OPERATION_ID = "jobs_create"
 _ROLE = Role.EDITOR
 
 
@@ -475,12 +475,12 @@ class Connection(asyncio.Protocol):
         if who is ANYBODY:
             call = self._anybodys
             if call is None or call.sent is None:
-                call = self._anybodys = Call(who, _NAME, work=True, sent=Sent(), needed=_ROLE)
+                call = self._anybodys = Call(who, OPERATION_ID, work=True, sent=Sent(), needed=_ROLE)
             else:
                 call.sent.any = False
             return call
         check_role(count(self._door.ctx, who), _ROLE)
-        return Call(who, _NAME, "", self._address() if who.known else "", work=True, sent=Sent(), needed=_ROLE)
+        return Call(who, OPERATION_ID, "", self._address() if who.known else "", work=True, sent=Sent(), needed=_ROLE)
 
     def _address(self) -> str:
         peer = self._transport.get_extra_info("peername")

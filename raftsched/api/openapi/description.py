@@ -42,7 +42,7 @@ _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not loo
 def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
     """Raises LookupError for a route whose handler declares no operation."""
     schemas = _Schemas()
-    links = Links(routes, operation_id)
+    links = Links(routes)
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     tags: dict[str, None] = {}
     for route in routes:
@@ -80,7 +80,7 @@ def _tag(path: str) -> str:
 
 def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "operationId": operation_id(route),
+        "operationId": route.operation_id,
         "tags": [tag],
         "summary": said.summary,
         "parameters": [*_path_parameters(route.path), *_query(said), *_headers(route, said)],
@@ -108,18 +108,6 @@ def _whole(route: RouteLike, said: Operation) -> str:
 def _line_of(body: Any, media: str) -> Any:
     """Where there is one value in each line, the body as a whole is text."""
     return str if "ndjson" in media or "jsonl" in media else body
-
-
-_FAMILY = {
-    "endpoints": "jobs",
-    "listing": "jobs_list",
-}  # modules -> what ids of operations, which never change, call them
-
-
-def operation_id(route: RouteLike) -> str:
-    module = route.handler.__module__.rpartition(".")[2]
-    name = f"{_FAMILY.get(module, module)}_{route.handler.__name__}"
-    return f"{name}_by_name" if "/{ns}/jobs/" in route.path and not name.endswith("_named") else name
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

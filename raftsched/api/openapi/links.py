@@ -25,14 +25,15 @@ class RouteLike(Protocol):
     def path(self) -> str: ...
     @property
     def handler(self) -> Callable[..., Any]: ...
+    @property
+    def operation_id(self) -> str: ...
 
 
 class Links:
-    """`operation_id` names a route, as the description does."""
+    """Finds the links of each answer, and keeps those that were found as components."""
 
-    def __init__(self, routes: Sequence[RouteLike], operation_id: Callable[[Any], str]) -> None:
+    def __init__(self, routes: Sequence[RouteLike]) -> None:
         self._routes = routes
-        self._operation_id = operation_id
         self._used: dict[str, dict[str, Any]] = {}
 
     def of(self, answer: Reply) -> dict[str, Any]:
@@ -44,7 +45,7 @@ class Links:
         found = {}
         for route in self._routes:
             if len(_PLACE.findall(route.path)) == 1 and (route.path == path or route.path.startswith(f"{path}/")):
-                name = self._operation_id(route)
+                name = route.operation_id
                 expression = f"$response.body#/{_SAID.get(place[1], place[1])}"
                 self._used[name] = {"operationId": name, "parameters": {place[1]: expression}}
                 found[name] = {"$ref": _REFERENCE.format(name=name)}

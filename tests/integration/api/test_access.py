@@ -12,7 +12,6 @@ import pytest
 
 from raftsched.api.auth.access import role_of
 from raftsched.api.auth.peer_proof import PEER, peer_said
-from raftsched.api.openapi.description import operation_id
 from raftsched.api.openapi.operation import HEALTH, OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.access import Role, SetAccess
@@ -421,7 +420,7 @@ def test_the_description_says_who_may() -> None:
             assert "unauthorized" not in refusals
         else:
             assert one["x-role"] == said.role
-            assert {"401", "403"} <= one["responses"].keys(), operation_id(route)
+            assert {"401", "403"} <= one["responses"].keys(), route.operation_id
     assert role_of(OPERATIONS[ROUTES[0].handler]) is Role.EDITOR
 
 

@@ -41,7 +41,7 @@ def test_a_route_that_says_nothing_of_itself_is_refused() -> None:
         raise AssertionError
 
     with pytest.raises(LookupError, match="GET /v1/silence"):
-        describe([*ROUTES, Route("GET", "/v1/silence", silent)], "0")
+        describe([*ROUTES, Route("GET", "/v1/silence", silent, "silence_get")], "0")
 
 
 def test_every_problem_is_known_and_every_reference_leads_somewhere() -> None:
