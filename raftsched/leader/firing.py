@@ -1,44 +1,106 @@
-"""Turns due times into Fire commands, and gives calendar jobs their next time.
+"""Turns due times into Fire commands.
 
-A trigger whose times this host cannot compute (its time zone data lacks the zone, say) suspends its job, with the error
-on it: it must not keep the others from firing.
+Of what is due a bounded number is proposed at a time, and no more than the log keeps up with: after an outage a million
+jobs may be due.
 """
 
 from __future__ import annotations
 
-import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import islice
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
-import raftsched.schedule.standard  # noqa: F401  croniter is there before the first trigger is
 from raftsched import schedule
 from raftsched.core.calendars import Calendar, OweAnew
-from raftsched.core.commands import Fire, ScheduleJob, SetJobState, Wake
+from raftsched.core.commands import Command, Fire, SetJobState
 from raftsched.core.concurrency import going_max, has_room
-from raftsched.core.ids import instance_key, job_text
-from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, TriggerKind
-from raftsched.core.rows import decode_calendar, decode_job
-from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.core.ids import instance_key
+from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, Policy, TriggerKind
+from raftsched.core.rows import decode_job
+from raftsched.core.tables import ReadView, Table, u64
+from raftsched.leader import pacing
+from raftsched.leader.assigning import Assigning
+from raftsched.leader.cluster import Cluster
+from raftsched.leader.pacing import Proposals
+from raftsched.leader.ports import Host
+from raftsched.leader.triggers import CalendarJob, calendar_of, never_fires, suspend
+from raftsched.leader.window import Window
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
 NOT_YET_MAX = 100  # times of one fire that are listed though their jitter is not over yet
 
 
-log = logging.getLogger("raftsched.leader")
+class Firing:
+    """The fire times of one leadership that are due soon. `now_ms` is wall time."""
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        assigning: Assigning,
+        proposals: Proposals,
+        now_ms: int,
+        window_ms: int,
+        count_max: int,
+    ) -> None:
+        self.window = Window(Table.DUE, host.read, now_ms, window_ms=window_ms, count_max=count_max)
+        self._read = host.read
+        self._cluster = cluster
+        self._assigning = assigning
+        self._proposals = proposals
+        self._due: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
+        self._due_ms = now_ms  # when they were due, by this node's clock: it may go back meanwhile
+
+    def tick(self, now_ms: int) -> int | None:
+        """Fires what is due. Returns when the next job is, or `now_ms` when there are more; None: nothing can be fired
+        until a batch is answered, or while the cluster is paused."""
+        if self._cluster.paused:
+            return None
+        if not self._due:
+            self._due.extend(key for _, key in self.window.advance(now_ms))
+            self._due_ms = now_ms
+        if self._due and self._proposals.has_room(Fire):
+            self._fire(now_ms)
+        if not self._proposals.has_room(Fire):
+            return None
+        return now_ms if self._due else self.window.next_ms(now_ms)
+
+    def _fire(self, now_ms: int) -> None:
+        keys = [self._due.popleft() for _ in range(min(pacing.BATCH, len(self._due)))]
+        direct = self._assigning.can_assign()
+        batch: list[Command] = []
+        starts: list[tuple[bytes, Policy, str]] = []  # instances that these fires make ready
+        runs = 0
+        jobs = due_jobs(self._read, keys, max(now_ms, self._due_ms))
+        catch_up_max = self._cluster.settings.catch_up_max
+        for position, (job, calendar) in enumerate(jobs):
+            command = fire_command(job, now_ms, catch_up_max, calendar)
+            due = times_due(job, command, now_ms) if isinstance(command, Fire) else 0
+            runs += runs_at_most(job, due, catch_up_max)
+            if runs > pacing.BATCH and batch:
+                self._due.extendleft(u64(other.job.id) for other in reversed(jobs[position:]))
+                break
+            batch.append(command)
+            key = startable(job) if direct and due == 1 else None
+            if key is not None:
+                starts.append((key, job.policy, job.namespace))
+        starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
+        batch += self._assigning.place(starts, now_ms)
+        if batch:
+            self._proposals.send_paced(Fire, batch)
+
+    def reload(self, now_ms: int) -> None:
+        """Reads the table again: it is not known what became of some batches."""
+        self._due.clear()
+        self.window.reload(now_ms)
 
 
-class _Whose(TypedDict):
+class _TriggerArguments(TypedDict):
     anchor_ms: int
     job_id: int
     calendar: bytes | None
-
-
-class Due(NamedTuple):
-    job: Job
-    calendar: Calendar | None  # that of its trigger, as of the same moment
 
 
 def fire_command(
@@ -47,20 +109,14 @@ def fire_command(
     """For calendar triggers with what only this room can compute: what was missed, and the next time. A time that the
     calendar excludes, as it is now, is not fired."""
     try:
-        return _fire(job, now_ms, catch_up_max, calendar)
+        return _fire_command(job, now_ms, catch_up_max, calendar)
     except MemoryError:  # no fault of the job
         raise
     except Exception as error:
-        return _suspend(job, error)
+        return suspend(job, error)
 
 
-def _suspend(job: Job, error: Exception) -> SetJobState:
-    log.error("job %s is suspended, its next time cannot be computed", job_text(job.id), exc_info=error)
-    reason = f"Its next time cannot be computed: {error or type(error).__name__}"
-    return SetJobState(job.id, JobState.SUSPENDED, if_revision=job.revision, error=reason)
-
-
-def _fire(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -> Fire | OweAnew:
+def _fire_command(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -> Fire | OweAnew:
     assert job.nominal_at_ms is not None
     trigger = job.policy.trigger
     if not trigger.needs_calendar:
@@ -68,18 +124,18 @@ def _fire(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -
     revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
     if schedule.is_excluded(trigger, job.nominal_at_ms, content):
         return OweAnew(job.id, job.revision, job.nominal_at_ms)
-    whose: _Whose = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
-    upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, **whose)
+    arguments: _TriggerArguments = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
+    upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, **arguments)
     if upcoming is None or upcoming > now_ms:
-        out = upcoming is None and _shut_out(job, job.nominal_at_ms)
-        return Fire(job.id, job.revision, job.nominal_at_ms, upcoming, calendar=revision, shut_out=out)
+        never = upcoming is None and never_fires(job, job.nominal_at_ms)
+        return Fire(job.id, job.revision, job.nominal_at_ms, upcoming, calendar=revision, shut_out=never)
     # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over yet.
     keep = catch_up_max + 1
     if trigger.jitter_ms:
-        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, **whose)
+        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, **arguments)
         keep += min(recent.count, NOT_YET_MAX)
-    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, **whose)
-    upcoming = schedule.next_nominal(trigger, now_ms, **whose)
+    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, **arguments)
+    upcoming = schedule.next_nominal(trigger, now_ms, **arguments)
     return Fire(
         job.id,
         job.revision,
@@ -89,15 +145,11 @@ def _fire(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -
         missed.count,
         missed.until_ms,
         revision,
-        upcoming is None and _shut_out(job, now_ms),
+        upcoming is None and never_fires(job, now_ms),
     )
 
 
-def _shut_out(job: Job, after_ms: int) -> bool:
-    return schedule.shut_out(job.policy.trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
-
-
-def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[Due]:
+def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]:
     """The jobs among these (8-byte ids) that are really due now."""
     jobs = []
     with read() as view:
@@ -107,15 +159,8 @@ def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[Due]:
                 continue
             job = decode_job(raw)
             if job.state is JobState.SCHEDULED and job.fire_at_ms is not None and job.fire_at_ms <= now_ms:
-                jobs.append(Due(job, calendar_of(view, job)))
+                jobs.append(CalendarJob(job, calendar_of(view, job)))
     return jobs
-
-
-def calendar_of(view: ReadView, job: Job) -> Calendar | None:
-    """That of its trigger, if it has one."""
-    name = job.policy.trigger.calendar
-    raw = None if name is None else view.get(Table.CALENDARS, name.encode())
-    return None if raw is None else decode_calendar(raw)
 
 
 def times_due(job: Job, command: Fire, now_ms: int) -> int:
@@ -139,43 +184,3 @@ def startable(job: Job) -> bytes | None:
     if job.nominal_at_ms is None or not has_room(job) or job.policy.conditions:
         return None
     return instance_key(job.nominal_at_ms, job.id)
-
-
-def schedule_command(
-    job: Job, since_ms: int, now_ms: int, calendar: Calendar | None = None
-) -> ScheduleJob | SetJobState:
-    """The first time of a calendar trigger from when its schedule was taken up (`since_ms`), which may be past: there
-    may have been no leader since. Taking up never catches up with what was before. A clock that was set back counts
-    from now."""
-    try:
-        after_ms = max(min(since_ms, now_ms), job.skipped_until_ms or 0)
-        trigger = job.policy.trigger
-        revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
-        nominal = schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
-        out = nominal is None and _shut_out(job, after_ms)
-    except MemoryError:  # no fault of the job
-        raise
-    except Exception as error:
-        return _suspend(job, error)
-    return ScheduleJob(job.id, job.revision, nominal, revision, out)
-
-
-def owed(read: Read, first: int, most: int) -> list[int]:
-    """Ids of calendar jobs that wait for their next time, from the id `first` on."""
-    with read() as view:
-        return [from_u64(key) for key, _ in islice(view.scan(Table.UNSCHEDULED, u64(first)), most)]
-
-
-def waiting_job(read: Read, job_id: int) -> tuple[Due, int] | None:
-    """A calendar job that waits for its next time, and since when."""
-    with read() as view:
-        raw = view.get(Table.JOBS, u64(job_id))
-        since = view.get(Table.UNSCHEDULED, u64(job_id))
-        if raw is None or since is None:
-            return None
-        job = decode_job(raw)
-        return Due(job, calendar_of(view, job)), from_u64(since)
-
-
-def wake_command(at_ms: int, key: bytes) -> Wake:
-    return Wake(key, at_ms)

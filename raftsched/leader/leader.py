@@ -15,7 +15,7 @@ from raftsched.core.entry import EntryResult
 from raftsched.core.leasing import Grant, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.ports import RaftFacade
-from raftsched.leader.term import TICK_MS, Term
+from raftsched.leader.state import TICK_MS, LeaderState
 from raftsched.leader.window import COUNT_MAX
 from raftsched.store import StoreView
 
@@ -41,7 +41,7 @@ class Leader:
         self._clock = clock
         self._window_ms = window_ms
         self._window_count = window_count
-        self._term: Term | None = None
+        self._state: LeaderState | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
         self._ticked_ms = 0  # when the loop came by, boot clock
@@ -54,7 +54,7 @@ class Leader:
 
     async def stop(self) -> None:
         self._stopped = True
-        self._term = None
+        self._state = None
         tasks = [t for t in (self._timer, *self._tasks) if t is not None]
         for task in tasks:
             task.cancel()
@@ -62,62 +62,62 @@ class Leader:
 
     @property
     def established(self) -> bool:
-        return self._term is not None
+        return self._state is not None
 
     def due_soon(self) -> int:
         """Fire times in memory; 0 on followers."""
-        return 0 if self._term is None else len(self._term.due)
+        return 0 if self._state is None else len(self._state.firing.window)
 
     def loads(self) -> dict[str, tuple[int, int]]:
         """node id -> (running, slots), as this leadership counts; empty on followers."""
-        if self._term is None:
+        if self._state is None:
             return {}
-        return {k: (n.running, n.slots) for k, n in self._term.dispatcher.loads().items()}
+        return {k: (n.running, n.slots) for k, n in self._state.dispatcher.loads().items()}
 
     def heartbeat_ages(self) -> dict[str, int]:
         """How long ago each node's newest heartbeat came, in ms, by node id; empty on followers."""
-        return {} if self._term is None else self._term.vitals.ages(self._clock.boot_ms())
+        return {} if self._state is None else self._state.vitals.ages(self._clock.boot_ms())
 
     def troubles(self) -> dict[str, str]:
         """Why nodes start nothing, as they say themselves, by node id; empty on followers."""
-        return {} if self._term is None else self._term.vitals.troubles(self._clock.boot_ms())
+        return {} if self._state is None else self._state.vitals.troubles(self._clock.boot_ms())
 
     # ------------------------------------------------------------ events from the raft room
 
     def on_role(self) -> None:
         """Role, term or leadership changed."""
         if self._raft.leading and not self._stopped:
-            if self._term is None or self._term.number != self._raft.term:
+            if self._state is None or self._state.term != self._raft.term:
                 self._establish()
-        elif self._term is not None:
-            log.info("leadership of term %d revoked", self._term.number)
-            self._term = None
+        elif self._state is not None:
+            log.info("leadership of term %d revoked", self._state.term)
+            self._state = None
 
     def _establish(self) -> None:
-        self._term = Term(self, self._raft.term)
+        self._state = LeaderState(self, self._raft.term)
         log.info(
             "leadership of term %d established: %d due soon, %d nodes with a session",
-            self._term.number,
-            len(self._term.due),
-            len(self._term.dispatcher.loads()),
+            self._state.term,
+            len(self._state.firing.window),
+            len(self._state.dispatcher.loads()),
         )
         self._poke.set()
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
         """After each committed turn."""
         self.on_role()
-        if self._term is None:
+        if self._state is None:
             return
         for result in results:
-            if result.actions and result.index > self._term.since:
-                self._term.actions(result.actions)
-        self._term.pump()
+            if result.actions and result.index > self._state.since:
+                self._state.actions(result.actions)
+        self._state.assigning.assign()
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
         """A worker's heartbeat: core.leasing.Heartbeat. Answers with what is granted."""
         self._look_after_the_loop()
-        term = self._term
-        if term is None or not term.is_current or peer not in term.members:
+        state = self._state
+        if state is None or not state.is_current() or peer not in state.cluster.members:
             return
         try:
             beat = decode_heartbeat(payload)
@@ -126,27 +126,27 @@ class Leader:
             return
         sent = self._raft.quorum_sent_at_ms()
         now = self._clock.boot_ms()  # after what it is compared with
-        grant = term.leases.heartbeat(beat.session, peer, beat.holds, sent, now)
-        term.heard(peer, beat, now)
+        grant = state.leases.heartbeat(beat.session, peer, beat.holds, sent, now)
+        state.heard(peer, beat, now)
         if grant > 0:
-            given = Grant(beat.session, beat.sent_ms, grant, term.short_of_disk)
+            given = Grant(beat.session, beat.sent_ms, grant, state.short_of_disk)
             self._raft.send(peer, "grant", encode_message(given))
-        if beat.holds and term.dispatcher.backlog:
-            term.pump()
+        if beat.holds and state.dispatcher.backlog:
+            state.assigning.assign()
 
     def on_over(self, peer: str, payload: bytes) -> None:
         """What a worker has ended, before its reports are in the log: core.leasing.Over."""
-        term = self._term
-        if term is None or not term.is_current:
+        state = self._state
+        if state is None or not state.is_current():
             return
         try:
             over = decode_over(payload)
         except msgspec.DecodeError:
             log.warning("malformed news of what is over from %s dropped", peer)
             return
-        if term.leases.node(over.session) == peer:
-            term.dispatcher.over(over.session, over.tokens)
-            term.pump()
+        if state.leases.node(over.session) == peer:
+            state.dispatcher.over(over.session, over.tokens)
+            state.assigning.assign()
 
     # ------------------------------------------------------------ the loop
 
@@ -157,9 +157,9 @@ class Leader:
         while True:
             try:
                 self._ticked_ms = self._clock.boot_ms()
-                if self._term is None:
+                if self._state is None:
                     self.on_role()  # it may lead still, if giving leadership away failed as well
-                await self._wait(TICK_MS if self._term is None else self._term.tick())
+                await self._wait(TICK_MS if self._state is None else self._state.tick())
             except Exception:  # whatever it is, without ticks it must not lead
                 self._give_away("the leader's tick failed; leadership is given away")
                 with suppress(Exception):
@@ -167,7 +167,7 @@ class Leader:
 
     def _give_away(self, why: str) -> None:
         """Want of memory may strike here, too; who leads and cannot give it away tries again."""
-        self._term = None
+        self._state = None
         with suppress(Exception):
             log.exception(why)
         with suppress(Exception):
@@ -195,10 +195,10 @@ class Leader:
         task.add_done_callback(self._tasks.discard)
 
     @property
-    def current(self) -> Term | None:
-        return self._term
+    def current(self) -> LeaderState | None:
+        return self._state
 
-    # what a term uses
+    # what a leadership is given (ports.Host)
     @property
     def raft(self) -> RaftFacade:
         return self._raft

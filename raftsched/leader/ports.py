@@ -11,7 +11,7 @@ from raftsched.core.commands import Answer
 from raftsched.store import StoreView
 
 if TYPE_CHECKING:
-    from raftsched.leader.term import Term
+    from raftsched.leader.state import LeaderState
 
 
 class RaftFacade(Protocol):
@@ -47,6 +47,6 @@ class Host(Protocol):
     @property
     def window(self) -> tuple[int | None, int]: ...
     @property
-    def current(self) -> Term | None: ...
+    def current(self) -> LeaderState | None: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
     def poke(self) -> None: ...

@@ -174,9 +174,9 @@ class Cluster:
         self.true_ms += STEP_MS
         if (self.true_ms - T0) % BEAT_MS == 0:
             self.beat()
-        term = self.leads.leader.current
-        if term is not None:
-            term.tick()
+        state = self.leads.leader.current
+        if state is not None:
+            state.tick()
         for _ in range(50):
             await asyncio.sleep(0)
             if not any(m.leader._tasks for m in self.machines):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from raftsched.core.cluster import Settings
 from raftsched.leader.leases import KILL_AHEAD_MS, Leases
-from raftsched.leader.term import FIRE_BATCH
+from raftsched.leader.pacing import BATCH
 from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.tenure import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
@@ -38,7 +38,7 @@ def test_the_settings_that_it_names() -> None:
     assert f"`catch_up_max` ({settings.catch_up_max})" in TEXT
     assert f"`clock_limit_ms` (a setting, {settings.clock_limit_ms} ms)" in TEXT
     assert f"`steps_kept` ({settings.steps_kept})" in TEXT
-    assert f"no entry of the log makes more than {FIRE_BATCH} of them" in TEXT
+    assert f"no entry of the log makes more than {BATCH} of them" in TEXT
     for name in re.findall(r"`(\w+_ms)`", PAGE):
         assert hasattr(settings, name), name
 

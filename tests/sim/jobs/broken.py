@@ -16,8 +16,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import Table, u64
-from raftsched.leader import firing as leader_firing
-from raftsched.leader import lanes, leases, window
+from raftsched.leader import lanes, leases, scheduling, window
 from raftsched.raft.consensus import heartbeat
 from raftsched.worker import tenure, worker
 
@@ -352,10 +351,10 @@ def no_gaps() -> Iterator[None]:
 @contextmanager
 def calendar_from_now() -> Iterator[None]:
     """The first time of a calendar job counts from when a leader comes to it."""
-    real = leader_firing.schedule_command
+    real = scheduling.schedule_command
 
     def schedule_command(job: Any, since_ms: int, now_ms: int, calendar: Any = None) -> Any:
         return real(job, now_ms, now_ms, calendar)
 
-    with patch.object(leader_firing, "schedule_command", schedule_command):
+    with patch.object(scheduling, "schedule_command", schedule_command):
         yield

@@ -182,9 +182,9 @@ class House:
         self.leader.on_heartbeat(node, msgspec.msgpack.encode((session, holds, 77, self.clock.wall)))
 
     async def tick(self) -> float:
-        term = self.leader.current
-        assert term is not None
-        delay = term.tick()
+        state = self.leader.current
+        assert state is not None
+        delay = state.tick()
         await self.quiet()
         return delay
 

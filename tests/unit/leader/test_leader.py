@@ -17,8 +17,8 @@ from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, UnknownOutcome
 from raftsched.leader import leader as leader_module
-from raftsched.leader import term as module
-from raftsched.leader.term import Term
+from raftsched.leader import pacing, state
+from raftsched.leader.state import LeaderState
 from tests.support.memory_view import T0, after, at, cron, policy
 from tests.unit.leader.house import BOOT, TTL, House, play
 
@@ -82,9 +82,9 @@ class TestLeadership:
         async def scene(house: House) -> None:
             house.leader.start()
             house.lead()
-            term = house.leader.current
-            assert term is not None
-            term.pump = lambda: 1 // 0  # type: ignore[assignment, method-assign, return-value, func-returns-value]
+            current = house.leader.current
+            assert current is not None
+            current.assigning.assign = lambda: 1 // 0  # type: ignore[assignment, method-assign, return-value, func-returns-value]
             house.leader.poke()
             await house.until(lambda: house.stepped_down > 0)
             assert not house.leader.established
@@ -140,7 +140,7 @@ class TestLeadership:
             def fail() -> float:
                 raise MemoryError
 
-            monkeypatch.setattr(Term, "tick", lambda _: fail())
+            monkeypatch.setattr(LeaderState, "tick", lambda _: fail())
             while house.stepped_down == 0:
                 await real_sleep(0)
             assert house.leader._timer is not None
@@ -226,7 +226,7 @@ class TestFiring:
             house.create(at(T0 + 3_000))
             house.clock.forward(30)
             await house.tick()
-            assert await house.tick() == module.TICK_MS
+            assert await house.tick() == state.TICK_MS
 
         play(scene)
 
@@ -324,7 +324,7 @@ class TestFiring:
             house.fail, house.apply_though_failing = UnknownOutcome(), applied
             await house.tick()
             house.fail = None
-            house.clock.forward(module.RELOAD_AFTER_MS)
+            house.clock.forward(state.RELOAD_AFTER_MS)
             house.beat(session)
             await house.until_idle()
             (row,) = house.world.instances(job)
@@ -347,13 +347,13 @@ class TestFiring:
             await house.until_idle(30)
             house.fail = None
             assert len(house.proposed) == 10
-            house.clock.forward(module.RELOAD_AFTER_MS)
+            house.clock.forward(state.RELOAD_AFTER_MS)
             house.quorum = house.clock.boot
             await house.until_idle()
             assert house.world.count(Table.DUE) == 0
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "FIRE_BATCH", 2)
+            patch.setattr(pacing, "BATCH", 2)
             play(scene)
 
     def test_after_an_outage_the_log_is_not_flooded(self) -> None:
@@ -374,8 +374,8 @@ class TestFiring:
             assert len(house.commands(Fire)) == 100
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "FIRE_BATCH", 5)
-            patch.setattr(module, "IN_FLIGHT", 3)
+            patch.setattr(pacing, "BATCH", 5)
+            patch.setattr(pacing, "IN_FLIGHT_MAX", 3)
             play(scene)
 
     def test_a_clock_that_is_set_back_and_comes_round_again(self) -> None:

@@ -18,8 +18,7 @@ from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Re
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_calendar
 from raftsched.core.tables import Table
-from raftsched.leader import firing
-from raftsched.leader import term as module
+from raftsched.leader import firing, pacing, scheduling
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, at, cron, every
 from tests.unit.leader.house import House, play
@@ -90,8 +89,8 @@ class TestCalendar:
         play(scene)
 
     def test_owed_by_the_thousand_they_are_read_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "OWED_MAX", 10)
-        monkeypatch.setattr(module, "FIRE_BATCH", 4)
+        monkeypatch.setattr(scheduling, "KNOWN_MAX", 10)
+        monkeypatch.setattr(pacing, "BATCH", 4)
 
         async def scene(house: House) -> None:
             jobs = [house.create(cron("* * * * *")) for _ in range(35)]
@@ -99,7 +98,7 @@ class TestCalendar:
             assert house.leader.current is not None
             jobs.append(house.create(cron("* * * * *")))  # while the older ones are not all known yet
             for _ in range(20):
-                assert len(house.leader.current._owed) <= 10
+                assert len(house.leader.current.scheduling.known) <= 10
                 await house.tick()
             assert len(house.commands(ScheduleJob)) == 36
             assert all(house.world.job(job).fire_at_ms for job in jobs)
@@ -159,7 +158,7 @@ class TestCalendar:
     def test_one_that_cannot_be_computed_stops_nobody_else(
         self, error: Exception, when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        original = module.firing.schedule.next_nominal
+        original = firing.schedule.next_nominal
 
         def next_nominal(trigger: Any, *args: Any, **kwargs: Any) -> int | None:
             if trigger.timezone == "Mars/Olympus":
@@ -172,7 +171,7 @@ class TestCalendar:
             if when == "later":  # another leader knew the zone
                 house.do(ScheduleJob(bad, 1, T0))
             good = house.create(at(T0))
-            monkeypatch.setattr(module.firing.schedule, "next_nominal", next_nominal)
+            monkeypatch.setattr(firing.schedule, "next_nominal", next_nominal)
             await house.tick()
             assert len(house.world.instances(good)) == 1
             row = house.world.job(bad)
@@ -305,8 +304,8 @@ class TestTimers:
         play(scene)
 
     def test_many_at_once_go_no_faster_than_the_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "FIRE_BATCH", 4)
-        monkeypatch.setattr(module, "IN_FLIGHT", 2)
+        monkeypatch.setattr(pacing, "BATCH", 4)
+        monkeypatch.setattr(pacing, "IN_FLIGHT_MAX", 2)
 
         async def scene(house: House) -> None:
             session = house.session()

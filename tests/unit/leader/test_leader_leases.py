@@ -12,7 +12,7 @@ from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import Table
 from raftsched.errors import UnknownOutcome
-from raftsched.leader import term as module
+from raftsched.leader import pruning
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import TTL, House, play
 
@@ -219,7 +219,7 @@ class TestRetention:
             assert len(house.commands(Prune)) == 3
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "PRUNE_ROWS", 10)
+            patch.setattr(pruning, "ROWS", 10)
             play(scene)
 
     def test_interrupted_it_comes_back(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -244,7 +244,7 @@ class TestRetention:
         async def scene(house: House) -> None:
             house.lead()
             for _ in range(3):
-                house.clock.forward(module.ORIGINS_EVERY_MS)
+                house.clock.forward(pruning.ORIGINS_EVERY_MS)
                 house.quorum = house.clock.boot
                 await house.tick()
             assert len(house.commands(Prune)) == 3

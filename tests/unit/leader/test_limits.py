@@ -11,7 +11,7 @@ from raftsched.core.commands import Assign, Fire, NoteUnplaceable
 from raftsched.core.model import HOUR_MS, Misfire, MisfirePolicy, Overlap
 from raftsched.core.model import InstanceState as I
 from raftsched.leader.dispatcher import NOTE_AFTER_MS
-from raftsched.leader.term import TICK_MS
+from raftsched.leader.state import TICK_MS
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import House, play
 
@@ -141,9 +141,9 @@ class TestQueues:
             rows = [house.world.instances(job)[0] for job in jobs]
             assert sorted(r.state for r in rows) == [I.WAITING, I.WAITING, I.LAUNCHED]
             assert house.world.instances(other)[0].state is I.LAUNCHED
-            term = house.leader.current
-            assert term is not None
-            assert not term.dispatcher.backlog
+            state = house.leader.current
+            assert state is not None
+            assert not state.dispatcher.backlog
             live = next(r.live for r in rows if r.live is not None)
             house.do(c.Ended(session, live.token, c.Outcome.SUCCEEDED, T0, T0))
             await house.quiet()

@@ -77,25 +77,25 @@ def test_only_voters_count_when_disks_are_short() -> None:
     async def scene(house: House) -> None:
         change(house, "n1 n2 n3", "n4 n5")
         house.lead()
-        term = house.leader.current
-        assert term is not None
-        vitals = term.vitals
+        state = house.leader.current
+        assert state is not None
+        vitals = state.vitals
 
         def says(node: str, short: bool) -> None:
             vitals.heard(node, Heartbeat(1, True, 0, 0, short), 0)
 
         for node in ("n4", "n5"):
             says(node, True)
-        assert not term.short_of_disk
+        assert not state.short_of_disk
         says("n2", True)
-        assert not term.short_of_disk
+        assert not state.short_of_disk
         says("n3", True)
-        assert term.short_of_disk
+        assert state.short_of_disk
         change(house, "n1 n2 n4 n5")
-        assert term.short_of_disk
+        assert state.short_of_disk
         says("n5", False)
         says("n4", False)
-        assert not term.short_of_disk, "n3 is out"
+        assert not state.short_of_disk, "n3 is out"
 
     play(scene)
 

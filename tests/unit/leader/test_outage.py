@@ -15,7 +15,7 @@ from raftsched.core.commands import Assign, Fire
 from raftsched.core.entry import EntryResult, decode_entry
 from raftsched.core.model import DAY_MS, HOUR_MS, Misfire, MisfirePolicy, Overlap, Trigger
 from raftsched.core.tables import Table
-from raftsched.leader.term import FIRE_BATCH, IN_FLIGHT
+from raftsched.leader.pacing import BATCH, IN_FLIGHT_MAX
 from tests.support.invariants import violations
 from tests.support.memory_view import MemoryView, World, cron, every, policy
 from tests.unit.leader.house import House, View
@@ -66,12 +66,14 @@ class Outage:
         house.lead()
         house.beat(session)
         end_ms = house.clock.wall
-        term = house.leader.current
-        assert term is not None
+        state = house.leader.current
+        assert state is not None
         while True:
-            delay = term.tick()
-            assert max(term._in_flight.values()) <= IN_FLIGHT, "no more is under way than the log keeps up with"
-            self.most_due = max(self.most_due, len(term.due) + len(term._due_now))
+            delay = state.tick()
+            assert max(state.proposals.in_flight.values(), default=0) <= IN_FLIGHT_MAX, (
+                "no more is under way than the log keeps up with"
+            )
+            self.most_due = max(self.most_due, len(state.firing.window) + len(state.firing._due))
             await house.quiet()
             if delay > 0 and not house.leader._tasks:
                 break
@@ -104,7 +106,7 @@ def test_a_weekend_floods_nothing(trigger: Trigger) -> None:
     assert len(fires) == jobs, "one for each job, however much it missed"
     assert len(house.commands(Assign)) == jobs
     # log
-    assert len(outage.entries) <= 4 * jobs / FIRE_BATCH + 10
+    assert len(outage.entries) <= 4 * jobs / BATCH + 10
     per_job = sum(map(len, outage.entries)) / jobs
     assert per_job < (150 if trigger.period_ms else 1_300), "a calendar's fire names what may be caught up with"
     # history: a run, the gap before it, and what came due while that run was only just made
@@ -127,7 +129,7 @@ def test_where_runs_may_overlap_the_cap_holds_and_entries_stay_small() -> None:
     catch_up = 100
     for data in outage.entries:
         fired = sum(isinstance(x, Fire) for batch in decode_entry(data).batches for x in batch.commands)
-        assert fired * catch_up <= FIRE_BATCH
+        assert fired * catch_up <= BATCH
 
 
 def test_what_replaces_each_other_is_one_gap() -> None:

@@ -1,0 +1,97 @@
+"""Gives calendar jobs their first and next times, which only the leader computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import islice
+
+from raftsched import schedule
+from raftsched.core.calendars import Calendar
+from raftsched.core.commands import Command, ScheduleJob, SetJobState
+from raftsched.core.model import Job
+from raftsched.core.rows import decode_job
+from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.leader import pacing
+from raftsched.leader.pacing import Proposals
+from raftsched.leader.ports import Host
+from raftsched.leader.triggers import CalendarJob, calendar_of, never_fires, suspend
+
+Read = Callable[[], AbstractContextManager[ReadView]]
+
+KNOWN_MAX = 10_000  # jobs that wait for their next time and are known in memory
+
+
+class Scheduling:
+    """The jobs of one leadership that wait for their next time. `now_ms` is wall time."""
+
+    def __init__(self, host: Host, proposals: Proposals) -> None:
+        self._read = host.read
+        self._proposals = proposals
+        self.known: set[int] = set()  # ids of those that wait, as far as the table was read: below `_read_from`
+        self._read_from: int | None = 0  # where to read on in the table; None: all of it is known
+
+    def add(self, job_id: int) -> None:
+        """A row was written: the job waits for its next time."""
+        if self._read_from is None or job_id < self._read_from:
+            self.known.add(job_id)
+
+    def tick(self, now_ms: int) -> int | None:
+        """Schedules a bounded number of jobs. Returns `now_ms` when there are more and it can go on."""
+        if not self.known and self._read_from is not None:
+            ids = unscheduled_jobs(self._read, self._read_from, KNOWN_MAX)
+            self.known.update(ids)
+            self._read_from = ids[-1] + 1 if len(ids) >= KNOWN_MAX else None
+        if not self._proposals.has_room(ScheduleJob):
+            return None
+        batch: list[Command] = []
+        while self.known and len(batch) < pacing.BATCH:
+            waiting = unscheduled_job(self._read, self.known.pop())
+            if waiting is not None:
+                (job, calendar), since_ms = waiting
+                batch.append(schedule_command(job, since_ms, now_ms, calendar))
+        if batch:
+            self._proposals.send_paced(ScheduleJob, batch)
+        return now_ms if self.known or self._read_from is not None else None
+
+    def reload(self) -> None:
+        """Reads the table again: it is not known what became of some batches."""
+        self.known.clear()
+        self._read_from = 0
+
+
+def schedule_command(
+    job: Job, since_ms: int, now_ms: int, calendar: Calendar | None = None
+) -> ScheduleJob | SetJobState:
+    """Makes the command with the first time of a calendar trigger after `since_ms`, when its schedule was taken up.
+
+    That may be past: there may have been no leader since. Taking up never catches up with what was before. A clock that
+    was set back counts from now."""
+    try:
+        after_ms = max(min(since_ms, now_ms), job.skipped_until_ms or 0)
+        trigger = job.policy.trigger
+        revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
+        nominal = schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
+        never = nominal is None and never_fires(job, after_ms)
+    except MemoryError:  # no fault of the job
+        raise
+    except Exception as error:
+        return suspend(job, error)
+    return ScheduleJob(job.id, job.revision, nominal, revision, never)
+
+
+def unscheduled_jobs(read: Read, first: int, limit: int) -> list[int]:
+    """Returns the ids of calendar jobs that wait for their next time, from the id `first` on."""
+    with read() as view:
+        return [from_u64(key) for key, _ in islice(view.scan(Table.UNSCHEDULED, u64(first)), limit)]
+
+
+def unscheduled_job(read: Read, job_id: int) -> tuple[CalendarJob, int] | None:
+    """Returns a calendar job that waits for its next time, and since when; None: it does not, any more."""
+    with read() as view:
+        raw = view.get(Table.JOBS, u64(job_id))
+        since = view.get(Table.UNSCHEDULED, u64(job_id))
+        if raw is None or since is None:
+            return None
+        job = decode_job(raw)
+        return CalendarJob(job, calendar_of(view, job)), from_u64(since)

@@ -1,0 +1,239 @@
+"""The leader's memory of one leadership, and the duties that work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from raftsched.core.actions import (
+    Action,
+    AttemptAssigned,
+    AttemptEnded,
+    ClusterPaused,
+    ConditionsWanted,
+    InstanceReady,
+    InstanceTimer,
+    JobDue,
+    JobUnscheduled,
+    MembersChanged,
+    NodeRuleChanged,
+    OperationStarted,
+    QueueChanged,
+    SessionChanged,
+    SettingsChanged,
+)
+from raftsched.core.cluster import Settings
+from raftsched.core.leasing import Heartbeat
+from raftsched.core.rows import META_KEY, decode_meta, decode_session
+from raftsched.core.tables import Table, u64
+from raftsched.leader.assigning import Assigning
+from raftsched.leader.clock_watch import ClockWatch
+from raftsched.leader.cluster import Cluster
+from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.firing import Firing
+from raftsched.leader.handover import Handover
+from raftsched.leader.inquiries import Inquiries
+from raftsched.leader.lease_watch import LeaseWatch
+from raftsched.leader.leases import Leases
+from raftsched.leader.operations import Operations
+from raftsched.leader.pacing import Proposals
+from raftsched.leader.ports import Host
+from raftsched.leader.pruning import Pruning
+from raftsched.leader.scheduling import Scheduling
+from raftsched.leader.timers import Timers
+from raftsched.leader.vitals import Vitals
+
+CLOCK_LOOK_MS = 20  # while the clock is in doubt
+TICK_MS = 100  # leases, and the longest sleep of the loop: a wall clock may jump
+RELOAD_AFTER_MS = 500
+
+# One duty: does what is due at a wall time, and returns when it wants to be called again; None: with the next tick.
+Duty = Callable[[int], int | None]
+
+
+class LeaderState:
+    """A cache built from the tables after the opening entry was applied; `actions` keeps it in step with them, `tick`
+    lets the duties work, one after the other."""
+
+    def __init__(self, leader: Host, term: int) -> None:
+        self.term = term
+        self._leader = leader
+        self._raft = leader.raft
+        self._read = leader.read
+        self._clock = leader.clock
+        now = self._clock.wall_ms()
+        self.inquiries = Inquiries(self._read, self._raft.send)
+        with self._read() as view:
+            self.since = view.applied_index  # what was applied up to here is in what is read now
+            meta = decode_meta(view.get(Table.META, META_KEY))
+            self.cluster = Cluster(self._raft.node_id, meta.settings, meta.paused)
+            self.cluster.set_members(meta.members)
+            self.dispatcher = Dispatcher(self._read, self._raft.node_id, view)
+            self.operations = Operations(view, self._read, self._raft, leader.spawn, self.is_current)
+            sessions = [s for _, raw in view.scan(Table.SESSIONS) if (s := decode_session(raw)).open]
+            for session in sessions:
+                self.dispatcher.opened(session, count_running(view, session.id))
+        # The windows are read after `since`: what is committed in between is in them, and comes once more as an action,
+        # which does no harm. The other way round it would be in neither.
+        since_ms = self._clock.boot_ms()
+        self.vitals = Vitals()
+        self.leases = Leases(sessions, since_ms)
+        self.proposals = Proposals(leader, self.is_current, self.dispatcher.answered, self._unconfirmed)
+        self.assigning = Assigning(
+            leader, self.cluster, self.dispatcher, self.leases, self.vitals, self.proposals, self.is_current, since_ms
+        )
+        window_ms, count_max = self._window_ms(meta.settings), leader.window[1]
+        self.firing = Firing(leader, self.cluster, self.assigning, self.proposals, now, window_ms, count_max)
+        self.timers = Timers(leader, self.proposals, now, window_ms, count_max)
+        self.scheduling = Scheduling(leader, self.proposals)
+        self.lease_watch = LeaseWatch(leader, self.cluster, self.leases, self.proposals, term, since_ms)
+        self.clock_watch = ClockWatch(leader, now, since_ms, meta.settings.clock_limit_ms)
+        self._handover = Handover(self._raft, leader.spawn, since_ms)
+        self._reload_at_ms: int | None = None  # boot clock: when to read the tables again
+        self._duties: tuple[Duty, ...] = (
+            self.firing.tick,
+            self.timers.tick,
+            self.scheduling.tick,
+            Pruning(leader, self.is_current, since_ms).tick,
+            self._note_queues,
+            self._continue_operations,
+            self.assigning.tick,
+            self._ask_about_conditions,
+        )
+
+    def is_current(self) -> bool:
+        """Returns whether this leadership goes on."""
+        return self._leader.current is self and self._raft.leading and self._raft.term == self.term
+
+    @property
+    def short_of_disk(self) -> bool:
+        """Whether the cluster takes no more writes from clients."""
+        return self.vitals.short_of_disk(self.cluster.voters, self.cluster.leader)
+
+    def heard(self, node: str, beat: Heartbeat, boot_ms: int) -> None:
+        """A node's heartbeat came."""
+        if beat.holds:
+            self.assigning.heard(node, boot_ms)
+        self.vitals.heard(node, beat, boot_ms)
+
+    # ------------------------------------------------------------ actions after commit
+
+    def actions(self, actions: Iterable[Action]) -> None:
+        """Follows what applied entries have brought about."""
+        now = self._clock.wall_ms()
+        soon = False
+        for action in actions:
+            match action:
+                case JobDue():
+                    self.firing.window.add(u64(action.job_id), action.fire_at_ms, now)
+                    soon = True
+                case InstanceReady():
+                    self.dispatcher.ready(action.instance, action.lane, action.score_ms)
+                case AttemptAssigned():
+                    self.dispatcher.applied(action.instance, action.session, (action.queue, action.quota), action.token)
+                case AttemptEnded():
+                    self.dispatcher.attempt_ended(action.session, (action.queue, action.quota), action.token)
+                case InstanceTimer():
+                    self.timers.window.add(action.instance, action.at_ms, now)
+                    soon = True
+                case OperationStarted():
+                    self.operations.started(action.operation)
+                    soon = True
+                case ConditionsWanted():
+                    self.inquiries.wanted(action.instance)
+                    soon = True
+                case JobUnscheduled():
+                    self.scheduling.add(action.job_id)
+                    soon = True
+                case SessionChanged():
+                    self._session_changed(action)
+                case SettingsChanged():
+                    self._settings_changed(action.settings)
+                case MembersChanged():
+                    self.cluster.set_members(action.members)
+                case QueueChanged():
+                    self.dispatcher.queue_changed(action.name)
+                case NodeRuleChanged():
+                    self.dispatcher.rule_changed(action.node)
+                case ClusterPaused():
+                    self._pause(action.paused)
+                    soon = True
+                case _:
+                    pass
+        if soon:
+            self._leader.poke()
+
+    def _pause(self, paused: bool) -> None:
+        """Afterwards the tables say what is due: what was on its way was refused."""
+        self.cluster.paused = paused
+        if not paused:
+            self._reload_at_ms = self._clock.boot_ms()
+
+    def _session_changed(self, action: SessionChanged) -> None:
+        if not action.open:
+            self.lease_watch.closed(action.session)
+            self.dispatcher.closed(action.session)
+            return
+        with self._read() as view:
+            raw = view.get(Table.SESSIONS, u64(action.session))
+        if raw is not None:
+            session = decode_session(raw)
+            if session.open:
+                self.leases.opened(session, self._clock.boot_ms())
+                self.dispatcher.opened(session, 0)
+
+    def _settings_changed(self, settings: Settings) -> None:
+        self.cluster.settings = settings
+        self.clock_watch.set_limit(settings.clock_limit_ms)
+        for window in (self.firing.window, self.timers.window):
+            window.reach(self._window_ms(settings))
+
+    def _window_ms(self, settings: Settings) -> int:
+        return self._leader.window[0] or settings.load_ahead_ms
+
+    # ------------------------------------------------------------ the loop's work
+
+    def tick(self) -> float:
+        """Does what is due; returns how many ms to sleep at most."""
+        if not self.is_current():
+            return TICK_MS
+        self.lease_watch.tick()
+        self._handover.look(self.vitals, self.cluster.voters, self._clock.boot_ms())
+        now = self._clock.wall_ms()
+        if not self.clock_watch.is_trusted():
+            return CLOCK_LOOK_MS
+        if self._reload_at_ms is not None and self._clock.boot_ms() >= self._reload_at_ms:
+            self._reload(now)
+        next_ms = now + TICK_MS
+        for duty in self._duties:
+            wanted_ms = duty(now)
+            if wanted_ms is not None and wanted_ms < next_ms:
+                next_ms = wanted_ms
+        return 0 if next_ms <= now else max(0, min(TICK_MS, next_ms - self._clock.wall_ms()))
+
+    def _note_queues(self, now_ms: int) -> None:
+        self.dispatcher.open_lanes(now_ms)
+        notes = self.dispatcher.notes(now_ms)
+        if notes:
+            self.proposals.send(notes)
+
+    def _continue_operations(self, now_ms: int) -> None:
+        self.operations.pump(self._clock.boot_ms())
+
+    def _ask_about_conditions(self, now_ms: int) -> int | None:
+        """Asks nodes that are given runs to look at conditions. Returns `now_ms` when there is more."""
+        if not self.inquiries.open or not self.assigning.quorum_is_fresh():
+            return None
+        more = self.inquiries.ask(self.assigning.assignable_nodes(), self._clock.boot_ms())
+        return now_ms if more else None
+
+    # ------------------------------------------------------------ when it is not known what became of a proposal
+
+    def _unconfirmed(self) -> None:
+        if self._reload_at_ms is None:  # not at once: many may fail together
+            self._reload_at_ms = self._clock.boot_ms() + RELOAD_AFTER_MS
+
+    def _reload(self, now_ms: int) -> None:
+        self._reload_at_ms = None
+        self.firing.reload(now_ms)
+        self.timers.reload(now_ms)
+        self.scheduling.reload()
