@@ -1,4 +1,4 @@
-"""What nodes say to each other: fixed msgpack schemas in length-prefixed, checksummed frames. No pickle.
+"""The messages between nodes: fixed msgpack schemas in length-prefixed, checksummed frames. No pickle.
 
 A frame is length (4 bytes, of the payload), CRC-32 of the payload (4), payload. Anything that does not decode closes
 the connection. Message numbers are never reused; fields are added last with a default.
@@ -33,7 +33,7 @@ class Malformed(Exception):
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=6):
-    """The first word of both ends: all that a stranger is told."""
+    """The first message of both ends: all that an unproven connection learns of this node."""
 
     protocol: Count
     node: str
@@ -42,7 +42,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """Who a node is; also sent again when that changes."""
+    """A node's identity, its disk and its members; sent again when they change."""
 
     protocol: Count
     node: str
@@ -111,7 +111,7 @@ class VoteAnswer(msgspec.Struct, array_like=True, frozen=True, tag=13):
 
 
 class PreVoteRequest(msgspec.Struct, array_like=True, frozen=True, tag=14):
-    """Would you vote for me in `term`? Changes nothing at the asked node."""
+    """Asks whether the peer would vote for this node in `term`. Changes nothing at the asked node."""
 
     term: Count
     last_index: Count
@@ -161,7 +161,7 @@ class ProposeRefused(msgspec.Struct, array_like=True, frozen=True, tag=21):
 
 
 class ProposeRejected(msgspec.Struct, array_like=True, frozen=True, tag=23):
-    """The leader of `term` did not put this batch into the log: the commands at `places` are none that it takes."""
+    """The leader of `term` did not put this batch into the log: it does not accept the commands at `places`."""
 
     term: Count
     seq: Count
@@ -193,7 +193,7 @@ class TransferLeadership(msgspec.Struct, array_like=True, frozen=True, tag=41):
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):
-    """What became of a request to the leader. `code` is empty for done, "moved" for: ask the next leader."""
+    """The result of a request to the leader. `code` is empty for done, and "moved" for: ask the next leader."""
 
     request: Annotated[int, msgspec.Meta(ge=0)]
     code: str
@@ -201,7 +201,8 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):
 
 
 class SnapshotAnswer(msgspec.Struct, array_like=True, frozen=True, tag=31):
-    """To offers and chunks: the receiver has everything below `offset` (size: all of it) of exactly this snapshot."""
+    """Answers offers and chunks: the receiver has everything below `offset` (size: all of it) of exactly this
+    snapshot."""
 
     term: Count
     index: Count
@@ -210,7 +211,7 @@ class SnapshotAnswer(msgspec.Struct, array_like=True, frozen=True, tag=31):
 
 
 class SnapshotOffer(msgspec.Struct, array_like=True, frozen=True, tag=32):
-    """What the leader of `term` has: the state as of (index, snapshot_term), a file of `size` bytes."""
+    """Offers a snapshot by the leader of `term`: the state as of (index, snapshot_term), a file of `size` bytes."""
 
     term: Count
     index: Count
@@ -264,7 +265,7 @@ _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Frame)
 
 
 def payload(frame: Frame) -> bytes:
-    """The frame's content without length and checksum."""
+    """Returns the frame's content without length and checksum."""
     return _encoder.encode(frame)
 
 
@@ -274,7 +275,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(body: bytes | bytearray | memoryview) -> Frame:
-    """Raises Malformed."""
+    """Returns the message. Raises Malformed."""
     try:
         frame: Frame = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -283,7 +284,7 @@ def decode(body: bytes | bytearray | memoryview) -> Frame:
 
 
 def check_term(frame: Frame, term: int) -> None:
-    """`term`: this node's. Raises Malformed for one that is out of reach."""
+    """Raises Malformed when the frame's term is out of reach of `term`, which is this node's."""
     ahead = getattr(frame, "term", 0) - term
     if ahead > TERMS_AHEAD_MAX:
         raise Malformed(f"its term is {ahead} ahead")
@@ -297,7 +298,8 @@ class Reader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Raises Malformed: over the size limit, wrong checksum, unknown content."""
+        """Yields the frames that are complete. Raises Malformed: over the size limit, wrong checksum, unknown
+        content."""
         self._buffer += data
         buffer = self._buffer
         start = 0

@@ -1,4 +1,4 @@
-"""Raft as the other rooms see it: the replica with an event loop, a writer thread and TCP around it."""
+"""The interface of the raft room: the replica with an event loop, a writer thread and TCP around it."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ Change = Literal["add", "remove", "replace"]
 class Raft:
     """One member of the cluster.
 
-    `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; what they raise is
+    `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; an exception in one is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
-    the exception, and nothing is answered or sent any more. `writers(post, name)` makes what runs the writes, and what
-    runs the work on snapshots; `nonce(n)` gives the n random bytes of a handshake. `wire` seals connections;
-    None: certificates of this start, or nothing without a key. Raises StartupError from the constructor and `start`."""
+    the exception, and nothing is answered or sent any more. `writers(post, name)` makes the two writers, for write
+    batches and for work on snapshots; `nonce(n)` returns the n random bytes of a handshake. `wire` seals connections;
+    None: by certificates made at this start, or not at all without a key. The constructor and `start` raise
+    StartupError."""
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class Raft:
         self._tick()
 
     async def stop(self) -> None:
-        """Idempotent. Proposals without an answer get one."""
+        """Stops this node's part; idempotent. Proposals without an answer get one."""
         if self._stopped:
             return
         self._stopped = True
@@ -202,7 +203,7 @@ class Raft:
 
     @property
     def leader_id(self) -> str | None:
-        """Whom this node follows; it may be out of date."""
+        """The leader that this node follows; it may be out of date."""
         return self._replica.engine.leader_id
 
     @property
@@ -216,19 +217,20 @@ class Raft:
 
     @property
     def leading(self) -> bool:
-        """Leader, and the opening entry of this leadership is applied here."""
+        """True for a leader that has applied the opening entry of its leadership."""
         return self._replica.leading and self.is_leader
 
     @property
     def waits_for(self) -> str | None:
-        """What this node waits for without a leader, and what its operator should do; None: there is one."""
+        """The reason why this node has no leader, with advice for its operator; None: it has one."""
         if self.leader_id is not None:
             return None
         return self._admission.waits_for(list(self._replica.connections), self._replica.membership.voters)
 
     @property
     def outside(self) -> str | None:
-        """Why the members do not let this node in, and what its operator should do; None: nobody said so lately."""
+        """The reason why the members do not let this node in, with advice for its operator; None: no member said so
+        lately."""
         return None if self.leader_id is not None else self._admission.refusal
 
     @property
@@ -259,46 +261,48 @@ class Raft:
         return self._replica.journal.last_index
 
     def refused(self) -> dict[str, int]:
-        """Connections and messages of others that were refused since this node started, by reason (refusals.WHY)."""
+        """Returns the number of refused connections and messages since this node started, by reason (refusals.WHY)."""
         return {**self._transport.refusals.counts, "no-command": self._replica.forwarding.rejected}
 
     def heartbeats_late(self) -> tuple[list[tuple[float, int]], float]:
-        """The heartbeats that this node sent as a leader, by how late they were (seconds, how many up to that); and the
-        sum of it."""
+        """Returns the lateness of the heartbeats that this node sent as a leader: (seconds, number of heartbeats up to
+        that), and the sum."""
         lateness = self._replica.engine.lateness
         return lateness.cumulative(), lateness.total_s
 
     def write_age_ms(self) -> int:
-        """How long the write of the store that is under way has been; 0 when none is."""
+        """Returns the time for which the current write batch has been written; 0 when none is."""
         since = self._replica.driver.busy_since_ms
         return 0 if since is None else self._clock.boot_ms() - since
 
     def measure_clocks_again(self) -> None:
-        """Forgets the offsets: this node's wall clock was set."""
+        """Forgets the offsets of the clocks, because this node's wall clock was set."""
         self._replica.engine.heartbeats.forget_offsets()
 
     def clock_ahead_ms(self) -> int:
-        """How far this node's wall clock is ahead of the log's time, as the leader before showed it."""
+        """Returns the lead of this node's wall clock over the log's time, as the previous leader showed it."""
         return self._replica.timestamps.ahead_ms()
 
     def trust_clock(self) -> None:
-        """This node's wall clock was compared with the others': it stamps the entries from here on."""
+        """Stamps entries by this node's wall clock from now on: it was compared with the others'."""
         self._replica.timestamps.trust()
 
     def clock_offsets_ms(self) -> list[int | None]:
-        """The other voters' wall clocks minus ours, as measured by this leadership's heartbeats; None: not yet."""
+        """Returns the other voters' wall clocks minus ours, as measured by this leadership's heartbeats; None:
+        not yet."""
         engine = self._replica.engine
         return [engine.heartbeats.offset_ms(v) for v in engine.membership.voters if v != self.node_id]
 
     def quorum_sent_at_ms(self) -> int | None:
-        """Leader: boot_ms at which the newest heartbeat round answered by a majority in this term was sent."""
+        """Leader: returns the boot_ms at which the newest heartbeat round answered by a majority in this term was
+        sent."""
         engine = self._replica.engine
         if not self.is_leader:
             return None
         return engine.heartbeats.quorum_sent_at_ms(self._clock.boot_ms())
 
     def peers(self) -> list[PeerStatus]:
-        """The other members."""
+        """Returns the other members."""
         engine, formation = self._replica.engine, self._replica.formation
         return [
             PeerStatus(
@@ -316,11 +320,11 @@ class Raft:
     # ------------------------------------------------------------ proposing
 
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
-        """One batch of encoded commands, on any node; the answers as applied here, one per command. Reads here show it.
+        """Proposes a batch of encoded commands, on any node. Returns one answer per command, as applied on this node,
+        whose reads show the result.
 
-        `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, ValueError
-        for what is no command, and
-        RaftschedError("too-large") for a batch over the limits of one entry."""
+        `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, ValueError for bytes
+        that are no command, and RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
         _check(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
@@ -328,21 +332,21 @@ class Raft:
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
-        """The same without a task to wait in: `reply` is called from the event loop. Raises what came of it at once.
+        """Proposes without a task that waits: `reply` is called from the event loop. Raises at once as `propose` would.
 
-        It comes as soon as a majority has on its disks what is asked for and it was applied here, but for refusals;
-        reads here show it as soon as `applied_index` has reached `acked_index`."""
+        An answer without refusals comes as soon as a majority has the batch on its disks and it is applied here. Reads
+        show the result as soon as `applied_index` has reached `acked_index`."""
         _check(commands)
         self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early_ack=True)
 
     def submit(self, commands: Sequence[bytes]) -> None:
-        """The same without an answer. Raises Overloaded."""
+        """Proposes without an answer. Raises Overloaded."""
         _check(commands)
         self._replica.submit(commands)
 
     async def barrier(self, timeout: float = 10.0) -> None:
-        """What was committed before the call is applied here when it returns: the base of a linearizable read. All that
-        wait share one. `timeout` in seconds. Raises NoLeader, Overloaded."""
+        """Waits until everything that was committed before the call is applied here: the base of a linearizable read.
+        Concurrent calls share a barrier. `timeout` in seconds. Raises NoLeader, Overloaded."""
         await self._barriers.wait(timeout)
 
     # ------------------------------------------------------------ members
@@ -353,11 +357,11 @@ class Raft:
         return self._replica.formation.store_id
 
     def members(self) -> list[MemberStatus]:
-        """The newest configuration in this node's log; who does not vote is catching up."""
+        """Returns the newest configuration in this node's log; a member without a vote is catching up."""
         return [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self._replica.membership.current]
 
     def join_requests(self) -> list[JoinRequest]:
-        """Nodes that asked this one to be let in within the last seconds."""
+        """Returns the nodes that asked this one to be let in within the last seconds."""
         recent = self._replica.peer_set.join_requests.recent()
         return [JoinRequest(h.node, h.raft, h.http, h.store_id, age_ms, back) for h, age_ms, back in recent]
 
@@ -374,8 +378,8 @@ class Raft:
         await self._request(codec.ChangeMembers(number, change, node, store_id or b""), timeout)
 
     async def transfer(self, to: str | None = None, timeout: float = 10.0) -> str:
-        """Hands leadership over, to `to` or to who has most, and says who leads then. No command is lost: what waits
-        goes on to the next leader. `timeout` in seconds. Raises NoLeader, UnknownOutcome,
+        """Hands leadership over, to `to` or to the follower that has most; returns the leader's id afterwards. No
+        command is lost: waiting proposals go to the next leader. `timeout` in seconds. Raises NoLeader, UnknownOutcome,
         RaftschedError("not-possible")."""
         number = self._replica.peer_set.requests.next_number()
         await self._request(codec.TransferLeadership(number, to or "", self.term), timeout)
@@ -413,21 +417,23 @@ class Raft:
         self._replica.step_down()
 
     def subscribe(self, on_applied: Callable[[list[EntryResult]], None]) -> None:
-        """Called after each write that applied something; with no entries when a snapshot replaced the state."""
+        """Calls `on_applied` after each write batch that applied entries, and with no entries when a snapshot replaced
+        the state."""
         self._replica.subscribe(on_applied)
 
     def subscribe_role(self, on_role: Callable[[], None]) -> None:
-        """Called when role, term, leader or `leading` changed."""
+        """Calls `on_role` when role, term, leader or `leading` changed."""
         self._replica.subscribe_role(on_role)
 
     # ------------------------------------------------------------ messages of other rooms
 
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None:
-        """`handler(peer, payload)` for messages of this kind."""
+        """Calls `handler(peer, payload)` for messages of this kind."""
         self._handlers[kind] = handler
 
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
-        """A small message to another room of another node (or of this one), not gated by the disk. False: not sent."""
+        """Sends a small message to another room of a node, this one included, without waiting for the disk. False: not
+        sent."""
         if peer == self.node_id:
             assert self._loop is not None, "start first"
             self._loop.call_soon(self._on_message, peer, codec.Message(kind, payload))
@@ -481,6 +487,6 @@ class _Links:
 
 
 def _check(commands: Sequence[bytes]) -> None:
-    """What is no command never gets into the log. Raises ValueError."""
+    """Raises ValueError for bytes that are no command: they must never get into the log."""
     for raw in commands:
         check(raw)

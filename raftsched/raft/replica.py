@@ -1,6 +1,5 @@
-"""One member, without sockets, threads or timers of its own: everything comes in as calls and goes out through Links.
-
-The facade gives it an event loop; the tests give it a network of their own making and virtual time.
+"""One member, without sockets, threads or timers of its own: everything comes in as calls and goes out through
+Links.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ class Replica:
         return self.formation.may_vote or not self.guards.wiped_disk_refused
 
     def opening(self, term: int) -> bytes:
-        """The leadership's first entry; the cluster's first one also forms it."""
+        """Returns the leadership's first entry; the cluster's first one also forms it."""
         commands = [encode(OpenLeadership(epoch=term, leader=self.node_id))]
         if not self.formation.formed:
             commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows())))
@@ -219,11 +218,11 @@ class Replica:
     # ------------------------------------------------------------ input
 
     def hello(self) -> codec.Hello:
-        """How this node introduces itself now."""
+        """Returns this node's introduction as of now."""
         return self.formation.hello(self.journal.last_index == 0 and self.engine.term == 0)
 
     def connected(self, hello: codec.Hello, connection: int) -> None:
-        """A peer that was not refused; its older connection, if any, counts no more."""
+        """Takes a new connection with a peer that was not refused; its older connection counts no more."""
         self._safely(partial(self._connected, hello, connection))
 
     def _connected(self, hello: codec.Hello, connection: int) -> None:
@@ -246,7 +245,7 @@ class Replica:
         self.sender.finished(peer)
 
     def receive(self, peer: str, connection: int, frame: codec.Frame) -> None:
-        """A frame of a connection; those of older connections are dropped."""
+        """Handles a frame of a connection; frames of older connections are dropped."""
         if self.guards.old_connections_dropped and self.connections.get(peer) != connection:
             return
         self._safely(partial(self._receive, peer, frame))
@@ -282,7 +281,7 @@ class Replica:
                 log.warning("%s sent a %s out of place", peer, type(frame).__name__)
 
     def tick(self) -> None:
-        """Looks at all timers; to be called every options.tick_ms."""
+        """Runs all timers that are due; to be called every options.tick_ms."""
         self._safely(self._tick)
 
     def _tick(self) -> None:
@@ -308,7 +307,7 @@ class Replica:
         self._links.wake()
 
     def submit(self, commands: Sequence[bytes]) -> None:
-        """The same without an answer. Raises Overloaded."""
+        """Proposes without an answer. Raises Overloaded."""
         if not self.stopped:
             self.propose(commands, self._clock.monotonic() + SUBMIT_TTL_MS / 1000, None)
 
@@ -322,7 +321,7 @@ class Replica:
         self._on_role.append(on_role)
 
     def stop(self) -> None:
-        """Takes no part any more; who waits gets an answer."""
+        """Takes no part any more; waiting callers get an answer."""
         self.stopped = True
         self.driver.stopped = True
         self.sender.cancel()
@@ -433,7 +432,7 @@ class Replica:
     # ------------------------------------------------------------ snapshots
 
     def _installed(self) -> None:
-        """Another state is in place of what was applied here."""
+        """Follows another state that a snapshot put in place."""
         self._read_members(log_gone=True)
         if self.guards.jumped_proposals_answered:
             self.proposer.jumped()
@@ -442,8 +441,8 @@ class Replica:
     # ------------------------------------------------------------ containment
 
     def _call(self, callback: Callable[[], None]) -> None:
-        """A subscriber's exception is its own: consensus goes on. Want of memory is not: what a subscriber was told is
-        lost on it, and nobody tells it again."""
+        """Calls a subscriber and contains its exceptions, so that consensus goes on. MemoryError is not contained: the
+        subscriber has lost what it was told, and nobody repeats it."""
         if not self.guards.contain_callback_errors:
             callback()
             return
@@ -455,7 +454,7 @@ class Replica:
             log.exception("a subscriber failed")
 
     def _safely(self, step: Action, *, wake: bool = True) -> None:
-        """An exception in here is a bug or a damaged disk: the node stops rather than go on wrongly."""
+        """Runs a step. An exception in it is a bug or a damaged disk: the node stops rather than go on wrongly."""
         if self.stopped:
             return
         try:

@@ -1,4 +1,4 @@
-"""What the raft room tells of the nodes around this one."""
+"""Status of the members, as the raft room reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """What this node knows of another one. Indices are 0 unless this node leads."""
+    """Another member as this node sees it. Indices are 0 unless this node leads."""
 
     node: str
     raft: str  # host:port

@@ -1,9 +1,9 @@
-"""How much may be on its way to a peer: so much that the connection is used, so little that heartbeats, which wait
-behind it, arrive in time.
+"""Flow control of one connection: enough in flight to use it, little enough that heartbeats, which wait behind it,
+arrive in time.
 
-What was measured says it: as long as the way there and back takes no longer than it did at its best and two heartbeats
-more, the window is doubled where it is used; where it takes longer, the window shrinks in proportion. Then it holds
-what the connection carries in that time (Little's law: what is on its way is the rate times the delay).
+Measured round trips decide: as long as one takes no longer than the best one and two heartbeats more, the window is
+doubled where it is used; where it takes longer, the window shrinks in proportion. Then it holds what the connection
+carries in that time (Little's law: bytes in flight are the rate times the delay).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from raftsched.raft.options import RaftOptions
 
 
 class Window:
-    """Of one connection, in one direction."""
+    """The window of one connection, in one direction."""
 
     def __init__(self, options: RaftOptions, most: int) -> None:
         """`most`: bytes that it never grows beyond."""
@@ -24,11 +24,11 @@ class Window:
         self._peak = 0  # the most that was on its way since the last measurement
 
     def used(self, size: int) -> None:
-        """So many bytes are on their way."""
+        """Notes the number of bytes in flight."""
         self._peak = max(self._peak, size)
 
     def measured(self, took_ms: float) -> None:
-        """There and back, behind all that was on its way."""
+        """Takes a round trip that was measured behind everything in flight."""
         self._best_ms = took_ms if self._best_ms is None else min(self._best_ms, took_ms)
         peak, self._peak = self._peak, 0
         target_ms = self._best_ms + self._slack_ms

@@ -26,8 +26,8 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Writer(Protocol):
-    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop. So is, before that,
-    what a job posts meanwhile."""
+    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop, and before it
+    anything that the job posts meanwhile."""
 
     def submit(self, job: Callable[[], Any], done: Done) -> None: ...
     def post(self, call: Action) -> None: ...
@@ -49,7 +49,7 @@ class InlineWriter:
         call()
 
     def close(self) -> None:
-        """Nothing is ever under way."""
+        """Does nothing: no job is ever under way."""
 
 
 class ThreadWriter:
@@ -93,7 +93,7 @@ class ThreadWriter:
 
 
 class ContainedWriter:
-    """A writer whose results come in through `safely`, like everything else that comes in."""
+    """A writer whose results come in through `safely`, like all other input."""
 
     def __init__(self, writer: Writer, safely: Callable[[Action], None]) -> None:
         self._writer = writer
@@ -114,7 +114,7 @@ class BatchStore(Protocol):
 
 
 class WriteDriver:
-    """Runs writes whenever the writer is idle and something is pending."""
+    """Starts a write batch whenever the writer is idle and something is pending."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class WriteDriver:
         on_fatal: Callable[[BaseException], None],
         on_applied: Callable[[], OnApplied | None] = lambda: None,
     ) -> None:
-        """`on_applied` says before each write that applies something who is to know what, on the event loop, before the
-        write is on the disk."""
+        """`on_applied` is asked before each batch that applies entries for a callback that takes the results on the
+        event loop, before the batch is on the disk."""
         self._store = store
         self._journal = journal
         self._writer = writer
@@ -147,12 +147,12 @@ class WriteDriver:
         self.stopped = False
 
     def ended_lately(self) -> bool:
-        """The newest write was a slow one and ended less than half of its own length ago."""
+        """Returns whether the newest batch was slow and ended less than half of its own length ago."""
         took = self._ended_at - self._began_at
         return not self.busy and took >= SLOW_WRITE_S and self._clock.monotonic() - self._ended_at < took / 2
 
     def hold(self, action: Action) -> None:
-        """Calls `action` once everything changed so far is durable; at once when there is nothing to wait for."""
+        """Calls `action` once every change so far is durable; at once when there is nothing to wait for."""
         if not self._guards.hold_until_durable:
             action()
         elif self._journal.dirty and (self._guards.hold_for_gathered_turn or not self.busy):
@@ -163,11 +163,11 @@ class WriteDriver:
             action()
 
     def exclusive(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Runs a job in the writer thread between two writes. If it raises, the node stops."""
+        """Runs a job in the writer thread between two batches. If it raises, the node stops."""
         self._exclusive.append((job, done))
 
     def pump(self) -> bool:
-        """Starts a write if one is due; True when it did."""
+        """Starts a batch if one is due; returns whether it did."""
         if self.busy or self.stopped:
             return False
         if not self._journal.dirty:  # what was gathered first goes first: messages may be held for it
@@ -189,7 +189,7 @@ class WriteDriver:
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
     def _post(self, on_applied: OnApplied, result: WriteResult) -> None:
-        """In the writer's thread."""
+        """Runs in the writer's thread."""
         self._writer.post(partial(on_applied, result))
 
     def _written(self, batch: WriteBatch, result: WriteResult | None) -> None:

@@ -37,11 +37,11 @@ Progress = Callable[[int], None]  # bytes so far
 
 
 class NotABackup(ValueError):
-    """Says in one line what is wrong with the file."""
+    """The file is not a usable backup; the text says in one line what is wrong with it."""
 
 
 class Label(msgspec.Struct, kw_only=True):
-    """What the trailer says."""
+    """The content of the trailer."""
 
     format: int = _FORMAT
     index: int  # of the last applied entry, and its term
@@ -57,7 +57,7 @@ class Label(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a backup holds."""
+    """The content of a backup."""
 
     label: Label
     meta: Meta
@@ -80,8 +80,8 @@ def label_of(meta: SnapshotMeta, cluster: Meta, node: str, version: str, at_ms: 
 
 
 def trailer(label: Label, digest: Any, keys: Keyring | None = None) -> bytes:
-    """`digest` has seen what stands before; a hashlib object. With a key it is signed: who has that can tell that it
-    was made by one of the cluster's nodes, and was not changed."""
+    """Returns the trailer. `digest`, a hashlib object, has seen everything before it. With a key the trailer is signed:
+    a holder of the key can tell that one of the cluster's nodes made the backup and that it was not changed."""
     if keys:
         mac = _mac(keys.derive(PURPOSE), label, digest.digest())
         label = msgspec.structs.replace(label, key=keys.ids()[0], mac=mac)
@@ -97,7 +97,7 @@ def _mac(key: bytes, label: Label, digest: bytes) -> str:
 
 
 def _check_signed(label: Label, digest: bytes, keys: Keyring, name: str) -> None:
-    """Raises NotABackup."""
+    """Raises NotABackup unless the label is signed with one of the keys."""
     if not label.mac:
         raise NotABackup(f"{name} is not signed: anybody may have made it; leave the key out to take it all the same")
     if any(hmac.compare_digest(_mac(key, label, digest), label.mac) for key in keys.derive_all(PURPOSE)):
@@ -108,7 +108,7 @@ def _check_signed(label: Label, digest: bytes, keys: Keyring, name: str) -> None
 
 
 def read_label(file: BinaryIO, name: str) -> Label:
-    """Raises NotABackup, OSError."""
+    """Returns the label of a backup. Raises NotABackup, OSError."""
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - TRAILER))
     last = file.read(TRAILER)
@@ -134,7 +134,8 @@ def verify(
     copy: BinaryIO | None = None,
     keys: Keyring | None = None,
 ) -> Label:
-    """Reads all of it. `copy` gets what stands before the trailer. With `keys` it must be signed with one of them.
+    """Reads the whole backup; returns its label. `copy` gets everything before the trailer. With `keys` it must be
+    signed with one of them.
 
     Raises NotABackup, OSError."""
     digest = hashlib.sha256()
@@ -162,7 +163,7 @@ def verify(
 
 
 def look(path: Path) -> Contents:
-    """What is in a verified backup. Raises NotABackup, OSError."""
+    """Returns the contents of a verified backup. Raises NotABackup, OSError."""
     with path.open("rb") as file:
         label = read_label(file, str(path))
     try:

@@ -21,7 +21,7 @@ _MAGIC = 0xBEEFC0DE
 
 
 def is_whole(directory: Path) -> bool:
-    """False when the store's data file was cut off."""
+    """Returns False when the store's data file was cut off."""
     if is_long_enough(directory / "data.mdb"):
         return True
     root = str(Path(__file__).parents[2])
@@ -38,7 +38,7 @@ def is_whole(directory: Path) -> bool:
 
 
 def read_all(directory: Path) -> None:
-    """Touches every row, and the list of free pages by a write that is taken back. Dies of what is missing."""
+    """Reads every row, and the list of free pages by a write that is undone. A missing page ends the process."""
     with lmdb.open(str(directory), max_dbs=64, map_size=2**40, lib_version=0) as env:
         with env.begin() as txn:
             names = [bytes(name) for name, _ in txn.cursor()]
@@ -54,8 +54,8 @@ def read_all(directory: Path) -> None:
 
 
 def is_long_enough(file: Path) -> bool:
-    """Whether the file holds every page up to the last one that it knows of. A file that is no LMDB file at all is left
-    to LMDB to refuse."""
+    """Returns whether the file holds every page up to the last one that it refers to. True for a file that is no LMDB
+    file at all: LMDB refuses it."""
     try:
         size = file.stat().st_size
         with file.open("rb") as opened:

@@ -20,9 +20,9 @@ def table_name(table: Table) -> bytes:
 
 
 class Environment:
-    """The constructor makes what is not there yet. Raises lmdb.Error.
+    """An open environment with its tables, which the constructor creates where they are missing. Raises lmdb.Error.
 
-    `metasync`: with its meta page, without which a commit that was synced is not found (lmdb.h, MDB_NOMETASYNC).
+    `metasync`: sync the meta page as well, without which a synced commit is not found (lmdb.h, MDB_NOMETASYNC).
     `shared`: used by many threads, with LMDB's lock file beside the data; else by one thread alone."""
 
     def __init__(

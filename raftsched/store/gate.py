@@ -1,6 +1,7 @@
-"""Who uses the environment: readers and copies in any thread, or the writer alone.
+"""Access to the environment: readers and copies in any thread, or the writer alone.
 
-LMDB wants no transaction of the process open when its map grows, and none may be open when the environment is replaced.
+LMDB wants no transaction of the process open when its map grows, and none may be open when the environment is
+replaced.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 
 class Gate:
+    """Admits readers and copies, and lets the writer wait for them."""
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._changed = threading.Condition()
@@ -24,7 +27,7 @@ class Gate:
 
     @contextmanager
     def admitted(self, copy_to: int | None = None) -> Iterator[None]:
-        """While it is open, the environment stays. `copy_to`: LMDB writes a copy to this descriptor meanwhile.
+        """Keeps the environment open inside the block. `copy_to`: LMDB writes a copy to this descriptor meanwhile.
 
         Raises RuntimeError when the store is closed."""
         with self._changed:
@@ -49,8 +52,8 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No transaction is open meanwhile. Readers are waited for, but copies are ended: they take long, and whoever
-        wants to read would wait with the writer."""
+        """Keeps all transactions out of the block. Readers are waited for, but copies are ended: they take long, and
+        other readers would wait behind the writer."""
         with self._changed:
             self._alone = True
             try:
@@ -66,7 +69,8 @@ class Gate:
             raise RuntimeError(f"the store in {self._directory} is closed")
 
     def close(self, wait_s: float) -> int:
-        """Admits nobody any more, and waits for the readers of other threads. Returns how many are still open."""
+        """Admits nobody any more, and waits for the readers of other threads. Returns the number that are still
+        open."""
         with self._changed:
             self.closed = True
             self._end_copies()
@@ -84,7 +88,7 @@ class Gate:
         return depth
 
     def _end_copies(self) -> None:
-        """LMDB finds a descriptor in its hands that cannot be written any more, and gives up."""
+        """Ends running copies: LMDB finds that it cannot write to their descriptor any more, and gives up."""
         if not self._copies:
             return
         unwritable = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -25,7 +25,7 @@ _FORMAT_1 = b"\x98\x01"  # how its state row began (msgpack: an array of 8, the 
 
 
 class Damaged(Exception):
-    """Says in a few words which row is damaged, and how."""
+    """A damaged row; the text says briefly what is wrong with it."""
 
 
 class UnknownFormat(Exception):
@@ -57,7 +57,8 @@ def encode_state(state: State) -> bytes:
 
 
 def decode_state(raw: bytes) -> State:
-    """Raises Damaged or UnknownFormat. Every format is an array with its number first and, from 2 on, the CRC last."""
+    """Returns the state record. Raises Damaged or UnknownFormat. Every format is an array with its number first and,
+    from 2 on, the CRC last."""
     if len(raw) < _SUM.size or _SUM.pack(crc32(raw[: -_SUM.size])) != raw[-_SUM.size :]:
         if raw[:2] == _FORMAT_1:
             raise UnknownFormat(1)
@@ -83,7 +84,7 @@ def encode_entry(term: int, data: bytes) -> bytes:
 
 
 def entry_term(raw: bytes | memoryview) -> int:
-    """Term of a stored entry, once its checksum is right. Raises Damaged."""
+    """Returns the term of a stored entry, once its checksum is right. Raises Damaged."""
     if len(raw) < _HEAD.size:
         raise Damaged(f"it has {len(raw)} bytes only")
     checksum, term = _HEAD.unpack_from(raw)
@@ -101,7 +102,7 @@ def encode_own(key: bytes, value: bytes) -> bytes:
 
 
 def decode_own(key: bytes, raw: bytes) -> bytes:
-    """Raises Damaged."""
+    """Returns the value of an own record. Raises Damaged."""
     value = raw[_SUM.size :]
     if raw[: _SUM.size] != _SUM.pack(crc32(key + value)):
         raise Damaged("its checksum is another")
@@ -110,7 +111,7 @@ def decode_own(key: bytes, raw: bytes) -> bytes:
 
 @dataclass
 class Kept:
-    """What a walk over the whole log found."""
+    """The result of a walk over the whole log."""
 
     first: int
     last: int
@@ -125,8 +126,8 @@ class DamagedEntry(Damaged):
 
 
 def check_log(rows: Iterable[tuple[memoryview, memoryview]], state: State) -> Kept:
-    """Every entry is there, from the one behind the base to the last one that was written, each with its checksum, and
-    terms never go down (Raft: a log's terms only grow). Raises DamagedEntry."""
+    """Checks that every entry is there, from the one behind the base to the last one written, each with its checksum,
+    and that terms never go down (a log's terms only grow). Raises DamagedEntry."""
     kept = Kept(state.base_index + 1, state.base_index)
     term = state.base_term
     applied_term = term if state.applied_index == state.base_index else None

@@ -34,7 +34,7 @@ class SnapshotMeta:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A received state that is ready to take the place of the running one."""
+    """A received state that is ready to replace the running one."""
 
     directory: Path
     meta: SnapshotMeta
@@ -45,7 +45,7 @@ class Fresh:
 
 
 def sync_file(file: Path) -> None:
-    """What any descriptor wrote to the file is on the disk (fsync(2))."""
+    """Brings to the disk everything written to the file through any descriptor (fsync(2))."""
     fd = os.open(file, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -54,7 +54,8 @@ def sync_file(file: Path) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Makes it, for its owner alone, with those above it; the entries of all that are new are on the disk."""
+    """Makes a directory, for its owner alone, with its parents; the entries of all new ones are on the disk
+    afterwards."""
     new = []
     above = directory.absolute()
     while not above.exists():
@@ -66,7 +67,7 @@ def make_directory(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """The entry of a file made or renamed just now is on the disk, too (fsync(2))."""
+    """Brings to the disk the entry of a file just made or renamed (fsync(2))."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -75,7 +76,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def describe(file: Path) -> SnapshotMeta:
-    """Of a copy made just now. Raises OSError; ValueError when it is not what a store writes."""
+    """Returns the meta data of a copy made just now. Raises OSError; ValueError when no store wrote it."""
     try:
         with lmdb.open(
             str(file), subdir=False, readonly=True, lock=False, max_dbs=4, lib_version=0, create=False
@@ -103,8 +104,8 @@ def verify(source: Path, meta: SnapshotMeta) -> None:
 
 
 def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int, sync: bool) -> Fresh:
-    """Moves the verified file into `directory`, made for it, and takes out what is the sender's. Raises ValueError when
-    it is not the state that `meta` tells of, and OSError; then neither file nor directory is left."""
+    """Moves the verified file into `directory`, which it makes, and removes the sender's own data. Raises OSError, and
+    ValueError when the file is not the state that `meta` describes; then neither file nor directory is left."""
     fresh = Fresh(directory, meta)
     try:
         directory.mkdir(mode=0o700, parents=True)
@@ -140,8 +141,8 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
 
 
 def adopt(fresh: Fresh, state: State, own: Sequence[tuple[bytes, bytes]], *, map_bytes: int, sync: bool) -> None:
-    """Makes it this node's: its state record and own records. Afterwards all of it is on the disk. Raises ValueError
-    when it is not there any more, and OSError."""
+    """Gives the state this node's state record and own records; afterwards all of it is on the disk. Raises OSError,
+    and ValueError when the state is not there any more."""
     if not fresh.file.is_file():
         raise ValueError(f"the snapshot in {fresh.directory} was taken or discarded before")
     try:
@@ -161,7 +162,7 @@ def adopt(fresh: Fresh, state: State, own: Sequence[tuple[bytes, bytes]], *, map
 
 
 def _open(fresh: Fresh, map_bytes: int) -> Environment:
-    """Without LMDB's own syncs: nothing counts before the whole file is synced."""
+    """Opens the environment without LMDB's own syncs: nothing counts before the whole file is synced."""
     size = max(map_bytes, fresh.meta.size + ROOM_BYTES)
     return Environment(fresh.directory, map_bytes=size, sync=False, shared=False)
 

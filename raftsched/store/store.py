@@ -75,7 +75,8 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path, *, sync: bool = True, metasync: bool = True, map_bytes: int = MAP_BYTES) -> Store:
-        """Tests alone go without `sync`, or without `metasync` (see Environment).
+        """Opens the store, making it where it does not exist. Tests alone go without `sync`, or without `metasync` (see
+        Environment).
 
         Raises StartupError: in use by another process, not writable, damaged, or of another format."""
         try:
@@ -114,8 +115,8 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Idempotent. Readers that are open in other threads are waited for, a few seconds at most; a copy
-        that is being written ends at once, and fails."""
+        """Closes the store; idempotent. It waits for readers that are open in other threads, a few seconds at most; a
+        copy that is being written ends at once, and fails."""
         if self._lock < 0:
             return
         if others := self._gate.close(CLOSE_WAIT_S):
@@ -130,7 +131,7 @@ class Store:
     # ------------------------------------------------------------ durable state
 
     def _checked_state(self) -> State:
-        """Also looks at the own records. Raises CorruptLog, StartupError."""
+        """Returns the state record, and checks the own records. Raises CorruptLog, StartupError."""
         with self._env.lmdb.begin() as txn:
             own = dict(txn.cursor(self._env.own))
             empty = next(iter(txn.cursor(self._env.log)), None) is None
@@ -148,7 +149,7 @@ class Store:
         return state
 
     def _checked_log(self) -> records.Kept:
-        """Raises CorruptLog."""
+        """Walks over the whole log. Raises CorruptLog."""
         with self._env.lmdb.begin(buffers=True) as txn, txn.cursor(self._env.log) as cursor:
             try:
                 return records.check_log(cursor, self._state)
@@ -163,7 +164,7 @@ class Store:
         return CorruptLog(what, self._directory)
 
     def _own_value(self, key: bytes, raw: bytes) -> bytes:
-        """Raises CorruptLog."""
+        """Returns the value of an own record. Raises CorruptLog."""
         try:
             return records.decode_own(key, raw)
         except Damaged as error:
@@ -172,7 +173,8 @@ class Store:
 
     @property
     def commit_index(self) -> int:
-        """Never ahead of the log: commit and log are written by one transaction, and this is the smaller one."""
+        """The commit index. Never ahead of the log: one transaction writes commit and log, and this is the
+        smaller one."""
         return min(self._state.commit_index, self._last)
 
     @property
@@ -184,23 +186,23 @@ class Store:
         return self._state.applied_term
 
     def hard_state(self) -> tuple[int, str | None]:
-        """(current term, voted for)"""
+        """Returns (current term, voted for)."""
         return self._state.term, self._state.voted_for
 
     def local(self, name: str) -> bytes | None:
-        """One of this node's own records. Raises CorruptLog."""
+        """Returns one of this node's own records. Raises CorruptLog."""
         key = records.OWN + name.encode()
         with self._transaction() as txn:
             raw = txn.get(key, db=self._env.own)
         return None if raw is None else self._own_value(key, raw)
 
     def free_bytes(self) -> int:
-        """Bytes that the file system still gives to this process."""
+        """Returns the bytes that the file system still gives to this process."""
         stat = os.statvfs(self._directory)
         return stat.f_bavail * stat.f_frsize
 
     def size_bytes(self) -> int:
-        """Bytes of disk taken by the store, and by what is being made ready to replace it."""
+        """Returns the bytes of disk taken by the store, and by a state that is being made ready to replace it."""
         blocks = 0
         for file in (self._directory / DATA, *(self._directory / NEXT).glob(f"*/{DATA}")):
             try:
@@ -235,16 +237,18 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[StoreView]:
-        """A consistent view. Keep it short: an open reader stops the reuse of pages, and the file never shrinks."""
+        """Opens a consistent view. Keep it short: an open reader stops the reuse of pages, and the file never
+        shrinks."""
         with self._transaction() as txn:
             yield StoreView(txn, self._env.tables, self._applied)
 
     def log_bounds(self) -> tuple[int, int]:
-        """(first index, last index) in the log; an empty log gives (n + 1, n)."""
+        """Returns (first index, last index) of the log; an empty log gives (n + 1, n)."""
         return self._first, self._last
 
     def log_term(self, index: int) -> int | None:
-        """Term of the entry, also of the one just before the log; None: not known here. Raises CorruptLog."""
+        """Returns the term of the entry, also of the one just before the log; None: not known here. Raises
+        CorruptLog."""
         if index == self._state.base_index and index < self._first:
             return self._state.base_term
         with self._transaction() as txn:
@@ -254,19 +258,20 @@ class Store:
         return self._term_in(index, raw)
 
     def _base_term(self, txn: Any, index: int) -> int | None:
-        """Of the entry before the log as this transaction sees it: a write may have dropped it a moment ago."""
+        """Returns the term of the entry before the log as this transaction sees it: a batch may have dropped it a
+        moment ago."""
         state = self._state_in(txn)
         return state.base_term if state is not None and state.base_index == index else None
 
     def _term_in(self, index: int, raw: bytes) -> int:
-        """Of a stored entry. Raises CorruptLog."""
+        """Returns the term of a stored entry. Raises CorruptLog."""
         try:
             return records.entry_term(raw)
         except Damaged as error:
             raise self._corrupt_entry(index, error) from None
 
     def log_entries(self, first: int, max_bytes: int) -> list[LogEntry]:
-        """Entries from `first` on, at least one if it is there, about `max_bytes` in all. Raises CorruptLog."""
+        """Returns entries from `first` on, at least one if it is there, about `max_bytes` in all. Raises CorruptLog."""
         entries: list[LogEntry] = []
         size = 0
         with self._transaction() as txn, txn.cursor(self._env.log) as cursor:
@@ -286,11 +291,12 @@ class Store:
     # ------------------------------------------------------------ write batches
 
     def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
-        """Writes all of it or nothing. Always from the same thread. Any exception means: stop the node.
+        """Writes all of the batch or nothing. Always from the same thread. Any exception means: stop the node.
 
-        `on_applied` is told what was applied, from this thread, when all that is left to do is to bring it onto the
-        disk. What is committed is applied the same again should that fail, so that it may be said already; reads do not
-        show it yet. It is told once or, when the write has to be repeated, perhaps not at all."""
+        `on_applied` is called in this thread with the results of the applied entries when only the flush to the
+        disk is left. They may be acknowledged already, because committed entries are applied again, the same way,
+        if the flush fails; reads do not show them yet. It is called once or, when the batch has to be repeated,
+        perhaps not at all."""
         self._gate.check_open()
         while True:
             try:
@@ -349,7 +355,7 @@ class Store:
         return WriteResult(applied)
 
     def _drop(self, txn: Any, batch: WriteBatch, state: State, first: int) -> int:
-        """Compaction: never above what is applied, a bounded number per write."""
+        """Compacts the log: never above what is applied, a bounded number of entries per batch."""
         assert batch.drop_below is not None
         below = min(batch.drop_below, state.applied_index, first + len(batch.append) + DROP_EXTRA)
         if below <= first:
@@ -403,8 +409,8 @@ class Store:
             os.close(fd)
 
     def prepare(self, source: Path, meta: SnapshotMeta) -> Fresh:
-        """Makes a received file ready to replace this store: moved into the store's directory, checked, emptied of what
-        is its sender's, synced. Any thread; it takes long. Discard it when it is not swapped in.
+        """Makes a received file ready to replace this store: moved into the store's directory, checked, emptied of its
+        sender's own data, synced. Any thread; it takes long. Discard it when it is not swapped in.
 
         Raises ValueError when the file is not what `meta` says, or OSError."""
         snapshot.verify(source, meta)
@@ -412,15 +418,15 @@ class Store:
         return snapshot.unpack(source, directory, meta, map_bytes=self._map_bytes, sync=self._sync)
 
     def discard(self, fresh: Fresh) -> None:
-        """Deletes what was prepared."""
+        """Deletes a prepared state."""
         shutil.rmtree(fresh.directory, ignore_errors=True)
 
     def swap(self, fresh: Fresh) -> None:
-        """Takes the prepared state in place of tables and log. Identity, term, vote and own records stay as they are.
+        """Puts the prepared state in place of tables and log. Identity, term, vote and own records stay as they are.
 
         Writer thread only, between two write batches. A process that ends at any line of it leaves the whole old store
-        or the whole new one. Raises ValueError, and nothing was changed, when the state is not newer than what is here
-        or is gone. Any other exception means: stop the node."""
+        or the whole new one. Raises ValueError, and nothing was changed, when the state is not newer than the current
+        one or is gone. Any other exception means: stop the node."""
         meta = fresh.meta
         if meta.index <= self._state.applied_index:
             raise ValueError(f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}")

@@ -13,7 +13,7 @@ def _nothing(txn: Any) -> int:
 
 
 class StoreView:
-    """Reads of one transaction (core.tables.ReadView)."""
+    """Read access within one transaction (core.tables.ReadView)."""
 
     def __init__(self, txn: Any, databases: list[Any], applied: Callable[[Any], int] = _nothing) -> None:
         """`applied` reads the applied index in a transaction."""
@@ -24,7 +24,7 @@ class StoreView:
 
     @property
     def applied_index(self) -> int:
-        """Of the state that is seen here. Raises CorruptLog."""
+        """Applied index of the state that is seen here. Raises CorruptLog."""
         return self._applied(self._txn)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -65,7 +65,7 @@ def _backward(cursor: Any, low: bytes, high: bytes | None) -> Iterator[tuple[byt
 
 
 class WriteView(StoreView):
-    """Reads and writes of a write batch's transaction (core.tables.View)."""
+    """Read and write access within a write batch's transaction (core.tables.View)."""
 
     def __init__(self, txn: Any, databases: list[Any]) -> None:
         super().__init__(txn, databases)

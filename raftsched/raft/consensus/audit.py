@@ -37,7 +37,7 @@ def check(version: str | None = None, source: Path | None = None) -> None:
 
 
 def digest(package: Path) -> str:
-    """SHA-256 over the names and the contents of the modules."""
+    """Returns the SHA-256 over the names and the contents of the modules."""
     total = hashlib.sha256()
     for module in sorted(package.glob("*.py")):
         total.update(module.name.encode() + b"\0" + hashlib.sha256(module.read_bytes()).digest())

@@ -1,8 +1,8 @@
 """The engine: elections and following. Leading is in leadership.py, the state in library.py.
 
-Input comes as calls (`receive`, `tick`, `connected`...), output goes to the Host: no sockets, no threads, no clock but
-the injected one. Rules are those of Ongaro, "Consensus: Bridging Theory and Practice" (2014), chapters 3 and 9.6
-(pre-vote).
+Calls come in (`receive`, `tick`, `connected`...), and everything that goes out goes to the Host: no sockets, no
+threads, no clock but the injected one. The rules are those of Ongaro, "Consensus: Bridging Theory and Practice" (2014),
+chapters 3 and 9.6 (pre-vote).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Engine:
 
     @property
     def peers(self) -> list[str]:
-        """The other members, those that catch up included."""
+        """The other members, including those that still catch up."""
         return self.membership.peers
 
     @property
@@ -119,7 +119,7 @@ class Engine:
 
     @property
     def lateness(self) -> Lateness:
-        """Of the heartbeats that this node sent as a leader."""
+        """Lateness of the heartbeats that this node sent as a leader."""
         return self._lead.lateness
 
     @property
@@ -137,17 +137,17 @@ class Engine:
         return self._core.next_index(peer)
 
     def takes_snapshot(self, peer: str) -> bool:
-        """Leader: a snapshot is being prepared for or sent to this follower."""
+        """Leader: returns whether a snapshot is being prepared for or sent to this follower."""
         return self._lead.takes_snapshot(peer)
 
     def snapshot_failed(self, peer: str) -> None:
-        """Leader: the transfer was given up; it starts again when the follower still needs it."""
+        """Leader: gives up the transfer; it starts again when the follower still needs it."""
         self._lead.snapshot_failed(peer)
 
     # ------------------------------------------------------------ input
 
     def tick(self) -> None:
-        """Looks at the timers."""
+        """Runs the timers that are due."""
         self._core.doTick(0.0)
 
     def _on_tick(self) -> None:
@@ -175,14 +175,14 @@ class Engine:
         return self._host.may_vote() and self.membership.may_lead and not self.installing
 
     def forget(self, peer: str) -> None:
-        """A member no more, or with another disk: what it had and said counts for nothing."""
+        """Forgets votes and progress of a node that is no member any more, or has another disk."""
         self._votes.discard(peer)
         self._pre_votes.discard(peer)
         self._core.forget(peer)
         self._lead.forget(peer)
 
     def connected(self, peer: str) -> None:
-        """A new connection: what was on its way on an older one is lost."""
+        """Takes note of a new connection: anything in flight on an older one is lost."""
         self._core.set_connected(peer, True)
         self._lead.connection_changed(peer)
         if self.is_leader:
@@ -198,26 +198,26 @@ class Engine:
             self._expect_election(self._options.election_lost_min_ms, self._options.election_lost_max_ms)
 
     def append(self, data: bytes) -> int:
-        """The leader's next entry; returns its index."""
+        """Leader: appends the next entry; returns its index."""
         return self._lead.append(data)
 
     def replicate(self, more_soon: bool) -> None:
-        """Sends every follower what it lacks. `more_soon`: another entry is about to follow and can carry the commit
-        index, so that it needs no message of its own."""
+        """Sends every follower the entries it lacks. `more_soon`: another entry is about to follow and can carry the
+        commit index, so that the commit index needs no message of its own."""
         if self.is_leader:
             self._lead.replicate(more_soon)
 
     @property
     def entry_bytes(self) -> int:
-        """Leader: how large an entry may be, by what the connections carry."""
+        """Leader: the largest size of an entry that the connections can carry."""
         return self._lead.entry_bytes()
 
     def commit_to(self, index: int) -> None:
-        """Follower: everything up to `index` is committed."""
+        """Follower: commits everything up to `index`."""
         self._core.commit_to(index)
 
     def receive(self, peer: str, frame: Frame) -> None:
-        """A message of a member, over its newest connection."""
+        """Handles a member's message that came over its newest connection."""
         match frame:
             case Append():
                 self._on_append(peer, frame)
@@ -242,13 +242,13 @@ class Engine:
                 raise RuntimeError(f"not a message for the engine: {type(frame).__name__}")
 
     def write_done(self) -> None:
-        """A write is durable: the leader may count itself further."""
+        """A write batch is durable: the leader may count itself further."""
         self._core.applied()
         if self.is_leader:
             self._lead.advance_commit()
 
     def installed(self, leader: str) -> None:
-        """A snapshot was loaded; its sender may go on behind it."""
+        """A snapshot was loaded: tells its sender to go on behind it."""
         self.installing = False
         self._core.loaded()
         self._host.send(leader, AppendAnswer(self.term, self._journal.applied_index + 1, True, False))
@@ -256,7 +256,7 @@ class Engine:
     # ------------------------------------------------------------ terms and roles
 
     def adopt(self, term: int) -> None:
-        """A newer term was seen: this node follows, whoever leads it."""
+        """Follows in a newer term that was seen, whoever leads it."""
         if self.is_leader:
             self._postpone_election(self._clock.monotonic())
         if self._guards.newer_term_adopted:
@@ -265,7 +265,7 @@ class Engine:
         self._core.leader = None
 
     def follow(self, peer: str, term: int) -> None:
-        """`peer` leads `term`, which is not older than ours."""
+        """Follows `peer`, the leader of `term`, which is not older than ours."""
         if term > self.term:
             self.adopt(term)
         elif self.is_leader:
@@ -287,12 +287,12 @@ class Engine:
         self._resign("asked to")
 
     def has_everything(self, peer: str) -> bool:
-        """Leader: a connected voter that has each entry of the log."""
+        """Leader: returns whether the peer is a connected voter that has each entry of the log."""
         counts = peer in self.membership.voters and self.is_connected(peer)
         return counts and self.match_index(peer) == self._journal.last_index
 
     def caught_up(self, peer: str) -> bool:
-        """Leader: whether a member without a vote is near enough to the end to get one."""
+        """Leader: returns whether a member without a vote is near enough to the end of the log to get one."""
         return self._lead.caught_up(peer, self._clock.monotonic())
 
     def hand_over(self, peer: str) -> None:
@@ -309,8 +309,9 @@ class Engine:
         self._core.deadline = now + self._core.election_timeout()
 
     def _postpone_next_try(self, now: float) -> None:
-        """One that comes to nothing, because two stood at once or who was asked is not there yet, is soon followed by
-        another one as long as the leader's connection has ended: each pause is twice as long, up to the usual one."""
+        """Sets when to try again if this election comes to nothing, because two candidates stood at once or a voter is
+        not connected yet. After the leader's connection has ended the first pauses are short; each is twice as long as
+        the one before, up to the usual timeout."""
         timeout = self._core.election_timeout()
         if self._tries:
             options = self._options
@@ -319,9 +320,9 @@ class Engine:
         self._core.deadline = now + timeout
 
     def _expect_election(self, least_ms: int, most_ms: int) -> None:
-        """The leader's connection ended, most likely with its process: what was heard of it holds no pre-vote back any
-        more, and the election is due soon. A connection that was merely reset is back before that, and with it the
-        leader's word; those who still hear the leader refuse their pre-votes."""
+        """Makes an election due soon: the leader's connection ended, most likely with its process. The leader's last
+        heartbeat holds no pre-vote back any more. A connection that was merely reset is back before the election, and
+        with it the leader's heartbeats; peers that still hear the leader refuse their pre-votes."""
         self._heard_at = float("-inf")
         pause = self._rng.uniform(least_ms, most_ms) / 1000
         self._core.deadline = min(self._core.deadline, self._clock.monotonic() + pause)
@@ -342,7 +343,7 @@ class Engine:
             self.campaign()
 
     def campaign(self) -> None:
-        """A new term, with a vote for oneself that is durable before anybody hears of it."""
+        """Begins a new term, with a vote for oneself that is durable before anybody hears of it."""
         if not self._may_campaign() and self._guards.wiped_disk_refused:
             return
         self._postpone_next_try(self._clock.monotonic())
@@ -378,8 +379,8 @@ class Engine:
         return behind and self._guards.candidate_log_compared
 
     def _hears_a_leader(self) -> bool:
-        """A leader spoke lately: there is nothing to elect. Two heartbeats shorter than the shortest election timeout,
-        so that those who lost the leader together agree on it."""
+        """Returns whether a leader was heard lately, so that there is nothing to elect. The time is two heartbeats
+        shorter than the shortest election timeout, so that the followers of a leader that is gone agree on it."""
         silence = self._clock.monotonic() - self._heard_at
         return silence < (self._options.election_min_ms - 2 * self._options.heartbeat_ms) / 1000
 
@@ -393,8 +394,8 @@ class Engine:
             self._give_way(peer, m)
 
     def _give_way(self, peer: str, m: PreVoteRequest) -> None:
-        """`peer` is about to campaign: two who do so at once may both fail. Of those who ask at the same time the one
-        with the longer log goes on, and of equal ones the one with the higher id."""
+        """Lets `peer` campaign first: two candidates at the same time may both fail. Of those that ask for pre-votes at
+        the same time the one with the longer log goes on, and of equal ones the one with the higher id."""
         own = (self._journal.last_term, self._journal.last_index)
         if self._pre_votes and ((m.last_term, m.last_index), peer) < (own, self.node_id):
             return
@@ -441,7 +442,7 @@ class Engine:
         return m.term == self.term or not self._guards.votes_carry_term
 
     def _send_late(self, peer: str, answer: AppendAnswer | VoteAnswer) -> None:
-        """What it speaks of is durable now, unless a leader of a newer term has taken its place meanwhile."""
+        """Sends an answer once it is durable, unless a leader of a newer term has taken over meanwhile."""
         if answer.term == self.term:
             self._host.send(peer, answer)
 

@@ -22,7 +22,7 @@ class _Peer:
 
 
 class HeartbeatRounds:
-    """Kept by the leader, forgotten with the leadership."""
+    """The rounds of one leadership; forgotten when the next one begins."""
 
     def __init__(self, membership: Membership, guards: Guards) -> None:
         self._membership = membership
@@ -31,22 +31,22 @@ class HeartbeatRounds:
         self._since_ms = 0
 
     def begin(self, now_ms: int) -> None:
-        """A leadership begins."""
+        """Starts afresh for a new leadership."""
         self._since_ms = now_ms
         if self._guards.rounds_of_this_leadership:
             self._peers = {}
 
     def forget(self, peer: str) -> None:
-        """A member no more, or with another disk."""
+        """Forgets a node that is no member any more, or has another disk."""
         self._peers.pop(peer, None)
 
     def forget_offsets(self) -> None:
-        """They are measured anew by the next answers."""
+        """Forgets the clocks' offsets; the next answers measure them again."""
         for peer in self._peers.values():
             peer.offset_ms = None
 
     def answered(self, peer: str, sent_at_ms: int, peer_wall_ms: int, now_ms: int, wall_ms: int) -> None:
-        """`now_ms` and `sent_at_ms` are boot time, the others wall time."""
+        """Takes an answer. `now_ms` and `sent_at_ms` are boot time, the others wall time."""
         if sent_at_ms > now_ms:
             return
         state = self._peers.setdefault(peer, _Peer())
@@ -57,7 +57,7 @@ class HeartbeatRounds:
             state.offset_ms = peer_wall_ms + round_trip // 2 - wall_ms
 
     def quorum_sent_at_ms(self, now_ms: int) -> int | None:
-        """The newest boot time at which a round was sent that a majority (this node included) answered."""
+        """Returns the newest boot time at which a round was sent that a majority (this node included) answered."""
         membership, known = self._membership, []
         for voter in membership.voters:
             if voter == membership.node_id:
@@ -70,7 +70,7 @@ class HeartbeatRounds:
         return known[membership.majority - 1]
 
     def age_ms(self, now_ms: int) -> int:
-        """How long ago a majority was last known to follow, or the leadership began."""
+        """Returns the time since a majority was last known to follow, or since the leadership began."""
         return now_ms - max(self._since_ms, self.quorum_sent_at_ms(now_ms) or 0)
 
     def offset_ms(self, peer: str) -> int | None:
@@ -79,8 +79,8 @@ class HeartbeatRounds:
 
 
 class Lateness:
-    """How late heartbeats were sent against their schedule, since this node started. Up to RaftOptions.tick_ms is as it
-    should be."""
+    """Lateness of sent heartbeats against their schedule, since this node started. Up to RaftOptions.tick_ms is
+    normal."""
 
     BOUNDS_S = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
@@ -93,5 +93,5 @@ class Lateness:
         self.total_s += seconds
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """(seconds, how many heartbeats were late by no more than that); infinity comes last."""
+        """Returns (seconds, number of heartbeats that were late by no more than that); infinity comes last."""
         return list(zip((*self.BOUNDS_S, float("inf")), accumulate(self._counts), strict=True))

@@ -1,7 +1,7 @@
 """The Raft log as the engine sees it: memory in front of the store, and the write batch that is being gathered.
 
 Changes take effect in memory at once and are written by the next batch. Entries that are not durable yet are always in
-memory; what is durable may be evicted and is then read from the store.
+memory; durable ones may be evicted and are then read from the store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROW_BYTES = 64  # that an entry takes beside its data
 
 
 class LogStore(Protocol):
-    """What the journal reads from the store."""
+    """The part of the store that the journal reads."""
 
     @property
     def commit_index(self) -> int: ...
@@ -68,7 +68,7 @@ class Journal:
         self._find_configurations()
 
     def _find_configurations(self) -> None:
-        """In what is not applied yet."""
+        """Finds the configurations among the entries that are not applied yet."""
         first = self.applied_index + 1
         while entries := self.entries(first, self._options.apply_max_bytes):
             for entry in entries:
@@ -80,7 +80,7 @@ class Journal:
     # ------------------------------------------------------------ reads
 
     def term(self, index: int) -> int | None:
-        """None: not in the log (compacted, or past its end)."""
+        """Returns the term of an entry; None: not in the log (compacted, or past its end)."""
         if index == self.last_index:
             return self.last_term
         if index > self.last_index or index < 0:
@@ -95,7 +95,7 @@ class Journal:
         return self._store.log_term(index)
 
     def _term_of(self, last: int) -> int:
-        """Term of what becomes the last entry."""
+        """Returns the term of the entry that becomes the last one."""
         position = last - self._memory_first
         if position >= 0:
             return self._memory[position].term
@@ -104,7 +104,8 @@ class Journal:
         return self._store.log_term(last) or 0
 
     def entries(self, first: int, max_bytes: int) -> list[LogEntry]:
-        """From `first` on, at least one if there is one, no more than about `max_bytes`. Raises CorruptLog."""
+        """Returns entries from `first` on: at least one if there is one, and no more than about `max_bytes`. Raises
+        CorruptLog."""
         if first < self.first_index or first > self.last_index:
             return []
         position = first - self._memory_first
@@ -149,7 +150,7 @@ class Journal:
         return index
 
     def truncate_from(self, index: int) -> None:
-        """Deletes the entries from `index` on. Below the commit index it is a bug, and raises."""
+        """Deletes the entries from `index` on. Below the commit index that is a bug, and raises RuntimeError."""
         if self._guards.truncate_only_at_conflict and index <= self.commit_index:
             raise RuntimeError(f"truncation at {index} below commit index {self.commit_index}")
         if index > self.last_index:
@@ -171,7 +172,7 @@ class Journal:
         self._membership.truncated(index)
 
     def _written_last(self) -> int:
-        """Last index that the store has or that the batch being written gives it."""
+        """Returns the last index in the store, including the entries of the batch that is being written."""
         running = self._running
         if running is not None and running.append:
             return max(self._store.log_bounds()[1], running.append[-1].index)
@@ -183,7 +184,7 @@ class Journal:
         self._dirty = True
 
     def set_commit(self, index: int) -> None:
-        """Never goes back."""
+        """Raises the commit index to `index`; never lowers it."""
         if index > self.commit_index:
             self.commit_index = index
             self._batch.commit_index = index
@@ -196,7 +197,7 @@ class Journal:
     # ------------------------------------------------------------ write batches
 
     def take(self) -> WriteBatch:
-        """What is to be written now, with the committed entries that are due to be applied."""
+        """Returns the batch to write now, with the committed entries that are due to be applied."""
         batch, self._batch = self._batch, WriteBatch()
         self._dirty = False
         if self.commit_index > self._applying:
@@ -216,7 +217,7 @@ class Journal:
         return batch
 
     def done(self, batch: WriteBatch) -> None:
-        """The write is on the disk."""
+        """The batch is on the disk: moves the durable and the applied index."""
         self._running = None
         if batch.append:
             last = batch.append[-1].index
@@ -230,7 +231,7 @@ class Journal:
         self._evict()
 
     def reset(self, meta: SnapshotMeta) -> None:
-        """A snapshot replaced state and log; hard state and own records gathered meanwhile stay."""
+        """Starts behind a snapshot that replaced state and log; term, vote and own records gathered meanwhile stay."""
         self.first_index, self.last_index = meta.index + 1, meta.index
         self.last_term = self._applied_term = meta.term
         self.applied_index = self._applying = self.durable_index = meta.index
@@ -244,7 +245,8 @@ class Journal:
     # ------------------------------------------------------------ limits
 
     def pin(self, index: int, max_bytes: int) -> None:
-        """A snapshot of entry `index` is on its way to a peer: what follows is kept, for `max_bytes` more of log."""
+        """Keeps the entries behind `index` for `max_bytes` more of log, while a snapshot of `index` is on its way to a
+        peer."""
         self._pin = (index, self._grown + max_bytes)
 
     def unpin(self) -> None:
@@ -257,7 +259,7 @@ class Journal:
 
     @property
     def _grown(self) -> int:
-        """What the log has taken of the disk, about."""
+        """The disk space that the log has taken so far, approximately."""
         return self._bytes + _ROW_BYTES * self.last_index
 
     def _evict(self) -> None:
@@ -276,7 +278,8 @@ class Journal:
         self._memory_first += drop
 
     def _drop_below(self) -> int:
-        """Compaction keeps a tail of applied entries, bounded by count and by bytes."""
+        """Returns the index below which compaction drops entries. A tail of applied entries is kept, bounded by count
+        and by bytes."""
         options = self._options
         if not self._guards.keep_log_tail:
             return self.applied_index + 1

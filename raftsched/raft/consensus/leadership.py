@@ -1,4 +1,4 @@
-"""The leader's side of replication: what each follower has, what it is sent next, what is committed, heartbeats."""
+"""The leader's side of replication: each follower's progress, what to send it next, what is committed, heartbeats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LeaderReplication:
         self._beat_at = 0.0  # monotonic seconds: the next heartbeat
 
     def begin(self) -> None:
-        """Every leadership opens with an entry of its own: only its commit commits what earlier leaders left."""
+        """Starts a leadership, with an entry of its own: only its commit commits the entries of earlier leaders."""
         for peer in self._membership.peers:
             self._start(peer)
         self._goals.clear()
@@ -70,7 +70,7 @@ class LeaderReplication:
     # ------------------------------------------------------------ heartbeats
 
     def has_lost_majority(self) -> bool:
-        """No majority answered for so long that another one may have elected somebody else."""
+        """Returns whether no majority has answered for so long that another leader may have been elected."""
         return self.heartbeats.age_ms(self._clock.boot_ms()) > self._options.fallback_ms
 
     def beat(self, now: float) -> None:
@@ -96,13 +96,13 @@ class LeaderReplication:
     # ------------------------------------------------------------ sending
 
     def append(self, data: bytes) -> int:
-        """The next entry; returns its index."""
+        """Appends the next entry; returns its index."""
         if self._guards.entries_below_batch and len(data) > self._options.append_max_bytes:
             raise RuntimeError(f"an entry of {len(data)} bytes does not fit a message")
         return self._journal.append(self._core.term, data)
 
     def replicate(self, more_soon: bool) -> None:
-        """See Engine.replicate."""
+        """Sends the followers their next entries; see Engine.replicate."""
         for peer in self._membership.peers:
             if self._core.is_connected(peer):
                 self._replicate(peer, self._of(peer), more_soon)
@@ -136,7 +136,8 @@ class LeaderReplication:
             self._send_empty(peer, progress)
 
     def _send_empty(self, peer: str, progress: Progress) -> bool:
-        """False: the entry before the follower's next one is compacted away."""
+        """Sends an append without entries. Returns False when the entry before the follower's next one is compacted
+        away."""
         prev_index = self._core.next_index(peer) - 1
         prev_term = self._journal.term(prev_index)
         if prev_term is None:
@@ -149,7 +150,7 @@ class LeaderReplication:
     # ------------------------------------------------------------ answers
 
     def answered(self, peer: str, m: AppendAnswer) -> None:
-        """An answer of this term."""
+        """Takes a follower's answer of this term."""
         if self._membership.member(peer) is None:
             return
         if m.next_index > self._journal.last_index + 1:
@@ -171,11 +172,11 @@ class LeaderReplication:
             self._host.lost_entries(peer, m.next_index - 1, match)
 
     def measured(self, peer: str, took_ms: int) -> None:
-        """A heartbeat was answered."""
+        """Takes the round trip of a heartbeat."""
         self._of(peer).window.measured(took_ms)
 
     def entry_bytes(self) -> int:
-        """How large an entry may be, so that the followers who are needed for a majority have two on their way."""
+        """Returns the largest size of an entry: so that each follower needed for a majority can have two in flight."""
         membership, options = self._membership, self._options
         windows = sorted((self._of(v).window.size for v in membership.voters if v != membership.node_id), reverse=True)
         needed = membership.majority - 1
@@ -184,7 +185,7 @@ class LeaderReplication:
         return min(options.entry_max_bytes, max(options.window_min_bytes, windows[needed - 1] // 2))
 
     def advance_commit(self) -> None:
-        """Commits what a majority has on its disks, entries of this term only (and with them all before)."""
+        """Commits the entries that a majority has on its disks: of this term only (and with them all before)."""
         journal = self._journal
         own = journal.durable_index if self._guards.count_self_when_durable else journal.last_index
         membership, core = self._membership, self._core
@@ -197,7 +198,7 @@ class LeaderReplication:
     # ------------------------------------------------------------ connections and snapshots
 
     def connection_changed(self, peer: str) -> None:
-        """What was on its way is lost: go on from what is acknowledged."""
+        """Restarts replication to a peer from its acknowledged entries: messages in flight are lost."""
         match = self._core.match_index(peer)
         self._start(peer)
         if match:
@@ -222,14 +223,15 @@ class LeaderReplication:
         return self._progress.get(peer) or self._start(peer)
 
     def forget(self, peer: str) -> None:
-        """A member no more, or with another disk."""
+        """Forgets a node that is no member any more, or has another disk."""
         self._progress.pop(peer, None)
         self._goals.pop(peer, None)
         self.heartbeats.forget(peer)
 
     def caught_up(self, peer: str, now: float) -> bool:
-        """Whether a member that does not vote yet is so near the end that its vote would delay nobody: it got what
-        there was within one election timeout (Ongaro, 2014, section 4.2.1). To be asked again and again."""
+        """Returns whether a member without a vote is so near the end of the log that its vote would delay nobody:
+        within one election timeout it got all entries there were at its beginning (Ongaro, 2014, section 4.2.1). Ask
+        repeatedly."""
         if not self._core.is_connected(peer) or not self._guards.caught_up_before_voting:
             return not self._guards.caught_up_before_voting
         since, goal = self._goals.get(peer, (0.0, -1))

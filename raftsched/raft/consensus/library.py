@@ -1,9 +1,9 @@
-"""pysyncobj's SyncObj with everything taken out that loses data: the only module that touches its private names.
+"""pysyncobj's SyncObj without the parts that lose data: the only module that touches its private names.
 
 The library keeps role, term, vote, leader, connected peers, next and match indices. Each of its own paths that acts on
-them is overridden: the engine has them instead, and what this project does not use (pickled commands, dumps, membership
-changes, code versions, piecewise transmission, its clock, its random numbers) raises when reached. Which names these
-are is true for one release only: see audit.py.
+them is overridden: the engine has them instead, and parts that this project does not use (pickled commands, dumps,
+membership changes, code versions, piecewise transmission, its clock, its random numbers) raise when reached. The list
+of names holds for one release only: see audit.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         return self._SyncObj__votedForNodeId
 
     def set_term(self, term: int, voted_for: str | None) -> None:
-        """In memory now, on the disk with the next write."""
+        """Sets term and vote, in memory now and on the disk with the next write batch."""
         self._SyncObj__setCurrentTerm(term, voted_for)
 
     @property
@@ -119,21 +119,21 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftElectionDeadline = at
 
     def election_timeout(self) -> float:
-        """A fresh random timeout, seconds."""
+        """Returns a fresh random timeout in seconds."""
         return self._SyncObj__generateRaftTimeout()
 
     def commit_to(self, index: int) -> None:
-        """Everything up to `index` is committed; never goes back."""
+        """Commits everything up to `index`; never goes back."""
         self._journal.set_commit(index)
         self._SyncObj__raftCommitIndex = self._journal.commit_index
 
     def loaded(self) -> None:
-        """Commit and applied index as the journal has them."""
+        """Takes commit and applied index from the journal."""
         self._SyncObj__raftCommitIndex = self._journal.commit_index
         self._SyncObj__raftLastApplied = self._journal.applied_index
 
     def applied(self) -> None:
-        """A write was applied."""
+        """Takes the applied index from the journal, after a write batch."""
         self._SyncObj__raftLastApplied = self._journal.applied_index
 
     # ------------------------------------------------------------ peers
@@ -166,7 +166,8 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftNextIndex[self._node(peer)] = index
 
     def forget(self, peer: str) -> None:
-        """A member no more, or with another disk. It may be connected with that one already, and stays so."""
+        """Forgets the indices of a node that is no member any more, or has another disk. It may be connected with the
+        new disk already, and stays so."""
         node = self._nodes.get(peer)
         if node is not None:
             self._SyncObj__raftMatchIndex.pop(node, None)
@@ -194,7 +195,7 @@ class GuardedSyncObj(SyncObj):  # type: ignore[misc]
         self._on_tick()
 
     def destroy(self) -> None:
-        """Nothing to close: the library was given no sockets, threads or files."""
+        """Does nothing: the library was given no sockets, threads or files."""
 
     _SyncObj__onMessageReceived = _unused
     _SyncObj__onBecomeLeader = _unused

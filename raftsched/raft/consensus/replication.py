@@ -1,4 +1,4 @@
-"""How far a follower's log agrees with a message, and what a leader remembers of each follower."""
+"""Log matching: compares an append with a follower's log, and keeps the leader's view of each follower."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def verify(
     entries: list[tuple[int, bytes]],
     guards: Guards,
 ) -> Verdict:
-    """Compares a message with the log. Up to `floor` (the commit index) the log is every later leader's log too.
+    """Compares a message with the log; returns what to do with it. Up to `floor` (the commit index) the log is the same
+    in every later leader's log.
 
     Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014), figure 2, AppendEntries:
-    existing entries go only where one conflicts, because a message may be late and the log longer than it."""
+    existing entries are deleted only where one conflicts, because a message may be late and the log longer than it."""
     if prev_index < floor and guards.truncate_only_at_conflict:
         entries = entries[floor - prev_index :]
         if not entries:
@@ -64,7 +65,7 @@ def verify(
 
 
 def _start_of_term(journal: Journal, index: int, term: int, floor: int, guards: Guards) -> int:
-    """Where the conflicting term begins: one answer skips all of it."""
+    """Returns the index at which the conflicting term begins, so that one answer skips all of it."""
     if not guards.lowest_probe_remembered:
         return index
     lowest = max(floor + 1, index - _WALK)
@@ -75,7 +76,7 @@ def _start_of_term(journal: Journal, index: int, term: int, floor: int, guards: 
 
 @dataclass(slots=True)
 class Progress:
-    """What the leader remembers of a follower beside its next and match index."""
+    """A follower's progress as the leader sees it, beside its next and match index."""
 
     window: Window
     probing: bool = True  # one message at a time until one matched
@@ -87,7 +88,8 @@ class Progress:
     snapshot: bool = False  # a snapshot is being prepared or sent
 
     def told(self, commit: int, last_index: int) -> None:
-        """The commit index went out in a message up to `last_index`; the follower takes it as far as that only."""
+        """Notes that the commit index was sent with a message up to `last_index`; the follower commits no further than
+        that."""
         self.told_commit = max(self.told_commit, min(commit, last_index))
 
     def sent(self, last_index: int, size: int) -> None:
@@ -102,7 +104,7 @@ class Progress:
         self.lowest = None
 
     def probe(self, index: int, guards: Guards) -> int:
-        """The follower wants an earlier start; returns the index to go on with."""
+        """Returns the index to go on with when the follower asks for an earlier start."""
         if guards.lowest_probe_remembered:
             self.lowest = index if self.lowest is None else min(self.lowest, index)
             index = self.lowest

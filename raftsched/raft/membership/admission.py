@@ -1,7 +1,7 @@
-"""Whether the members know this node and its disk, as they tell in their hellos; and what its operator should do.
+"""Admission: whether the members know this node and its disk, as their hellos say, with advice for the operator.
 
-A node that was taken out may never hear of it through the log: nobody replicates to it any more. A disk that was lost
-and replaced has nothing to remember. Both are told by the members that refuse them.
+A node that was removed may never hear of it through the log: nobody replicates to it any more. A disk that was lost and
+replaced has nothing to remember. Both learn it from the members that refuse them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Admission:
         self._told = ""
 
     def heard(self, peer: Hello) -> None:
-        """The hello of a node that proved to hold the cluster key."""
+        """Takes the hello of a node that proved to hold the cluster key."""
         formation = self._formation
         if not peer.formed or not peer.remembered or formation.foreign(peer):
             return
@@ -48,7 +48,7 @@ class Admission:
 
     @property
     def refusal(self) -> str | None:
-        """Why the members do not let this node in, and what helps; None: none of them said so lately."""
+        """The reason why the members do not let this node in, with advice; None: none of them said so lately."""
         now = self._clock.monotonic()
         back = next((text for at, text in self._back.values() if now - at <= FRESH_S), None)
         if back is not None:
@@ -72,7 +72,7 @@ class Admission:
         return f"{node} is no member of the cluster yet: admit it with 'raftsched cluster members add {node}'."
 
     def waits_for(self, connected: list[str], voters: list[str]) -> str:
-        """What a node without a leader waits for."""
+        """Returns what a node without a leader waits for, in one sentence."""
         refusal = self.refusal
         if refusal is not None:
             return refusal

@@ -47,7 +47,8 @@ class _Transfer:
 
 
 class Changes:
-    """Meaningful while this node leads; `lost` forgets everything: who waits asks the next leader."""
+    """Changes of the members and of leadership while this node leads. `lost` forgets all requests: they go to the next
+    leader."""
 
     def __init__(self, host: Host, engine: Engine, clock: Clock, options: RaftOptions, guards: Guards) -> None:
         self._host = host
@@ -62,7 +63,7 @@ class Changes:
     # ------------------------------------------------------------ members
 
     def change(self, peer: str, m: ChangeMembers) -> None:
-        """A request of `peer`, which may be this node."""
+        """Handles a request of `peer`, which may be this node."""
         try:
             reached = self._change(m)
         except RaftschedError as error:
@@ -78,7 +79,8 @@ class Changes:
         self._waiting.append((peer, m.request, reached))
 
     def _change(self, m: ChangeMembers) -> Callable[[Members], bool]:
-        """Begins the change unless it is done or under way; returns how to tell that it is. Raises RaftschedError."""
+        """Begins the change unless it is done or under way; returns the test of whether it is done. Raises
+        RaftschedError."""
         current = self._membership.current
         member, node = find(current, m.node), m.node
         if m.change == "remove":
@@ -114,7 +116,7 @@ class Changes:
         return lambda members: (now := find(members, node)) is not None and now.store_id == store_id
 
     def _is_present(self, node: str) -> bool:
-        """This node, or a member connected with the disk that the configuration names."""
+        """Returns whether the node is this one, or a member connected with the disk that the configuration names."""
         return node == self._engine.node_id or (self._engine.is_connected(node) and self._host.counts(node))
 
     def _remove(self, member: Member) -> None:
@@ -130,8 +132,8 @@ class Changes:
         self._begin(members, f"remove {node}")
 
     def _check_free(self, leaving: str | None) -> None:
-        """Raises RaftschedError unless a change may begin; "moved" for what is a matter of moments: it is asked again.
-        Who catches up may always leave or get another disk."""
+        """Raises RaftschedError unless a change may begin; with the code "moved" for a reason that passes in a moment,
+        so that the request is sent again. A member that still catches up may always leave or get another disk."""
         if self._membership.pending and self._guards.one_change_at_a_time:
             raise RaftschedError("moved", "Another change of the members is not committed yet; try again shortly.")
         if not self._host.leading and self._guards.change_after_own_commit:
@@ -153,7 +155,7 @@ class Changes:
         self._host.configure(members)
 
     def applied(self) -> None:
-        """Entries were applied: who waits for a change may have it."""
+        """Entries were applied: answers the requests that are done now."""
         if not self._waiting or self._membership.pending:
             return
         for item in list(self._waiting):
@@ -163,7 +165,7 @@ class Changes:
                 self._answer(peer, request)
 
     def tick(self) -> None:
-        """Gives the vote to who has caught up; watches the transfer."""
+        """Gives the vote to a member that has caught up; watches the transfer."""
         now = self._clock.monotonic()
         transfer = self._transfer
         if transfer is not None and now >= transfer.deadline:
@@ -185,11 +187,11 @@ class Changes:
 
     @property
     def handing_over(self) -> bool:
-        """Nothing new is appended: the next leader has to have everything."""
+        """True while nothing new is appended, because the next leader has to have everything."""
         return self._transfer is not None
 
     def transfer(self, peer: str, m: TransferLeadership) -> None:
-        """A request of `peer`, which may be this node."""
+        """Handles a request of `peer`, which may be this node."""
         engine = self._engine
         if m.to == engine.node_id or (not m.to and engine.term > m.term):
             self._answer(peer, m.request)
@@ -205,7 +207,7 @@ class Changes:
             self._transfer.waiting.append((peer, m.request))
 
     def _best(self) -> str | None:
-        """The connected voter that has most."""
+        """Returns the connected voter that has most of the log."""
         engine = self._engine
         others = [v for v in self._membership.voters if v != engine.node_id and engine.is_connected(v)]
         return max(others, key=engine.match_index, default=None)
@@ -216,7 +218,7 @@ class Changes:
             self._transfer = _Transfer(to, self._clock.monotonic() + self._options.election_max_ms / 1000)
 
     def pump(self) -> None:
-        """As soon as the next leader has everything it is told to campaign."""
+        """Tells the next leader to campaign as soon as it has everything."""
         transfer = self._transfer
         if transfer is not None and not transfer.asked and self._engine.has_everything(transfer.to):
             transfer.asked = True
@@ -228,6 +230,6 @@ class Changes:
         self._host.answer(peer, Answered(request, code, detail))
 
     def lost(self) -> None:
-        """This node leads no more."""
+        """Forgets all requests: this node leads no more."""
         self._waiting.clear()
         self._transfer = None

@@ -1,9 +1,9 @@
-"""Who the members are, as consensus has to see it: the newest configuration in this node's log, committed or not.
+"""The members as consensus has to see them: the newest configuration in this node's log, committed or not.
 
-A configuration takes effect when it is appended and goes when it is truncated; the applied one is the ground under it
-(Ongaro, "Consensus: Bridging Theory and Practice", 2014, chapter 4, single-server changes). Two neighbours differ by
-one voter, so that any majority of one shares a node with any majority of the other; hence one change at a time, each
-committed before the next.
+A configuration takes effect when it is appended and goes when it is truncated; below it lies the applied one (Ongaro,
+"Consensus: Bridging Theory and Practice", 2014, chapter 4, single-server changes). Two consecutive configurations
+differ by one voter, so that any majority of one shares a node with any majority of the other; hence one change at a
+time, each committed before the next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Members = tuple[Member, ...]
 
 
 class Membership:
-    """`peers` are all other members, `voters` the ids of all that count, this node included where it is one."""
+    """The current configuration: `peers` are all other members, `voters` the ids of all voting members, this node
+    included where it is one."""
 
     def __init__(self, node_id: str, applied: Members, guards: Guards, applied_at: int = 0) -> None:
         self.node_id = node_id
@@ -34,7 +35,7 @@ class Membership:
         self._see()
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
-        """Called in the midst of an append or a truncation: to adjust data, not to act."""
+        """Calls `on_change` in the midst of an append or a truncation: to adjust data, not to act."""
         self._on_change.append(on_change)
 
     # ------------------------------------------------------------ what counts now
@@ -47,12 +48,12 @@ class Membership:
 
     @property
     def index(self) -> int:
-        """Of the entry that holds what counts now; 0: the formation."""
+        """Index of the entry that holds the current configuration; 0: the formation."""
         return self._later[-1][0] if self._later else self.applied_at
 
     @property
     def pending(self) -> bool:
-        """A configuration in the log is not applied yet."""
+        """True while a configuration in the log is not applied yet."""
         return bool(self._later)
 
     def member(self, node: str) -> Member | None:
@@ -60,11 +61,12 @@ class Membership:
 
     @property
     def may_lead(self) -> bool:
-        """A voter, also one whose removal is not committed yet: it may be the only one that can commit it."""
+        """True for a voter, also for one whose removal is not committed yet: it may be the only one that can
+        commit it."""
         return any(m.node == self.node_id and m.voter for m in (*self.current, *self.applied))
 
     def is_majority(self, nodes: Iterable[str]) -> bool:
-        """Whether these hold a majority of the voters."""
+        """Returns whether these nodes hold a majority of the voters."""
         return len(set(self.voters) & set(nodes)) >= self.majority
 
     # ------------------------------------------------------------ the log
@@ -76,19 +78,19 @@ class Membership:
         self._changed()
 
     def truncated(self, index: int) -> None:
-        """Entries from `index` on are gone."""
+        """Drops the configurations in entries from `index` on."""
         if self._later and self._later[-1][0] >= index:
             self._later = [(at, members) for at, members in self._later if at < index]
             self._changed()
 
     def applied_to(self, index: int) -> None:
-        """Everything up to `index` is applied."""
+        """Moves the applied configuration up to `index`."""
         while self._later and self._later[0][0] <= index:
             self.applied_at, self.applied = self._later.pop(0)
 
     def reset(self, members: Members, at: int, *, log_gone: bool = False) -> None:
-        """As the applied state says, where it was not followed entry by entry: at formation, and when a snapshot
-        replaced state and log."""
+        """Takes the members from the applied state where it was not followed entry by entry: at formation, and when a
+        snapshot replaced state and log."""
         if log_gone and self._guards.config_goes_with_log:
             self._later.clear()
         if members:
@@ -108,7 +110,7 @@ def find(members: Members, node: str) -> Member | None:
 
 
 def added(members: Members, node: Member) -> Members:
-    """With a new one that catches up, or a member's disk replaced. Raises RaftschedError."""
+    """Returns the members with a new one that catches up, or with a member's disk replaced. Raises RaftschedError."""
     if find(members, node.node) is None and len(members) >= MEMBERS_MAX:
         raise RaftschedError("not-possible", f"A cluster has at most {MEMBERS_MAX} members; remove one first.")
     kept = removed(members, node.node) if find(members, node.node) is not None else members
@@ -120,7 +122,7 @@ def promoted(members: Members, node: str) -> Members:
 
 
 def removed(members: Members, node: str) -> Members:
-    """Without it. Raises RaftschedError for the last voter."""
+    """Returns the members without this one. Raises RaftschedError for the last voter."""
     kept = tuple(m for m in members if m.node != node)
     if not any(m.voter for m in kept):
         raise RaftschedError("last-member", f"{node} is the only voting member and cannot be taken out.")

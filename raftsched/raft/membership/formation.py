@@ -1,11 +1,11 @@
-"""Who this node is, whom it knows, and when it may vote.
+"""Identity and formation: this node's disk, the disks it remembers of others, and the condition for its vote.
 
 A cluster forms once, in two steps. When every listed node answered and all of them are empty, each remembers the
 others' disks (store ids) for good. When every listed node has said that it remembers the same disks, each notes that
-for good as well, and votes from then on. A disk remembers one set only, so that no two sets can both be agreed upon:
-what a node saw of another one may be out of date by the time it votes, what was said is not. From the first step on a
+for good as well, and votes from then on. A disk remembers one set only, so that no two sets can both be agreed upon: an
+observation of another node may be out of date by the time of the vote, its statement is not. From the first step on a
 node id with another disk is a stranger: it may have forgotten votes and acknowledged entries. After formation the
-members are what the replicated state says.
+members are those of the replicated state.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _map = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 def alone(node: str, raft: str, rng: random.Random) -> tuple[Member, dict[str, bytes]]:
-    """A new disk whose node is the only member of its cluster: as a member, and its own records."""
+    """Makes a new disk whose node is the only member of its cluster; returns the member and the disk's own records."""
     store_id = rng.randbytes(16)
     remembered = msgspec.msgpack.encode({node: store_id})
     return Member(node, raft, store_id), {"node_id": node.encode(), "store_id": store_id, "remembered": remembered}
@@ -53,7 +53,7 @@ def peers_hash(node_ids: list[str]) -> bytes:
 
 
 def is_sound(node: str, address: str, store_id: bytes | None = None) -> bool:
-    """Whether a node told of by another one can be kept and dialled: what gets into a configuration stays there."""
+    """Returns whether a node that another one named can be stored and dialled: a configuration keeps it for good."""
     try:
         split_address(address)
     except StartupError:
@@ -69,7 +69,7 @@ def empty_and_replace(node: str) -> str:
 
 
 class Formation:
-    """Identity and admission. `peers` are the configured nodes with this one, id -> host:port."""
+    """Identity and admission of one node. `peers` are the configured nodes with this one, id -> host:port."""
 
     def __init__(
         self,
@@ -114,7 +114,8 @@ class Formation:
     # ------------------------------------------------------------ start
 
     def load(self, local: Callable[[str], bytes | None], meta: Meta) -> dict[str, bytes | None]:
-        """Reads identity and memory; returns the records to be written before anything is sent. Raises StartupError."""
+        """Reads identity and remembered disks; returns the records to write before anything is sent. Raises
+        StartupError."""
         own = local("node_id")
         if own is not None and own != self.node_id.encode():
             raise StartupError(
@@ -144,22 +145,22 @@ class Formation:
         return fresh
 
     def follow_state(self, meta: Meta) -> None:
-        """The applied state is the authority once it names a cluster."""
+        """Takes the cluster's id from the applied state, which is the authority once it names a cluster."""
         if meta.cluster_id:
             self.formed = True
             self.cluster_id = meta.cluster_id
 
     def applied_members(self, meta: Meta) -> tuple[Member, ...]:
-        """Those of the state when formed, else the configured ones."""
+        """Returns the members of the state when formed, else the configured ones."""
         if meta.members:
             return meta.members
         return tuple(Member(n, a, self.remembered.get(n, b"")) for n, a in sorted(self.addresses.items()))
 
     def follow(self, members: tuple[Member, ...], index: int) -> None:
-        """The newest configuration in the log, and the index of its entry: who may connect, and whether this very disk
-        belongs to it.
+        """Follows the newest configuration in the log, whose entry has this index: it decides which nodes may connect,
+        and whether this disk is a member.
 
-        Before the cluster is formed the configured peers stand there, whose disks are not known yet."""
+        Before the cluster is formed it holds the configured peers, whose disks are not known yet."""
         if all(member.store_id for member in members):
             self.remembered = {member.node: member.store_id for member in members}
             self.is_member = self.remembered.get(self.node_id) == self.store_id
@@ -171,12 +172,13 @@ class Formation:
             self.addresses[member.node] = member.raft
 
     def dial_addresses(self) -> dict[str, str]:
-        """The nodes to be connected with, id -> host:port. One that is no member looks wherever one may be."""
+        """Returns the nodes to be connected with, id -> host:port. A node that is no member looks wherever a member may
+        be."""
         names = self._names if self.is_member else self.addresses
         return {node: self.addresses[node] for node in names if node != self.node_id}
 
     def member_rows(self) -> tuple[Member, ...]:
-        """What the first leader proposes as the cluster's members."""
+        """Returns the cluster's members as the first leader proposes them."""
         return tuple(Member(node, self.addresses[node], self.remembered[node]) for node in sorted(self.remembered))
 
     @property
@@ -207,7 +209,8 @@ class Formation:
         )
 
     def refusal(self, peer: Hello) -> str | None:
-        """Why a node that proved to hold the cluster key is not let in, in one line; None: welcome."""
+        """Returns the reason, in one line, why a node that proved to hold the cluster key is not let in; None:
+        welcome."""
         if peer.protocol != PROTOCOL:
             return f"node {peer.node!r} speaks protocol {peer.protocol}, this node {PROTOCOL}; upgrade the older one"
         if peer.node != self.node_id and (self.has_newer_configuration(peer) or self._is_removal_uncertain(peer)):
@@ -246,8 +249,8 @@ class Formation:
         return self._disagreement(peer) if forming else None
 
     def rolled_back(self, peer: Hello) -> str | None:
-        """What to do about a peer whose disk is the right one, but in an earlier state than it was known in; None:
-        nothing is known of that. Also where the peer says so of this node's disk."""
+        """Returns advice about a peer that has the right disk, but in an earlier state than was known before; None:
+        nothing like that is known. Also when the peer says so of this node's disk."""
         if not self.is_member:
             return None
         if self.remembered.get(peer.node) == peer.store_id and (fault := self.incarnations.fault(peer)) is not None:
@@ -258,7 +261,7 @@ class Formation:
         return self.own_disk_rolled_back(peer)
 
     def own_disk_rolled_back(self, peer: Hello) -> str | None:
-        """The same about this node's disk, by a peer's word."""
+        """Returns the same about this node's disk, by a peer's hello."""
         counts_us = peer.remembered.get(self.node_id) == self.store_id
         if not counts_us or self.foreign(peer) or not self.incarnations.own_rollback_seen(peer):
             return None
@@ -269,8 +272,8 @@ class Formation:
         )
 
     def _disagreement(self, peer: Hello) -> str | None:
-        """Why this node and a peer will never form a cluster: another node has shown a disk to the one and another disk
-        to the other. None: nothing is known of that."""
+        """Returns the reason why this node and a peer will never form a cluster: another node showed different disks to
+        the two. None: nothing like that is known."""
         if not self.is_member or self._configuration or peer.configuration:
             return None
         nodes = sorted(self.remembered.keys() & peer.remembered.keys())
@@ -284,7 +287,8 @@ class Formation:
         )
 
     def may_join(self, peer: Hello) -> bool:
-        """Whether a refused peer could be let in by a change of the members: another node, or another disk of one."""
+        """Returns whether a refused peer could be let in by a change of the members: another node, or another disk of a
+        member."""
         if not (self.is_member and self.formed) or peer.protocol != PROTOCOL or self.foreign(peer):
             return False
         if not is_sound(peer.node, peer.raft, peer.store_id):
@@ -292,24 +296,24 @@ class Formation:
         return peer.node != self.node_id and self.remembered.get(peer.node) != peer.store_id
 
     def has_newer_configuration(self, peer: Hello) -> bool:
-        """A member of our cluster, by a configuration that is newer than what is settled here and has this very disk in
-        it: it may lead the cluster, and then it is the only one that can bring us up to date. It counts for nothing
-        here until it is in our own log. One in our log that is not applied yet says nothing: it may be a deposed
-        leader's, and have a higher index than what was committed instead of it."""
+        """Returns whether the peer is a member of our cluster by a configuration that is newer than the applied one
+        here and includes this very disk. It may lead the cluster, and then it is the only one that can bring us up to
+        date. It counts for nothing here until it is in our own log. A configuration in our log that is not applied yet
+        says nothing: it may be a deposed leader's, with a higher index than the one that was committed instead."""
         counts_us = peer.formed and peer.remembered.get(self.node_id) == self.store_id
         if not counts_us or self.foreign(peer):
             return False
         return not self.is_member or peer.configuration > self.settled()
 
     def _is_removal_uncertain(self, peer: Hello) -> bool:
-        """A member whose removal stands in our log and may come to nothing: then it may lead the others, who know
-        nothing of that, and it is the only one that can say so."""
+        """Returns whether the peer is a member whose removal stands in our log and may come to nothing: then it may
+        lead the others, who know nothing of the removal, and it is the only one that can tell us."""
         counts_us = peer.remembered.get(self.node_id) == self.store_id
         return peer.node not in self._names and counts_us and not self.foreign(peer) and self.leaving(peer)
 
     def learn_addresses(self, peer: Hello) -> bool:
-        """A node that is no member may have been told of one of them only; it has to ask the one that leads. True: it
-        heard of others."""
+        """Takes the members' addresses from a peer; returns whether there were new ones. A node that is no member may
+        know only one of the members, and has to ask the one that leads."""
         if self.is_member or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
             return False
         told = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
@@ -320,17 +324,19 @@ class Formation:
         return True
 
     def is_newer_member_than(self, peer: Hello) -> bool:
-        """This very disk is a member's by a configuration that the peer has not got yet; it will learn of it."""
+        """Returns whether this disk is a member by a configuration that the peer has not got yet; it will learn
+        of it."""
         return self.is_member and self.formed and peer.configuration < self._configuration
 
     def foreign(self, peer: Hello) -> bool:
-        """Whether the peer is of another cluster."""
+        """Returns whether the peer belongs to another cluster."""
         return bool(self.cluster_id and peer.cluster_id and self.cluster_id != peer.cluster_id)
 
     @property
     def wrong_cluster(self) -> str | None:
-        """Why this node is in the wrong place, in one line: most of its peers are of another cluster, none is of its
-        own. One that has met its own cluster since it started never says so, whatever others claim to be."""
+        """The reason, in one line, why this data directory is in the wrong place: most of its peers belong to another
+        cluster, none to its own. None after a peer of its own cluster was met since the start, whatever others claim to
+        be."""
         others = len(self._names - {self.node_id})
         if self._met_own_cluster or 2 * len(self._strangers) <= others:
             return None
@@ -340,7 +346,7 @@ class Formation:
         )
 
     def connected(self, peer: Hello) -> dict[str, bytes] | None:
-        """A welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
+        """Takes a welcome peer, or news of it. Returns the disks to remember from now on, when that is due."""
         self._seen[peer.node] = peer
         self._met_own_cluster = True
         if self.is_member or self.remembered:
@@ -359,8 +365,8 @@ class Formation:
         return None
 
     def all_remember(self) -> bool:
-        """Whether every listed node remembers the same disks, which this node does not know for good yet: then that is
-        due. A node that knows it, or has been in the formed cluster, speaks for all."""
+        """Returns whether it is due to note that every listed node remembers the same disks. A peer that has noted it,
+        or has been in the formed cluster, speaks for all."""
         if not self.is_member or self.agreed or self.formed:
             return False
         for peer in self._seen.values():
@@ -375,16 +381,16 @@ class Formation:
 
     @property
     def not_agreed_yet(self) -> list[str]:
-        """Who has not said yet that it remembers the same disks; empty as long as this node remembers none, and when
-        that is settled."""
+        """The nodes that have not yet said that they remember the same disks; empty while this node remembers none, and
+        after the agreement."""
         if not self.is_member or self.agreed or self.formed:
             return []
         return sorted(self.remembered.keys() - self._same)
 
     def _counted_at_formation(self, peer: Hello) -> bool:
-        """Whether the peer counted this very disk in when it saw everybody empty. A disk that came later is let in by
-        the log alone: before it has that, it knows nothing of what was committed, and two such could elect each other.
-        """
+        """Returns whether the peer counted this disk in when it saw all nodes empty. A later disk is let in by
+        the log alone: before it has the log it knows nothing of committed entries, and two such disks could elect
+        each other."""
         if self.node_id in peer.learners:
             return False
         return peer.remembered.keys() == self.addresses.keys() and not self.join
@@ -398,11 +404,11 @@ class Formation:
         self._seen.pop(peer, None)
 
     def http_of(self, peer: str) -> str | None:
-        """The API address a peer announced, while it is connected."""
+        """Returns the API address that a peer announced, while it is connected."""
         hello = self._seen.get(peer)
         return None if hello is None else hello.http
 
     def remember_disks(self, others: dict[str, bytes]) -> dict[str, bytes | None]:
-        """Remembers the disks; the record returned must be durable before this node says so."""
+        """Remembers the disks; the returned record must be durable before this node says so."""
         self.remembered = {**others, self.node_id: self.store_id}
         return {"remembered": msgspec.msgpack.encode(self.remembered)}

@@ -1,4 +1,4 @@
-"""The two steps in which a node forms a cluster with others, each on the disk before it is told; see formation.py."""
+"""The two steps in which a node forms a cluster with others, each durable before it is announced; see formation.py."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from raftsched.raft.membership.formation import AGREED, Formation
 
 
 class Forming:
-    """`note` puts an own record into the next write, `hold` calls when all that was noted so far is on the disk, `tell`
-    introduces this node again to those that it is connected with."""
+    """Runs the steps. `note` puts an own record into the next write batch, `hold` calls back when all records noted so
+    far are durable, `tell` introduces this node again to its connected peers."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Forming:
             self._note(name, value)
 
     def heard(self, hello: Hello) -> None:
-        """A connected peer, or news of it."""
+        """Takes the hello of a connected peer, or a newer one."""
         if self._formation.is_member:
             self.note(self._formation.incarnations.record_met(hello, self._formation.remembered))
         disks = self._formation.connected(hello)

@@ -1,7 +1,7 @@
-"""The starts of each member's disk: how a disk that went back to an earlier state is told from one that went on.
+"""The starts of each member's disk: they tell a disk that was put back to an earlier state from one that went on.
 
 At every start a node counts its starts one up, draws a random id for this one and writes both down, with the ids of the
-starts before it, before it says anything. The others remember the newest start that they met of each disk, for good. A
+starts before it, before it sends anything. The others remember the newest start that they met of each disk, for good. A
 disk that goes on knows that start; one that was put back (a machine's snapshot, a data directory copied back) has none
 or another one at that number, and so have the two copies of one data directory when a process was started on each. A
 count alone would not do: it catches up by being started often enough.
@@ -30,7 +30,7 @@ class _Own(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Met(msgspec.Struct, array_like=True, frozen=True):
-    """The newest start that is known of a disk. Own record "met": by node."""
+    """The newest known start of a disk. Own record "met": by node."""
 
     store_id: bytes
     number: int
@@ -42,7 +42,8 @@ _met = msgspec.msgpack.Decoder(dict[str, Met])
 
 
 def is_continuation(number: int, starts: list[bytes], met: tuple[int, bytes]) -> bool:
-    """Whether a disk that was started `number` times, as `starts` last, is the one that was met at its start `met`."""
+    """Returns whether a disk that was started `number` times, most recently as `starts`, is the one that was met at its
+    start `met`."""
     back = number - met[0]
     if back < 0:
         return False
@@ -50,7 +51,7 @@ def is_continuation(number: int, starts: list[bytes], met: tuple[int, bytes]) ->
 
 
 class Incarnations:
-    """This node's own starts, and what it remembers of the others'."""
+    """This node's own starts, and the starts it remembers of others."""
 
     def __init__(self, node_id: str, rng: random.Random, guards: Guards) -> None:
         self.number = 0
@@ -61,7 +62,7 @@ class Incarnations:
         self._met: dict[str, Met] = {}
 
     def load(self, local: Callable[[str], bytes | None]) -> dict[str, bytes | None]:
-        """Counts this start; returns the record to be written before anything is sent."""
+        """Counts this start; returns the record to write before anything is sent."""
         raw = local("incarnation")
         own = _Own(0, []) if raw is None else _own.decode(raw)
         raw = local("met")
@@ -71,13 +72,13 @@ class Incarnations:
         return {"incarnation": msgspec.msgpack.encode(_Own(self.number, self.starts))}
 
     def known(self, remembered: dict[str, bytes]) -> dict[str, tuple[int, bytes]]:
-        """The newest start of each of these disks that was met, for a hello."""
+        """Returns the newest start that was met of each of these disks, for a hello."""
         return {n: (met.number, met.start) for n, met in self._met.items() if remembered.get(n) == met.store_id}
 
     # ------------------------------------------------------------ looking
 
     def fault(self, peer: Hello) -> str | None:
-        """What is wrong with a peer whose disk is the right one, by what this node knows; None: nothing."""
+        """Returns the fault that this node knows of a peer whose disk is the right one; None: none."""
         if not self._guards.rolled_back_disk_refused:
             return None
         met = self._met.get(peer.node)
@@ -92,7 +93,7 @@ class Incarnations:
         return f"another process than this one has been met as start {met.number} of it"
 
     def own_rollback_seen(self, peer: Hello) -> bool:
-        """Whether a peer that knows this node's disk has met a start of it that this disk knows nothing of."""
+        """Returns whether a peer that knows this node's disk has met a start of it that this disk knows nothing of."""
         met = peer.met.get(self._node_id)
         return (
             met is not None
@@ -103,8 +104,8 @@ class Incarnations:
     # ------------------------------------------------------------ remembering
 
     def record_met(self, peer: Hello, remembered: dict[str, bytes]) -> dict[str, bytes | None]:
-        """A peer that was let in, and what it has met itself. Returns the record to be written, if any. Where two have
-        met different processes on copies of one disk, all take the same one for it."""
+        """Records a peer that was let in, and the starts that it has met itself. Returns the record to write, if any.
+        Where two peers have met different processes on copies of one disk, all nodes choose the same one."""
         news = {peer.node: Met(peer.store_id, peer.incarnation, peer.starts[0])}
         for node, (number, start) in peer.met.items():
             same = node in remembered and peer.remembered.get(node) == remembered[node]
@@ -122,6 +123,6 @@ class Incarnations:
         return {"met": msgspec.msgpack.encode(after)}
 
     def mark_lost(self, peer: Hello) -> dict[str, bytes | None]:
-        """A disk has lost what it had acknowledged. Returns the record to be written."""
+        """Marks a disk that has lost acknowledged entries. Returns the record to write."""
         self._met = {**self._met, peer.node: Met(peer.store_id, LOST, b"")}
         return {"met": msgspec.msgpack.encode(self._met)}

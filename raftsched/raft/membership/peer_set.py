@@ -1,4 +1,4 @@
-"""Members coming and going, at one node: whom it is connected with, who knocks, what is asked of the leader."""
+"""This node's peers as members come and go: connections, join requests, requests to the leader."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Links(Protocol):
 
 
 class PeerSet:
-    """`is_leading`: this node leads and has applied its opening entry. `origin` is a random number of
-    this life of the node. `drop` ends the connection with a peer."""
+    """The connected peers of this node. `is_leading`: this node leads and has applied its opening entry. `origin` is a
+    random number of this life of the node. `drop` ends the connection with a peer."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class PeerSet:
             self.join_requests.let_in(hello.node)
 
     def _asks_to_join(self, hello: Hello) -> bool:
-        """One that is connected though it is no member with that disk: its configuration looks newer than ours, and may
-        be one that came to nothing. As long as it is connected it does not ask again by itself."""
+        """Remembers a join request of a peer that is connected though it is no member with that disk. Its configuration
+        looks newer than ours, and may be one that came to nothing; while it is connected it does not ask again by
+        itself."""
         waits = self._formation.may_join(hello) and not self._is_leaving(hello)
         if waits:
             self.join_requests.heard(hello)
@@ -87,22 +88,22 @@ class PeerSet:
         self._peers.pop(peer, None)
 
     def counts(self, peer: str) -> bool:
-        """Whether a connected peer is a member with the disk that it has. One that is not may lead all the same: its
-        configuration is newer than ours."""
+        """Returns whether a connected peer is a member with the disk that it has. One that is not may lead all the
+        same: its configuration is newer than ours."""
         hello = self._peers.get(peer)
         known = hello is not None and self._is_in(self._membership.current, hello)
         return known or not self._guards.members_only_count
 
     def join_refused(self, hello: Hello) -> None:
-        """A refused node that proved to hold the cluster key."""
+        """Takes the hello of a refused node that proved to hold the cluster key."""
         if self._formation.may_join(hello):
             self.join_requests.heard(hello)
         elif self._formation.rolled_back(hello) is not None and self._formation.own_disk_rolled_back(hello) is None:
             self.join_requests.heard(hello, rolled_back=True)
 
     def lost_entries(self, peer: str, last: int, acknowledged: int) -> dict[str, bytes | None]:
-        """A follower says that it has entries up to `last`, and had acknowledged more to this leader. Returns the own
-        record to be written."""
+        """Notes that a follower says it has entries up to `last`, though it had acknowledged more to this leader.
+        Returns the own record to write."""
         hello = self._peers.get(peer)
         if hello is None:
             return {}
@@ -110,8 +111,8 @@ class PeerSet:
         return self._formation.incarnations.mark_lost(hello)
 
     def drop_rolled_back(self) -> None:
-        """Somebody who is connected was seen to have lost what it had, or is another process than the one that counts:
-        it is let in no more, and what it said counts for nothing."""
+        """Drops connected peers whose disk has lost entries, or runs another process than the one that counts: they are
+        not let in any more, and their votes and acknowledgements count for nothing."""
         for peer, hello in list(self._peers.items()):
             if (why := self._formation.rolled_back(hello)) is not None:
                 log.error("%s", why)
@@ -120,7 +121,7 @@ class PeerSet:
                 self._links.members_changed()
 
     def _reconfigured(self) -> None:
-        """Another configuration counts: in the midst of an append or a truncation, so only data change here."""
+        """Follows another configuration: in the midst of an append or a truncation, so that only data change here."""
         before, self._seen = self._seen, self._membership.current
         self._formation.follow(self._seen, self._membership.index)
         for old in before:
@@ -132,7 +133,8 @@ class PeerSet:
         self._links.members_changed()
 
     def _drop_non_members(self) -> None:
-        """Who is taken out stays connected until that is committed: it may be the one that asked for it."""
+        """Drops connected peers that are no members. A member that is being removed stays connected until the removal
+        is committed: the removal may have been its own request."""
         self._strangers = False
         for peer, hello in list(self._peers.items()):
             if self._is_in(self._membership.current, hello) or not self._formation.is_member:
@@ -146,7 +148,7 @@ class PeerSet:
                     self._engine.forget(peer)
 
     def _is_leaving(self, hello: Hello) -> bool:
-        """A member that was taken out by a configuration which is not committed, as far as this node knows."""
+        """Returns whether the peer was removed by a configuration that is not committed, as far as this node knows."""
         membership = self._membership
         removed = membership.member(hello.node) is None
         return removed and membership.pending and self._is_in(membership.applied, hello)
@@ -169,7 +171,7 @@ class PeerSet:
         return self._is_leading()
 
     def configure(self, members: Members) -> None:
-        """Leader: the next configuration, as an entry."""
+        """Leader: appends the next configuration."""
         self._engine.append(encode_configuration(self._timestamps.now_ms(), members))
         self._links.wake()
 
@@ -190,7 +192,7 @@ class PeerSet:
         self._links.wake()
 
     def forward(self, leader: str) -> None:
-        """What is due goes to the leader, which may be this node."""
+        """Sends the requests that are due to the leader, which may be this node."""
         for frame in self.requests.due(self._clock.monotonic()):
             if leader == self._engine.node_id:
                 self.asked(leader, frame)

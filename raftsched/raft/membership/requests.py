@@ -1,7 +1,7 @@
 """This node's requests to the leader that are no commands: changes of the members, transfer of leadership.
 
-Each is asked again, after every change of leader or connection and every second, until it is answered or its time is
-over: the leader treats what is done already as done.
+Each is sent again, after every change of leader or connection and every second, until it is answered or its time is
+over: the leader treats a change that is already done as done.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Waiting:
 
 
 class Requests:
-    """`last`: the numbers begin above it. It is another one in each life of the node: the leader may still have an
-    answer for what was asked before a restart."""
+    """Requests without an answer yet. Their numbers begin above `last`, which differs in each life of the node: the
+    leader may still answer a request made before a restart."""
 
     def __init__(self, last: int) -> None:
         self._waiting: dict[int, _Waiting] = {}
@@ -50,7 +50,7 @@ class Requests:
         self._waiting[frame.request] = _Waiting(frame, deadline, done)
 
     def due(self, now: float) -> list[Request]:
-        """What is to be asked now."""
+        """Returns the requests to send now."""
         found = []
         for waiting in self._waiting.values():
             if now >= waiting.next_at:

@@ -1,9 +1,9 @@
-"""Linearizable reads: one barrier for all that wait.
+"""Linearizable reads: waiting reads share one barrier.
 
-A barrier is an entry that changes nothing; whoever has applied it has applied everything that was committed before it
-was proposed. A read must not use one that was proposed before the read arrived: an acknowledged write may lie between
-the two (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). So all reads that arrive while a barrier
-is on its way share the next one, and there is never more than one.
+A barrier is an entry that changes nothing; a node that has applied it has applied everything that was committed before
+it was proposed. A read must not use one that was proposed before the read arrived: an acknowledged write may lie
+between the two (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). So all reads that arrive while a
+barrier is on its way share the next one, and there is never more than one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOO_LATE = "No majority confirmed in time that this is the newest; try again sh
 
 
 class Barriers:
-    """`propose(commands, timeout_s)` is done when they are applied on this node."""
+    """The barriers of one node. `propose(commands, timeout_s)` is done when the commands are applied on this node."""
 
     def __init__(self, propose: Callable[[Sequence[bytes], float], Awaitable[object]]) -> None:
         self._propose = propose
@@ -30,8 +30,8 @@ class Barriers:
         self._runner: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> None:
-        """Everything that was committed before the call is applied here; `timeout` in seconds. Raises NoLeader,
-        Overloaded."""
+        """Waits until everything that was committed before the call is applied here; `timeout` in seconds. Raises
+        NoLeader, Overloaded."""
         loop = asyncio.get_running_loop()
         if len(self._waiting) >= WAITING_MAX:
             raise Overloaded()
@@ -46,7 +46,7 @@ class Barriers:
             raise NoLeader(_TOO_LATE) from None
 
     async def _run(self) -> None:
-        """One barrier after the other, as long as somebody waits."""
+        """Proposes one barrier after the other, as long as a read waits."""
         try:
             while waiting := [w for w in self._waiting if not w[0].done()]:
                 self._waiting.clear()
@@ -63,7 +63,7 @@ class Barriers:
             self._runner = None
 
     async def _pass(self, until: float) -> Exception | None:
-        """What became of one barrier."""
+        """Proposes one barrier; returns its error, None when it was applied."""
         loop = asyncio.get_running_loop()
         for _ in range(TRIES_MAX):
             try:

@@ -1,6 +1,6 @@
-"""When the leader makes an entry of what was proposed to it.
+"""The policy by which the leader makes entries of queued proposals.
 
-Usually once per write batch of its store: what comes meanwhile is gathered, and the more there is to do the longer a
+Usually once per write batch of its store: meanwhile proposals are gathered, and the more there is to do the longer a
 batch takes to write. A caller that sends one command after the other leaves nothing to gather. Its next create goes to
 the followers at once, while the batch that applied the one before is still being written here. They learn that it is
 committed from the entry after it, or when it is applied here, so that two write batches of theirs become one.
@@ -19,7 +19,7 @@ ALONE_BYTES = 16 * 1024
 
 
 class BatchPolicy:
-    """The leader's next entry."""
+    """Decides on the leader's next entry."""
 
     def __init__(self, queue: ProposalQueue, proposer: Proposer, journal: Journal) -> None:
         self._queue = queue
@@ -28,7 +28,7 @@ class BatchPolicy:
         self._alone = False  # there was next to nothing in the newest entry
 
     def due(self, busy: bool) -> bool:
-        """Whether an entry is to be made now. `busy`: a write batch is being written."""
+        """Returns whether to make an entry now. `busy`: a write batch is being written."""
         return bool(self._queue) and (not busy or self._asked_alone())
 
     def _asked_alone(self) -> bool:
@@ -36,7 +36,8 @@ class BatchPolicy:
         return self._alone and journal.commit_index == journal.last_index and self._are_few(self._queue.batches)
 
     def _are_few(self, batches: Sequence[Batch]) -> bool:
-        """Next to nothing, and of callers of this node only, who need not wait for its disk."""
+        """Returns whether these are next to nothing, and of callers of this node only, who need not wait for its
+        disk."""
         calls = size = 0
         for batch in batches:
             alone = self._proposer.early_ack_calls(batch)
@@ -47,11 +48,12 @@ class BatchPolicy:
         return calls <= ALONE_CALLS and size <= ALONE_BYTES
 
     def take(self, max_bytes: int) -> list[Batch]:
-        """The batches of the next entry, of about `max_bytes`."""
+        """Takes the batches of the next entry, of about `max_bytes`."""
         batches = self._queue.take(max_bytes)
         self._alone = self._are_few(batches)
         return batches
 
     def told_later(self) -> bool:
-        """The followers need not hear of the commit yet: they will when it is applied here, or with the next entry."""
+        """Returns whether the followers can learn of the commit later: when it is applied here, or with the next
+        entry."""
         return self._alone and self._journal.applied_index < self._journal.commit_index

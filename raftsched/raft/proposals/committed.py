@@ -1,10 +1,10 @@
-"""How far the leader has committed, asked of it: what a node has to have applied before it may say of something that
-was made elsewhere that it is not there.
+"""The leader's commit index, asked by message: how far a node has to apply before it may say that something that was
+made elsewhere does not exist.
 
-It costs a message there and one back, and no entry of the log as a barrier does. All that ask while a question is on
-its way share the next one. A leader answers only while it heard of a majority lately, so one that has been cut off
-keeps silent; but for a moment after it was deposed it may not know, so that this is no proof as a barrier is one, and
-no promise rests on it.
+It costs a message there and one back, and no entry of the log as a barrier does. All calls that come while a question
+is on its way share the next one. A leader answers only while it heard of a majority lately, so one that has been cut
+off keeps silent. For a moment after it was deposed it may not know, so this is no proof as a barrier is one, and no
+promise rests on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAIR = struct.Struct(">QQ")  # number of the question, index
 
 
 class Port(Protocol):
-    """Of raft.facade.Raft."""
+    """The methods of raft.facade.Raft that are used here."""
 
     @property
     def leader_id(self) -> str | None: ...
@@ -43,7 +43,7 @@ class Port(Protocol):
 
 
 class Committed:
-    """Both sides of it, on every node."""
+    """Asks and answers the question, on every node."""
 
     def __init__(self, raft: Port, clock: Clock) -> None:
         self._raft = raft
@@ -56,8 +56,8 @@ class Committed:
         raft.on_message(ANSWER, self._on_answer)
 
     async def index(self, timeout: float) -> int | None:
-        """What was committed when this was called lies up to this index. None: there is no leader, or none that
-        answered within `timeout` (seconds)."""
+        """Returns the leader's commit index, as of this call or later. None: there is no leader, or none that answered
+        within `timeout` (seconds)."""
         if self._whom() is None:
             return None
         waiter = asyncio.get_running_loop().create_future()
@@ -78,7 +78,7 @@ class Committed:
         return leader
 
     def _ask(self) -> None:
-        """For all that wait."""
+        """Asks the leader, for all calls that wait."""
         self._number += 1
         self._asked, self._next = self._next, []
         leader = self._whom()

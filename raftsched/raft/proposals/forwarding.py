@@ -1,7 +1,7 @@
-"""Proposals on their way: from this node to the leader, whoever that is, and what this node takes as the leader.
+"""Proposals on their way: from this node to the leader, and what this node takes as the leader.
 
-Acknowledgements and answers to heartbeats go the same way, so no more than a window is sent ahead of what the leader
-says that it has. It says so in its heartbeats, and what is applied here it had as well.
+Acknowledgements and answers to heartbeats go the same way, so no more than a window is sent ahead of the batches that
+the leader has. Its heartbeats say which it has; those applied here it had as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOLD_S = 60.0
 
 
 class Forwarding:
-    """Of one node."""
+    """Both sides of the way to the leader, on one node."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Forwarding:
     # ------------------------------------------------------------ to the leader
 
     def pump(self) -> None:
-        """This node's proposals go into the own intake, or to the leader."""
+        """Moves this node's proposals into its own queue, or sends them to the leader."""
         engine, proposer = self._engine, self._proposer
         leader = engine.leader_id
         if leader is None:
@@ -119,7 +119,7 @@ class Forwarding:
             self._proposer.rejected(m.seq, m.places)
 
     def tick(self, now: float) -> None:
-        """`now` in monotonic seconds."""
+        """Retries refused proposals and measures the rate. `now` in monotonic seconds."""
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self._forget_underway()
@@ -132,7 +132,8 @@ class Forwarding:
     # ------------------------------------------------------------ as the leader
 
     def proposed(self, peer: str, m: codec.Propose) -> None:
-        """A follower's batches. What is no command would be in the log for good: it is looked for before."""
+        """Takes a follower's batches. Bytes that are no command would be in the log for good: they are refused
+        before."""
         if not self._engine.is_leader or m.term != self._engine.term or self._queue.room <= 0:
             self._links.send(peer, codec.ProposeRefused(m.term))
             return
@@ -147,11 +148,11 @@ class Forwarding:
                 self._queue.add(batch)
 
     def connected(self, peer: str) -> None:
-        """Another life of it may count from the beginning."""
+        """Forgets the batch numbers of a peer: another life of it may count from the beginning."""
         self._taken.pop(peer, None)
 
     def taken(self, peer: str) -> int:
-        """Number of the newest batch that came from there."""
+        """Returns the number of the newest batch that came from this peer."""
         return self._taken.get(peer, 0)
 
     def _say(self, peer: str, many: int) -> None:

@@ -1,8 +1,8 @@
 """Proposals: from the caller to an entry of the log, and from its local apply back to the caller.
 
-Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, whoever
-that is, and again after each change, until it was applied here or its callers' time is over: apply takes it once only.
-The leader gathers batches of all nodes (queue.py) and makes one entry of them per write batch.
+Calls that arrive together become one batch with a number of its own (origin, seq). A batch goes to the leader, and
+again after each change of leader, until it is applied here or its callers' time is over: apply takes it once only. The
+leader gathers batches of all nodes (queue.py) and makes one entry of them per write batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
 
 def settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:
-    """A Reply for who waits with a future."""
+    """A Reply that sets a future."""
     if future.done():
         return
     if error is not None:
@@ -42,7 +42,7 @@ def settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, e
 
 
 def contained(reply: Reply, answers: list[Answer] | None, error: RaftschedError | None) -> None:
-    """A caller's exception is his own. Want of memory is not."""
+    """Calls the reply; its exceptions are logged, except MemoryError."""
     try:
         reply(answers, error)
     except MemoryError:
@@ -63,7 +63,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Sealed:
-    """A batch that has its number; it may have been appended by some leader."""
+    """A batch that has its number; a leader may have appended it."""
 
     seq: int
     commands: list[bytes]
@@ -125,7 +125,7 @@ class Proposer:
         self._next_deadline = min(self._next_deadline, deadline)
 
     def sample(self, now: float) -> None:
-        """How fast what waits gets through; to be called on every tick, as long as there is a leader."""
+        """Measures how fast waiting proposals get through; to be called on every tick, as long as there is a leader."""
         if self._bytes < _BACKLOG:
             self.forget_rate()
             return
@@ -148,12 +148,12 @@ class Proposer:
         return bool(self._waiting) or self._sent < self._seq
 
     def rerouted(self) -> None:
-        """Another leader, another term or another connection: everything unanswered goes out again, in order."""
+        """Sends everything unanswered again, in order: there is another leader, term or connection."""
         self._sent = min(self._sealed) - 1 if self._sealed else self._seq
 
     def batches(self, max_bytes: int, batch_bytes: int | None = None) -> list[Batch]:
-        """What is to be sent now, at most about `max_bytes`; calls are gathered into batches of `batch_bytes`, or of
-        what fits an entry."""
+        """Returns the batches to send now, at most about `max_bytes`; calls are gathered into batches of `batch_bytes`,
+        or up to the size of an entry."""
         most = self._options.entry_max_bytes
         if batch_bytes is not None:
             most = min(most, batch_bytes)
@@ -238,7 +238,7 @@ class Proposer:
             position = end
 
     def applied(self, result: BatchResult) -> None:
-        """A batch of this node was applied here, and is on the disk."""
+        """A batch of this node was applied here and is on the disk: answers its calls."""
         sealed = self._sealed.pop(result.seq, None)
         if sealed is None:
             return
@@ -256,8 +256,8 @@ class Proposer:
             position = end
 
     def rejected(self, seq: int, places: Collection[int]) -> None:
-        """The leader did not take this batch: the commands at `places` are none to it. Who asked for one of those is
-        refused, and nothing of his is done; what the others asked for goes out again, in another batch."""
+        """The leader did not take this batch: it does not accept the commands at `places`. Their calls are refused, and
+        nothing of them is done; the other calls go out again, in another batch."""
         sealed = self._sealed.pop(seq, None)
         if sealed is None:
             return
@@ -278,7 +278,7 @@ class Proposer:
         self._waiting.extendleft(reversed(again))
 
     def jumped(self) -> None:
-        """A snapshot went over entries that are not known here: what was sent may be among them."""
+        """A snapshot skipped entries that are not known here: the outcome of everything sent is unknown."""
         sealed, self._sealed = self._sealed, {}
         self._sent = self._seq
         for batch in sealed.values():
@@ -312,7 +312,7 @@ class Proposer:
         self._fail(unknown, UnknownOutcome())
 
     def stop(self, unsent: RaftschedError) -> None:
-        """The node stops: everybody gets an answer."""
+        """Answers every call, because the node stops."""
         waiting, self._waiting = list(self._waiting), deque()
         self._fail(waiting, unsent)
         self.jumped()
@@ -325,6 +325,6 @@ class Proposer:
 
 
 def _gives_up(call: _Call, now: float, patience: float) -> bool:
-    """Who waits for no answer has time until his deadline."""
+    """Returns whether a call stops waiting for a leader. One without a reply has time until its deadline."""
     call.leader_by = call.leader_by or now + patience
     return call.reply is not None and call.leader_by <= now

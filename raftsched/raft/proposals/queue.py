@@ -1,4 +1,4 @@
-"""What the leader takes of what all nodes propose: batches that wait for the next entry."""
+"""The leader's queue of proposed batches, of all nodes, for the next entry."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _OPENING = (Form, OpenLeadership)  # only a leader itself says them
 
 
 def unfit(commands: Sequence[bytes], options: RaftOptions) -> list[int]:
-    """Places of what must not get into the log: no commands, or such as no other node may ask for. All of them, when
-    they are more than an entry holds."""
+    """Returns the places of commands that must not get into the log: bytes that are no command, or commands that no
+    other node may propose. All places, when the commands are more than an entry holds."""
     if len(commands) > options.entry_max_commands or sum(map(len, commands)) > options.entry_max_bytes:
         return list(range(len(commands)))
     return [place for place, raw in enumerate(commands) if not _fits(raw)]
@@ -28,7 +28,7 @@ def _fits(raw: bytes) -> bool:
 
 
 class ProposalQueue:
-    """The leader's queue of batches, of all nodes, for the next entry."""
+    """Batches that wait for the next entry."""
 
     def __init__(self, options: RaftOptions) -> None:
         self._options = options
@@ -54,7 +54,7 @@ class ProposalQueue:
         self._bytes += size
 
     def take(self, max_bytes: int) -> list[Batch]:
-        """The batches of one entry of about `max_bytes`, at least one if there is one."""
+        """Takes the batches of one entry of about `max_bytes`, at least one if there is one."""
         options = self._options
         most = min(options.entry_max_bytes, max_bytes)
         chosen: list[Batch] = []
@@ -72,6 +72,6 @@ class ProposalQueue:
         return chosen
 
     def clear(self) -> None:
-        """Leadership ended: the proposers send again to the next leader."""
+        """Drops everything when leadership ended: the proposers send again to the next leader."""
         self._batches.clear()
         self._bytes = 0

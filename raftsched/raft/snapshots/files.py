@@ -13,12 +13,12 @@ log = logging.getLogger(__name__)
 
 
 def sent_path(directory: Path, number: int) -> Path:
-    """The `number`th copy made by this process."""
+    """Returns the path of the `number`th copy made by this process."""
     return directory / f"send-{number}.snap"
 
 
 def received_path(directory: Path, index: int, sha256: bytes) -> Path:
-    """Where the snapshot of entry `index` with this checksum is gathered."""
+    """Returns the path at which the snapshot of entry `index` with this checksum is gathered."""
     return directory / f"receive-{index}-{sha256.hex()[:16]}.snap"
 
 
@@ -31,7 +31,7 @@ def clear(directory: Path) -> None:
 
 
 def require_room(directory: Path, size: int, reserve: int) -> None:
-    """Raises OSError unless `size` more bytes leave `reserve` of them free: writes need room as well."""
+    """Raises OSError unless `size` more bytes leave `reserve` of them free: write batches need room as well."""
     stat = os.statvfs(directory)
     free = stat.f_bavail * stat.f_frsize
     if free < size + reserve:
@@ -40,7 +40,7 @@ def require_room(directory: Path, size: int, reserve: int) -> None:
 
 
 def remove(side: Writer, path: Path) -> None:
-    """Deletes the file behind all that was submitted before: giving back a large one takes a while."""
+    """Deletes the file after all jobs submitted before: freeing a large one takes a while."""
 
     def removed(_: None, error: BaseException | None) -> None:
         if error is not None:

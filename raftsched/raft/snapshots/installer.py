@@ -1,4 +1,4 @@
-"""From what a leader offers to this node's own state: received, made ready beside the store, swapped in."""
+"""Installs a leader's snapshot as this node's state: received, made ready beside the store, swapped in."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class SwapStore(Protocol):
 
 
 class Installer:
-    """Until a file is ready to be swapped in, this node goes on as it is: it votes, and takes the entries that match.
-    From then until it is done `engine.installing` is true and appends are left alone, so that no entry is acknowledged
-    that goes with the old state."""
+    """The follower's side. Until a file is ready to be swapped in, this node goes on as it is: it votes, and appends
+    entries that match. From then until the swap is done `engine.installing` is true and appends are ignored, so that no
+    entry is acknowledged that goes with the old state."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Installer:
 
     @property
     def incoming(self) -> Incoming | None:
-        """What is on its way in, or being made use of."""
+        """The snapshot that is being received or installed."""
         return self._receiver.incoming
 
     def receive(self, peer: str, m: SnapshotOffer | SnapshotChunk) -> None:
-        """From `peer`, which leads the term that it names: an older one is told the newer term."""
+        """Handles a message of `peer`, which leads the term that it names: an older one is told the newer term."""
         engine = self._engine
         if m.term < engine.term:
             self._send(peer, AppendAnswer(engine.term, 0, False, False))
@@ -81,13 +81,13 @@ class Installer:
             self._receiver.offered(peer, m)
 
     def tick(self) -> None:
-        """Entries may have made it superfluous."""
+        """Drops a snapshot that entries have made superfluous."""
         incoming = self._receiver.incoming
         if incoming is not None and not self._engine.installing and self._is_superfluous(incoming.meta):
             self._drop(incoming)
 
     def cancel(self) -> None:
-        """The node stops."""
+        """Drops what was received: the node stops."""
         self._receiver.discard()
 
     # ------------------------------------------------------------ never over a newer state
@@ -96,7 +96,7 @@ class Installer:
         return self._engine.is_leader or self._has(meta.index, meta.term)
 
     def _has(self, index: int, term: int) -> bool:
-        """True when this node has all that a snapshot of this entry holds."""
+        """Returns whether this node has everything that a snapshot of this entry holds."""
         journal = self._journal
         if not self._guards.snapshot_never_rewinds:
             return False

@@ -40,7 +40,7 @@ class Incoming:
 
 
 class Receiver:
-    """Gathers what is offered. A complete file is handed to `complete` and stays until `discard`."""
+    """Gathers an offered snapshot. A complete file is handed to `complete` and stays until `discard`."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Receiver:
         self._refused: SnapshotMeta | None = None  # logged already
 
     def offered(self, peer: str, m: SnapshotOffer) -> None:
-        """Answers with the offset from which on this snapshot is missing. While a complete one is being made use of
-        there is no answer to another one: it comes again."""
+        """Answers with the offset from which on this snapshot is missing. While a complete one is being installed
+        another offer gets no answer: it comes again."""
         meta = SnapshotMeta(m.index, m.snapshot_term, m.size, m.sha256)
         incoming = self.incoming
         if incoming is not None and incoming.meta != meta:
@@ -95,7 +95,8 @@ class Receiver:
         return incoming
 
     def chunk(self, peer: str, m: SnapshotChunk) -> None:
-        """What does not follow exactly is dropped: the offer comes again, and tells the sender where to go on."""
+        """Writes a chunk. One that does not follow exactly is dropped: the next offer's answer tells the sender where
+        to go on."""
         incoming = self.incoming
         if incoming is None or incoming.complete or not m.data:
             return
@@ -135,7 +136,7 @@ class Receiver:
             self._complete(incoming)
 
     def _answer(self, incoming: Incoming) -> None:
-        """An offer is answered when what came before it is written, so that nothing comes twice."""
+        """Answers an offer once everything that came before it is written, so that nothing comes twice."""
         if incoming.asked and incoming.written < incoming.queued:
             return
         incoming.asked = False

@@ -1,4 +1,4 @@
-"""The leader's side: one copy for all who need one, sent to each as fast as it takes it in."""
+"""The leader's side: one copy of the state for all followers that need one, sent to each as fast as it takes it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Transfer:
-    """How far one follower is. Times are monotonic seconds."""
+    """Progress of one follower. Times are monotonic seconds."""
 
     began_at: float
     moved_at: float  # it had more than before, or said that it has all
@@ -99,7 +99,8 @@ class Sender:
     # ------------------------------------------------------------ who needs one
 
     def begin(self, peer: str, term: int) -> None:
-        """`peer` needs entries that the log has no more. `term` is that of this node's leadership."""
+        """Starts a transfer to `peer`, which needs entries that the log has no more. `term`: of this node's
+        leadership."""
         if not self._guards.no_empty_snapshot and self._copy is None:
             self._send(peer, SnapshotOffer(term, self._journal.applied_index, term, 0, b""))
             self._failed(peer)
@@ -111,20 +112,20 @@ class Sender:
         self._provide()
 
     def finished(self, peer: str) -> None:
-        """The follower goes on with entries, or its connection is gone. The copy is kept for a while: it may come back,
-        and takes up the transfer where it was."""
+        """Ends a transfer: the follower goes on with entries, or its connection is gone. The copy is kept for a while:
+        it may come back and take up the transfer where it was."""
         if self._transfers.pop(peer, None) is not None and self._copy is not None:
             self._copy.used_at = self._clock.monotonic()
 
     def cancel(self) -> None:
-        """Leadership ended or the node stops."""
+        """Ends all transfers, because leadership ended or the node stops."""
         self._transfers.clear()
         self._term = 0
         if not self._copying:
             self._discard()
 
     def tick(self) -> None:
-        """Repeats offers, gives up what is stuck, and the copy that nobody needed for a while."""
+        """Repeats offers, gives up stuck transfers, and the copy that nobody needed for a while."""
         now, options = self._clock.monotonic(), self._options
         if not self._transfers:
             if self._copy is not None and now - self._copy.used_at > options.snapshot_keep_ms / 1000:
@@ -152,7 +153,8 @@ class Sender:
     # ------------------------------------------------------------ the copy
 
     def _provide(self) -> None:
-        """A copy for those who wait: the one that is there, as long as the log goes on behind it, or a new one."""
+        """Offers a copy to the followers that wait: the existing one, as long as the log goes on behind it, or a new
+        one."""
         if self._copying:
             return
         now = self._clock.monotonic()
@@ -197,11 +199,12 @@ class Sender:
             self._discard()
 
     def _keep_log(self, index: int, size: int) -> None:
-        """Once the entries behind a copy take more than it does itself, a new one is the shorter way."""
+        """Keeps the log behind a copy until it takes more space than the copy does: then a new copy is the
+        shorter way."""
         self._journal.pin(index, max(size, self._options.keep_bytes))
 
     def _begin_again(self) -> None:
-        """Without the copy that there was."""
+        """Begins all transfers again, without the existing copy."""
         self._discard()
         now = self._clock.monotonic()
         for peer in self._transfers:
@@ -222,7 +225,7 @@ class Sender:
         self._send(peer, SnapshotOffer(self._term, meta.index, meta.term, meta.size, meta.sha256))
 
     def answered(self, peer: str, m: SnapshotAnswer) -> None:
-        """`peer` says how much it has."""
+        """Takes a follower's answer: how much it has."""
         transfer, copy = self._transfers.get(peer), self._copy
         if transfer is None or copy is None or m.term != self._term or transfer.asked_at is None:
             return
@@ -240,7 +243,7 @@ class Sender:
         self._fill(peer, transfer, copy)
 
     def _resumes(self, peer: str, transfer: _Transfer, copy: _Copy, offset: int) -> bool:
-        """An offer is answered: the transfer goes on from there, unless this copy is the wrong one."""
+        """Continues a transfer behind an answered offer; returns False when this copy is to be replaced."""
         now, meta = self._clock.monotonic(), copy.meta
         transfer.asking = False
         if transfer.first is None:
@@ -272,7 +275,7 @@ class Sender:
             log.info("%s has %d0 %% of the snapshot of entry %d", peer, tenths, meta.index)
 
     def _fill(self, peer: str, transfer: _Transfer, copy: _Copy) -> None:
-        """Reads the next chunk when the window has room for it and it is not too early."""
+        """Reads the next chunk when the window has room for it and the rate allows it."""
         options = self._options
         offset = transfer.sent
         size = min(options.snapshot_chunk_bytes, copy.meta.size - offset)
@@ -295,8 +298,9 @@ class Sender:
         self._side.submit(job, partial(self._read, peer, transfer, copy, offset))
 
     def _may_send(self, transfer: _Transfer, size: int) -> bool:
-        """Takes `size` from what may be sent by now, if there is so much: who catches up is in no hurry, and all others
-        wait for the same processors, disks and cables. Of what is not used a window is saved up at most."""
+        """Returns whether `size` bytes may be sent by now, and counts them. A follower that catches up is in no
+        hurry, and all others wait for the same processors, disks and cables. At most a window of unused allowance
+        is saved up."""
         options, now = self._options, self._clock.monotonic()
         if not options.snapshot_bytes_per_s:
             return True

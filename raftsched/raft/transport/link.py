@@ -28,8 +28,8 @@ _REASON_CHARS = 400  # of a refusal: it may quote a stranger
 
 
 def proof(key: bytes, role: bytes, dialer: codec.Greeting, acceptor: codec.Greeting, binding: bytes) -> bytes:
-    """What `role` (b"dial" or b"accept") sends to show that it has the key. `binding`: SHA-256 of the certificate that
-    the acceptor showed (as in RFC 5929, 4); empty without TLS."""
+    """Returns the proof that `role` (b"dial" or b"accept") has the key. `binding`: SHA-256 of the certificate that the
+    acceptor showed (as in RFC 5929, 4); empty without TLS."""
     greetings = sha256(codec.payload(dialer)).digest() + sha256(codec.payload(acceptor)).digest()
     return hmac.digest(key, b"raftsched/2 " + role + b"\0" + greetings + binding, "sha256")
 
@@ -115,17 +115,18 @@ class Link(asyncio.Protocol):
 
     @property
     def address(self) -> str:
-        """Of the other end, without its port."""
+        """Address of the other end, without its port."""
         address = self._transport.get_extra_info("peername") if self._transport else None
         return str(address[0]) if isinstance(address, tuple) else ""
 
     @property
     def _host(self) -> str:
-        """Whose next connection comes from another port, and has the same to say."""
+        """The other end's name for counting refusals: its next connection comes from another port, with the same
+        faults."""
         return self.peer or self.expected or self.address or "a connection"
 
     def send(self, data: bytes) -> bool:
-        """Gathers what one loop iteration sends; False when the connection is gone or too slow."""
+        """Gathers the frames that one loop iteration sends; False when the connection is gone or too slow."""
         if self._transport is None or self._transport.is_closing():
             return False
         if not self._out:
@@ -153,7 +154,7 @@ class Link(asyncio.Protocol):
             self.close(self._why_broken(error), "tls")
 
     def close(self, line: str | None = None, why: str = "") -> None:
-        """At once, dropping what is not sent yet. `why`: of Refusals, when the other end is to blame."""
+        """Closes at once, dropping unsent bytes. `why`: a reason of Refusals, when the other end is to blame."""
         if line is not None:
             self._owner.refusals.refused(why, self._host, line) if why else self._owner.refusals.tell(
                 "closed", self._host, line
@@ -162,14 +163,14 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def end(self) -> None:
-        """When all that was sent is out."""
+        """Closes when everything sent is out."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def refuse(self, reason: str, why: str = "") -> None:
-        """Without `why` it is nothing that an operator wants to know. Of who does not hold the key, the reasons are not
-        told apart in the log, as they may quote him."""
+        """Refuses the other end. Without `why` the reason does not interest an operator. Reasons are told apart in the
+        log only for an end that holds the key, as they may quote a stranger."""
         reason = reason[:_REASON_CHARS]
         if why:
             line = f"connection with {self.name} refused: {reason}"
@@ -219,7 +220,7 @@ class Link(asyncio.Protocol):
             self.close(f"{self.name} broke the handshake", "handshake")
 
     def _said(self, frame: codec.Frame, peer: str) -> None:
-        """By a member, about the connection itself or about who it is. Raises Malformed."""
+        """Handles a member's frame about the connection itself or about its identity. Raises Malformed."""
         if isinstance(frame, codec.Refused):  # it has heard who we are when it was welcome already
             self._shake(frame)
         elif isinstance(frame, codec.Hello) and frame.node == peer:
@@ -300,5 +301,5 @@ class Link(asyncio.Protocol):
 
 
 def keys_of(keys: Iterable[bytes]) -> tuple[bytes, ...]:
-    """What proofs are made and tried with; an empty key where there is none."""
+    """Returns the keys to prove and verify with; an empty key where there is none."""
     return tuple(keys) or (b"",)

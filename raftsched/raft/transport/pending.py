@@ -1,7 +1,8 @@
-"""Connections that have not proved yet to hold the key: how many there may be, from where, and who makes room.
+"""Connections that have not proved yet to hold the key: their number is bounded, by address and in all.
 
-Where members are known to be has room of its own, which nobody elsewhere can take. One address can push out only its
-own; who goes furthest in the handshake stays longest. Handshakes begun in a second are bounded: each costs a signature.
+Addresses of known members have room of their own, which no other address can take. One address can push out only its
+own connections; those furthest in the handshake stay longest. Handshakes begun in a second are bounded: each costs a
+signature.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ C = TypeVar("C", bound=_Stepping)
 
 
 def place(host: str) -> str:
-    """What counts as one address: all of a /64 (IPv6) can be one machine."""
+    """Returns what counts as one address: all of a /64 (IPv6) can be one machine."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -36,6 +37,8 @@ def place(host: str) -> str:
 
 
 class Pending(Generic[C]):
+    """The unproven connections, by address."""
+
     def __init__(self, options: RaftOptions) -> None:
         self._options = options
         self._rooms: dict[str, dict[C, None]] = {}  # by place, in the order they came
@@ -46,7 +49,8 @@ class Pending(Generic[C]):
         return len(self._placed)
 
     def comes(self, connection: C, where: str, homes: Container[str], now: float) -> C | None:
-        """Which of them has to go, this one perhaps; it is out of the count. `homes`: where members are."""
+        """Counts a new connection; returns the one that has to go, perhaps this one, which is no longer counted.
+        `homes`: the members' addresses."""
         home = where if where in homes else ""
         if not self._takes(home, now):
             return connection
@@ -61,7 +65,7 @@ class Pending(Generic[C]):
         return None
 
     def goes(self, connection: C) -> None:
-        """It has proved itself, or ended."""
+        """Removes a connection that has proved itself, or ended."""
         where = self._placed.pop(connection, None)
         if where is not None:
             room = self._rooms[where]

@@ -1,6 +1,6 @@
-"""Connections and messages that were refused: counted by reason, and told of once a minute of each host.
+"""Refused connections and messages: counted by reason, and logged once a minute per host.
 
-Strangers come as often as they like, and say what they like: neither memory nor log grows with that.
+Strangers come as often as they like, and send what they like: neither memory nor log grows with that.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class _Told:
 
 
 class Refusals:
+    """Counters by reason, and the log lines of the last minute."""
+
     def __init__(self, now: Callable[[], float]) -> None:
         self.counts = dict.fromkeys(WHY, 0)
         self._now = now
@@ -44,8 +46,8 @@ class Refusals:
         self.counts[why] += 1
 
     def refused(self, why: str, host: str, line: str, about: str = "") -> None:
-        """Counts, and says the line unless that was done a minute ago of this host and reason. `about` tells reasons
-        of members further apart; of strangers it is empty, as it may quote them."""
+        """Counts, and logs the line unless this host and reason were logged within a minute. `about` tells reasons of
+        members further apart; for strangers it is empty, as it may quote them."""
         self.counts[why] += 1
         self.tell(why, host, line, about)
 
@@ -63,7 +65,7 @@ class Refusals:
         log.warning("%s", line[:LINE_CHARS])
 
     def tick(self) -> None:
-        """How many there were beside those that were told of, a minute after the first."""
+        """Logs the number of further refusals, a minute after the first."""
         now = self._now()
         for key in [key for key, told in self._told.items() if told.until <= now]:
             told = self._told.pop(key)

@@ -1,8 +1,8 @@
 """TLS 1.3 between the members, by the standard library, over connections that somebody else reads and writes.
 
 With a cluster key alone each start of a node makes a certificate that says nothing: the proofs of the key
-(`raft.link.proof`) cover the one that the acceptor showed, so that whoever sits in between, with a certificate of his
-own, is refused by both ends. With certificates of an authority (`MutualTls`) both ends must show one that names them.
+(`raft.transport.link.proof`) cover the one that the acceptor showed, so that both ends refuse anybody in between who
+shows another certificate. With certificates of an authority (`MutualTls`) both ends must show one that names them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Contexts:
-    """What connections of one moment are made with."""
+    """The TLS contexts of connections made at one moment."""
 
     dialling: ssl.SSLContext
     accepting: ssl.SSLContext
@@ -45,17 +45,17 @@ class Contexts:
 
 
 class Wire(Protocol):
-    """What connections of a node are sealed with."""
+    """The way in which a node's connections are sealed."""
 
     def contexts(self) -> Contexts | None:
-        """For a connection that begins now; None: plain."""
+        """Returns the contexts of a connection that begins now; None: plain."""
 
     def tick(self) -> None:
         """To be called now and then."""
 
 
 class Plain:
-    """Nothing is sealed: without a key, on loopback."""
+    """No sealing: without a key, on loopback."""
 
     def contexts(self) -> None:
         return None
@@ -65,7 +65,7 @@ class Plain:
 
 
 class KeyTls:
-    """Certificates that nobody signed, of this start: the key handshake says who is who."""
+    """Certificates of this start that nobody signed: the key handshake proves identity."""
 
     def __init__(self, now_ms: int) -> None:
         pair = certificates.make_ephemeral(now_ms)
@@ -81,8 +81,8 @@ class KeyTls:
 
 
 class MutualTls:
-    """Certificates of an authority, from files that are read again when they change: connections made from then on
-    use the new ones. Files that are wrong then are told of, and what was read before goes on."""
+    """Certificates of an authority, from files that are read again when they change: later connections use the new
+    ones. Faulty files are reported, and the ones read before stay in use."""
 
     def __init__(
         self, node_id: str, certificate: Path, key: Path, authorities: Path, clock: Clock, tell: Callable[[str], None]
@@ -110,7 +110,7 @@ class MutualTls:
         return self._contexts
 
     def tick(self) -> None:
-        """Reads what has changed, and says once an hour that the certificate ends soon."""
+        """Reads changed files, and reports once an hour that the certificate ends soon."""
         now = self._clock.monotonic()
         if now < self._look_again:
             return
@@ -164,7 +164,7 @@ class MutualTls:
 
 
 def configured(config: NodeConfig, clock: Clock, tell: Callable[[str], None]) -> MutualTls | None:
-    """By the certificates that a node was given; None: it has none. Raises StartupError."""
+    """Returns the certificates that the configuration names; None: it names none. Raises StartupError."""
     if config.raft_cert is None or config.raft_key is None or config.raft_ca is None:
         return None
     return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, clock, tell)
@@ -193,7 +193,7 @@ def _context(*, server: bool) -> ssl.SSLContext:
 
 
 class Seal:
-    """One end of a TLS connection. What is to be sent is given to `write`."""
+    """One end of a TLS connection. Outgoing bytes are given to `write`."""
 
     def __init__(self, contexts: Contexts, accepting: bool, write: Callable[[bytes], None]) -> None:
         self.done = False  # the handshake
@@ -206,11 +206,11 @@ class Seal:
         self._got = 0
 
     def begin(self) -> None:
-        """Says the first word, where this end has it."""
+        """Starts the handshake, where this end begins it."""
         self._shake()
 
     def feed(self, data: bytes) -> bytes:
-        """What has arrived, opened. Raises Broken."""
+        """Returns the content of received bytes. Raises Broken."""
         self._in.write(data)
         if not self.done:
             self._got += len(data)
@@ -234,7 +234,7 @@ class Seal:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def send(self, data: bytes) -> None:
-        """Raises Broken."""
+        """Seals and sends. Raises Broken."""
         try:
             self._tls.write(data)  # all of it: memory takes everything
         except ssl.SSLError as error:
@@ -248,7 +248,7 @@ class Seal:
         return sha256(shown or b"").digest()
 
     def names(self, node: str) -> bool:
-        """Whether the other end may be this node, by its certificate. True where certificates say nothing."""
+        """Returns whether the other end may be this node, by its certificate. True where certificates say nothing."""
         mine = self._contexts.names
         return mine is None or (mine[0], node) in certificates.identities(self._tls.getpeercert())
 
@@ -269,7 +269,7 @@ class Seal:
 
 
 def _why(error: Exception) -> str:
-    """What the library says, without the place in its source."""
+    """Returns the library's message, without the place in its source."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

@@ -1,4 +1,4 @@
-"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key (`raft.link`).
+"""TCP between the members: one live connection per pair, both ends proven to hold the cluster key (link.py).
 
 The lower node id dials. A newer connection of a peer replaces the older one, whose frames count no more.
 """
@@ -31,7 +31,7 @@ _LATE_TICK_S = 1.0  # this process itself stood still: silence of the peers prov
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "host:port" or "[v6]:port". Raises StartupError."""
+    """Returns host and port of "host:port" or "[v6]:port". Raises StartupError."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise StartupError(f"{address!r} is not an address; write host:port.")
@@ -39,7 +39,8 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def only_loopback(addresses: list[str]) -> None:
-    """Without a key anybody who reaches the port could speak as a member."""
+    """Raises StartupError for an address beyond loopback: without a key anybody who reaches the port could speak as a
+    member."""
     for address in addresses:
         host, _ = split_address(address)
         try:
@@ -54,7 +55,8 @@ def only_loopback(addresses: list[str]) -> None:
 
 
 class Transport:
-    """Listens, dials, keeps one link per peer. Proves with the first of `keys`, and takes proofs under all of them."""
+    """Listens, dials, keeps one link per peer. Proves with the first of `keys`, and accepts proofs under all of
+    them."""
 
     def __init__(
         self,
@@ -117,8 +119,8 @@ class Transport:
             ) from None
 
     def set_peers(self, addresses: dict[str, str]) -> None:
-        """Whom to be connected with, id -> host:port. The lower id dials; the higher one does when nothing came of it
-        for a while: the other may not know of it yet."""
+        """Sets the peers to be connected with, id -> host:port. The lower id dials; the higher one does when nothing
+        came of it for a while, because the other may not know of it yet."""
         wanted = set(addresses.items())
         for key in [key for key in self._dialers if key not in wanted]:
             self._dialers.pop(key).cancel()
@@ -130,11 +132,11 @@ class Transport:
         self._reached = {peer: where for peer, where in self._reached.items() if peer in addresses}
 
     def dials(self, peer: str) -> bool:
-        """Whether it is up to this node to dial that one."""
+        """Returns whether this node, not the peer, has to dial."""
         return peer > self.node_id and any(known == peer for known, _ in self._dialers)
 
     def drop(self, peer: str) -> None:
-        """Closes the link with a peer when what was sent is out; it may be made again when it is not refused."""
+        """Closes the link with a peer when everything sent is out; it may be made again when it is not refused."""
         link = self._links.get(peer)
         if link is not None:
             link.end()
@@ -160,14 +162,15 @@ class Transport:
             await self._server.wait_closed()
 
     def peers(self) -> list[str]:
-        """Who is connected."""
+        """Returns the connected peers."""
         return list(self._links)
 
     def is_connected(self, peer: str) -> bool:
         return peer in self._links
 
     def send(self, peer: str, frame: codec.Frame) -> bool:
-        """False: not connected. Raises RuntimeError for a frame that the other side would have to refuse."""
+        """Sends a frame; False: not connected. Raises RuntimeError for a frame that the other side would have to
+        refuse."""
         link = self._links.get(peer)
         return link is not None and self.send_encoded(link, codec.encode(frame))
 
@@ -177,7 +180,7 @@ class Transport:
         return link.send(data)
 
     def tick(self) -> None:
-        """Keep-alives, silent peers, handshakes that take too long."""
+        """Sends keep-alives; closes silent links and handshakes that take too long."""
         now, options = self.now(), self.options
         late = now - self._ticked_at > _LATE_TICK_S
         self._ticked_at = now
@@ -215,7 +218,7 @@ class Transport:
             self._reached[link.expected] = place(link.address)
 
     def proved(self, link: Link) -> None:
-        """It needs no room among strangers any more."""
+        """Frees the link's place among unproven connections."""
         self._pending.goes(link)
 
     def welcomed(self, link: Link, hello: codec.Hello) -> None:
