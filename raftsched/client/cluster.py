@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.http import own_key, segment
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail, Who
-from raftsched.client.transport import Transport, condition, encode, items
+from raftsched.client.transport import Transport, encode, items
+from raftsched.client.wire import condition, own_key, segment
 
 
 class Cluster:

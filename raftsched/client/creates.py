@@ -18,9 +18,9 @@ from datetime import datetime
 import msgspec
 
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of_problem
-from raftsched.client.http import own_key
 from raftsched.client.models import Created
 from raftsched.client.transport import Transport
+from raftsched.client.wire import own_key
 
 BATCH_JOBS = 500
 BATCH_BYTES = 1 << 20

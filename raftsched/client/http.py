@@ -1,32 +1,30 @@
-"""A small synchronous HTTP client that knows several nodes of one cluster.
+"""The command line's requests: sends them over `connection.py`, as `policy.py` decides.
 
-Any node takes any request, so a node that cannot be reached, or that answers 503 (nothing was done), is passed over
-for the next one. What was sent and not answered is another matter: only requests that may be repeated without harm
-(GET, PUT, DELETE, every POST under its Idempotency-Key, and those the caller marks) go to the next node, everything
-else ends as "unknown-outcome".
+Every node is asked once. A request that may not be repeated and is not answered ends as "unknown-outcome".
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from raftsched import __version__
 from raftsched.client.connection import BrokenAnswer, Connection
 from raftsched.client.errors import ClientError, error_of
+from raftsched.client.nodes import Nodes
+from raftsched.client.policy import READS, REPEATABLE, Exchange, Rules
 from raftsched.client.servers import Server
 from raftsched.client.trust import SYSTEM, Trust, check_clear, is_of_certificate, is_of_tls
+from raftsched.client.wire import log_index, own_key, query_text
+from raftsched.clock import SystemClock
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
-_READS = frozenset({"GET", "HEAD"})
-_REPEATABLE = _READS | {"PUT", "DELETE"}
-_LIMITED = "rate-limited"  # code of a refusal that is over after a while
+_WAITS_FOR = frozenset({"rate-limited"})  # a person does not want to wait for the other limits
+_BROKE = "broke the connection during its answer"
 _ERROR_MAX = 1 << 20  # bytes
 
 
@@ -66,11 +64,20 @@ class Client:
     ) -> None:
         """`timeout`: seconds to wait for an answer (and between two pieces of it). `token`: sent with each request; or
         what to send to which server. `trust`: who is spoken to by TLS, and whether tokens may go in clear."""
-        self.servers = list(servers)
+        self._nodes = Nodes(servers, discover=False)
+        self._now = SystemClock().monotonic
         self.token = token
         self.trust = trust
         self.timeout = timeout
         self._wrote: tuple[Server, int] | None = None  # who did the last change, and the log's index by then
+
+    @property
+    def servers(self) -> list[Server]:
+        """The nodes, in the order in which the next request asks them."""
+        return self._nodes.order(self._now(), lead=False)
+
+    def _token(self, server: Server) -> str | None:
+        return self.token(server) if callable(self.token) else self.token
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         return self.request("GET", path, query=query).json()
@@ -90,16 +97,16 @@ class Client:
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
     ) -> Answer:
-        """Sends to one node after the other until one answers; raises ClientError for every answer from 400 on."""
-        connection = self._open(method, path, query, body, headers, repeatable)
-        try:
-            return Answer(connection.status, connection.headers, connection.body())
-        except (OSError, BrokenAnswer) as e:
-            if method in _READS:
-                raise ClientError("unreachable", f"The connection broke during the answer: {_why(e)}") from None
-            raise _unknown(method, path, f"the connection broke during the answer: {_why(e)}") from None
-        finally:
-            connection.close()
+        """Sends to one node after the other until one answers. Raises ClientError for every answer from 400 on."""
+        exchange = self._exchange(method, path, repeatable)
+        while True:
+            connection = self._head(exchange, method, path, query, body, headers)
+            try:
+                return Answer(connection.status, connection.headers, connection.body())
+            except (OSError, BrokenAnswer) as e:
+                exchange.unanswered(f"{_BROKE}: {_why(e)}", self._now())
+            finally:
+                connection.close()
 
     def stream(
         self,
@@ -112,7 +119,7 @@ class Client:
     ) -> Iterator[bytes]:
         """The body of a GET piece by piece, as it comes; waits for each as long as the node does, or `silent_s`.
         `answered` is told the headers of the answer, names in lower case, before the first piece."""
-        connection = self._open("GET", path, query, None, headers, True)
+        connection = self._head(self._exchange("GET", path, True), "GET", path, query, None, headers)
         try:
             if answered is not None:
                 answered(connection.headers)
@@ -138,84 +145,55 @@ class Client:
             if not cursor or cursor == before:  # an empty page may go on: the node looks at so many rows at a time
                 return
 
-    def _open(
+    def _exchange(self, method: str, path: str, repeatable: bool | None) -> Exchange:
+        for server in self.servers:
+            check_clear([server], self._token(server), self.trust)
+        rules = Rules(self.timeout, False, _unknown, _unreachable, _WAITS_FOR)
+        return Exchange(rules, self._nodes, method, path, now=self._now(), repeatable=repeatable)
+
+    def _head(
         self,
+        exchange: Exchange,
         method: str,
         path: str,
         query: Mapping[str, Any] | None,
         body: Any,
         headers: Mapping[str, str] | None,
-        repeatable: bool | None,
     ) -> Connection:
-        """With the head of an answer below 400."""
-        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
-        sent = {
-            "Accept": "application/json, */*",
-            "User-Agent": f"raftsched-cli/{__version__}",
-        }
+        """Returns a connection with the head of the first answer that is no error. Raises ClientError."""
+        sent = {"Accept": "application/json, */*", "User-Agent": f"raftsched-cli/{__version__}"}
         data: bytes | None = None
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
         sent.update(headers or {})
-        failures: list[tuple[Server, str]] = []
-        refusal: ClientError | None = None
-        uncertain = False
-        self._check_clear()
-        for server in list(self.servers):
+        while True:
+            server, seconds = exchange.next(self._now())
+            if server is None:
+                time.sleep(seconds)
+                continue
+            target = path + query_text(self._fresh(server, method, path, query))
             try:
-                connection = self._in_time(
-                    server, method, path + _query(self._fresh(server, method, path, query)), data, sent
-                )
+                connection = self._try(server, method, target, data, sent)
             except _NotSent as e:
-                failures.append((server, str(e)))
+                exchange.not_sent(str(e), self._now())
                 continue
             except _Unanswered as e:
-                if not may_repeat:
-                    raise _unknown(method, path, f"{server} {e}") from None
-                uncertain = True
-                failures.append((server, str(e)))
+                exchange.unanswered(str(e), self._now())
                 continue
-            if 300 <= connection.status < 400 and "location" in connection.headers:
+            try:
+                verdict = exchange.answered(connection.status, connection.headers)
+            except ClientError:
                 connection.close()
-                raise redirected(server, connection.status, connection.headers["location"])
-            if connection.status < 400:
-                self._prefer(server)
-                if method not in _READS:
-                    self._wrote = server, _index(connection.headers)
+                raise
+            if verdict == "take":
+                if exchange.writes:
+                    self._wrote = server, log_index(connection.headers)
                 return connection
             error = _error(connection)
-            if connection.status == 503:
-                refusal = refusal or error  # of an earlier 504 more is to be said
-            elif connection.status == 504 and may_repeat:
-                uncertain, refusal = True, error
-            elif connection.status == 404 and method == "DELETE" and uncertain:
-                # an earlier node got this very request and did not answer: what should be gone is gone
+            if verdict == "done before":
                 raise ClientError("not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404)
-            else:
-                self._prefer(server)
-                raise error
-        if uncertain and method not in _READS and (refusal is None or refusal.status != 504):
-            raise _unknown(method, path, "; ".join(f"{server} {why}" for server, why in failures))
-        raise refusal or _unreachable(failures)
-
-    def _in_time(
-        self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
-    ) -> Connection:
-        """As `_try`; who is told to come again later does so, where that is within the time for an answer. Raises what
-        it does, and ClientError."""
-        waited = 0.0
-        while True:
-            connection = self._try(server, method, target, data, headers)
-            if connection.status != 429:
-                return connection
-            error = _error(connection)
-            wait = _retry_after(connection.headers)
-            if error.code != _LIMITED or wait is None or waited + wait > self.timeout:
-                self._prefer(server)
-                raise error
-            time.sleep(wait)
-            waited += wait
+            exchange.refused(error, connection.headers)
 
     def _try(
         self, server: Server, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
@@ -224,7 +202,7 @@ class Client:
             connection = Connection(server, CONNECT_TIMEOUT_S, self.trust)
         except (OSError, UnicodeError) as e:
             raise _NotSent(self.trust.explain(e, server) if is_of_tls(e) else _why(e)) from None
-        token = self.token(server) if callable(self.token) else self.token
+        token = self._token(server)
         if token:
             headers = {**headers, "Authorization": f"Bearer {token}"}
         try:
@@ -243,66 +221,18 @@ class Client:
                 raise _Unanswered(f"broke the connection: {_why(e)}{self.trust.hint(server)}") from None
             raise
 
-    def _check_clear(self) -> None:
-        """Raises ClientError "insecure"."""
-        for server in self.servers:
-            check_clear([server], self.token(server) if callable(self.token) else self.token, self.trust)
-
     def _fresh(
         self, server: Server, method: str, path: str, query: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
         """Another node than the one that made a change has it a moment later: a read waits there until it has."""
-        if method not in _READS or self._wrote is None or not path.startswith("/v1/") or path == "/v1/cluster":
+        if method not in READS or self._wrote is None or not path.startswith("/v1/") or path == "/v1/cluster":
             return query
         other, index = self._wrote
         return query if server == other or not index else {**(query or {}), "min_index": index}
 
-    def _prefer(self, server: Server) -> None:
-        """The next request begins with the node that answered this one."""
-        self.servers.remove(server)
-        self.servers.insert(0, server)
-
-
-def own_key() -> dict[str, str]:
-    """The headers of a request that nobody else sends."""
-    return {"Idempotency-Key": os.urandom(16).hex()}
-
-
-def segment(text: str) -> str:
-    """One part of a path."""
-    return quote(text, safe="")
-
-
-def _index(headers: Mapping[str, str]) -> int:
-    """0: it is not said."""
-    text = headers.get("raftsched-index", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
-
-
-def redirected(server: Server, status: int, to: str) -> ClientError:
-    """Nobody is followed to another place: it would get the token."""
-    where = "".join(c for c in to[:200] if c.isprintable())
-    return ClientError("redirected", f"{server} redirects to {where}; say that address if it is meant", status=status)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; None: it does not say."""
-    text = headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
-
-
-def _query(query: Mapping[str, Any] | None) -> str:
-    """Values that are None are left out; lists are repeated; booleans as JSON writes them."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in (query or {}).items():
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if one is not None:
-                pairs.append((name, str(one).lower() if isinstance(one, bool) else str(one)))
-    return f"?{urlencode(pairs)}" if pairs else ""
-
 
 def _error(connection: Connection) -> ClientError:
-    """Closes the connection."""
+    """Returns the error that an answer holds, and closes the connection."""
     try:
         raw = connection.body(_ERROR_MAX)
     except (OSError, BrokenAnswer):
@@ -312,18 +242,18 @@ def _error(connection: Connection) -> ClientError:
     return error_of(connection.status, connection.reason, raw)
 
 
-def _unreachable(failures: Sequence[tuple[Server, str]]) -> ClientError:
-    tried = "; ".join(f"{server} {why}" for server, why in failures)
+def _unreachable(failures: Mapping[Server, str], _: float) -> ClientError:
+    tried = "; ".join(f"{server} {why}" for server, why in failures.items())
     hint = "; start one with 'raftsched dev', or say --server URL[,URL] (or RAFTSCHED_SERVER)"
-    met = any("certificate" in why or "TLS" in why for _, why in failures)  # somebody is there
+    met = any("certificate" in why or "TLS" in why or _BROKE in why for why in failures.values())  # somebody is there
     return ClientError("unreachable", f"no node answers: {tried}{'' if met else hint}")
 
 
-def _unknown(method: str, path: str, why: str) -> ClientError:
-    return ClientError(
+def _unknown(method: str, path: str, why: str, answer: ClientError | None) -> ClientError:
+    return answer or ClientError(
         "unknown-outcome",
         f"{why}; it is not known whether {method} {path} was done, "
-        + ("it is safe to repeat it" if method in _REPEATABLE else "look before you repeat it"),
+        + ("it is safe to repeat it" if method in REPEATABLE else "look before you repeat it"),
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.http import own_key, segment
 from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.transport import Transport
+from raftsched.client.wire import own_key, segment
 
 InstanceRef = str | Instance | Run
 Stream = Literal["stdout", "stderr"]

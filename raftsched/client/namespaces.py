@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Unpack
 
-from raftsched.client.http import segment
 from raftsched.client.models_cluster import Namespace
 from raftsched.client.pages import pages
 from raftsched.client.spec import NamespaceSpec
-from raftsched.client.transport import Transport, condition, encode
+from raftsched.client.transport import Transport, encode
+from raftsched.client.wire import condition, segment
 
 
 class Namespaces:

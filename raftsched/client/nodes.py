@@ -7,21 +7,27 @@ one that cannot be reached from here is passed over, and the given servers are a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from raftsched.client.models_cluster import ClusterView
 from raftsched.client.servers import Server, parse_servers
+from raftsched.client.wire import LEADER
 
-COOL_S = 5.0  # how long a node that did not answer is asked last
+if TYPE_CHECKING:
+    from raftsched.client.models_cluster import ClusterView  # msgspec, which the command line does without
+
+COOL_S = 5.0  # how long a server that did not answer is asked last
 STRANGE_COOL_S = 60.0  # the same for an address that never answered
 LEARN_EVERY_S = 5.0
 LEARNED_MAX = 100  # nodes
 
 
 class Nodes:
+    """The known servers of one cluster."""
+
     def __init__(self, given: Sequence[Server], *, discover: bool = True) -> None:
-        """`discover`: ask nodes for the others' addresses. Not done behind a path: there stands something between,
-        which is the way that was meant. Where any of the given is https, others are asked by https only: no node can
-        say that from now on all goes in clear."""
+        """`discover`: ask nodes for the others' addresses, and send changes to the leader. Not done behind a path: a
+        proxy stands there, and is meant to be used. Where any of the given servers is https, others are asked by https
+        only: no node can turn encryption off."""
         self.given = list(given)
         self.leader: str | None = None
         self._discover = discover and not any(s.path for s in given)
@@ -33,38 +39,43 @@ class Nodes:
         self._learn_at = 0.0
 
     def order(self, now: float, *, lead: bool) -> list[Server]:
-        """Whom to ask, one after the other; the leader first when `lead`."""
+        """Returns the servers in the order in which to ask them; the leader first when `lead`."""
         first = self._learned.get(self.leader or "") if lead else None
         wanted = [first, self._last, *self.given, *self._learned.values()]
         servers = list(dict.fromkeys(s for s in wanted if s is not None))
         return sorted(servers, key=lambda s: self._cooling.get(s, 0.0) > now)  # stable
 
-    def answered(self, server: Server, headers: Mapping[str, str], *, lead: bool) -> None:
+    def answered(self, server: Server, headers: Mapping[str, str], *, lead: bool, able: bool = True) -> None:
+        """Keeps to a server that is `able` to do what it is asked for; changes do not count where they go to the
+        leader."""
         self._cooling.pop(server, None)
         self._answered.add(server)
-        if not lead or self._last is None:
+        if able and (not lead or not self._discover or self._last is None):
             self._last = server
-        if "Raftsched-Leader" in headers:
-            self.leader = headers["Raftsched-Leader"] or None
+        if LEADER in headers:
+            self.leader = headers[LEADER] or None
 
     def knows(self, server: Server) -> bool:
-        """Whether it has ever answered."""
+        """Returns True when the server has ever answered."""
         return server in self._answered
 
     def failed(self, server: Server, now: float) -> None:
+        """Asks the server last for a while."""
         known = server in self._answered or server in self.given
         self._cooling[server] = now + (COOL_S if known else STRANGE_COOL_S)
         if self._last == server:
             self._last = None
 
     def wants_to_learn(self, now: float) -> bool:
-        """True when the leader's address is not known and nobody was asked for it lately; from then on somebody was."""
+        """Returns True when the leader's address is not known and nobody was asked for it lately. The caller then asks:
+        the next call returns False for a while."""
         if not self._discover or self.leader is None or self.leader in self._learned or now < self._learn_at:
             return False
         self._learn_at = now + LEARN_EVERY_S
         return True
 
     def learn(self, view: ClusterView) -> None:
+        """Takes the addresses of all nodes from a node's answer."""
         learned: dict[str, Server] = {}
         for node in view.nodes[:LEARNED_MAX]:
             try:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Generator
 from typing import Any, Literal
 
-from raftsched.client.http import segment
 from raftsched.client.models_bulk import Operation
 from raftsched.client.pages import pages
 from raftsched.client.transport import Transport
+from raftsched.client.wire import segment
 
 OperationRef = str | Operation
 LOOK_S = (0.02, 1.0)  # between two looks at an operation: first, most

@@ -1,8 +1,7 @@
-"""Requests to a cluster whose nodes come and go: sent, sent again where that is safe, and answered or refused.
+"""The asyncio client's requests: sends them by aiohttp, as `policy.py` decides.
 
-Every request has one deadline, within which nodes are asked in turn, again and again with growing pauses. Whatever
-changes something carries an Idempotency-Key or is the same when done twice, so that it can be sent again after an
-answer that did not come; what cannot ends as UnknownOutcomeError.
+Every request has one deadline, within which the servers are asked again and again, with growing pauses. A request that
+may not be repeated and is not answered ends as UnknownOutcomeError.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -24,24 +21,19 @@ import orjson
 
 from raftsched import __version__
 from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
-from raftsched.client.http import own_key, redirected
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView
 from raftsched.client.nodes import Nodes
+from raftsched.client.policy import Exchange, Rules, Verdict
 from raftsched.client.servers import Server
 from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
+from raftsched.client.wire import log_index, own_key, query_text
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
 FILES_EVERY_S = 5.0  # those of TLS are looked at
 CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
-PAUSE_S = (0.05, 1.0)  # between two rounds over all nodes: first, most
-LAST_TRY_S = 0.25  # what is left of the time when a write that was refused for the moment is tried for the last time
 ERROR_MAX = 1 << 20  # bytes of an error's body that are read
-_AGAIN = frozenset({"no-leader", "overloaded", "stopping", "behind"})  # nothing was done; another node may do it
-_ELSEWHERE = frozenset({"no-leader", "stopping"})  # another node may do it at any moment: not waited for as they say
-_READS = frozenset({"GET", "HEAD"})
-_REPEATABLE = _READS | {"PUT", "PATCH", "DELETE"}
 
 _T = TypeVar("_T")
 _any = msgspec.json.Encoder().encode
@@ -175,124 +167,81 @@ class Transport:
         repeatable: bool | None = None,
     ) -> Answer:
         """Raises ClientError for every answer from 400 on, and where none came. `repeatable`: doing it twice is the
-        same as once; None: as the method says (RFC 9110, section 9.2.2, and a merge patch is the same done twice)."""
-        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
-        for last in (not may_repeat, True):
-            async with self._open(method, path, query, body, headers, may_repeat, self.timeout) as (
-                response,
-                uncertain,
-            ):
-                if uncertain and method == "DELETE" and response.status == 404:
-                    return Answer(204, response.headers, b"")  # an earlier attempt did it, and was not answered
-                try:
-                    raw = await response.read()
-                except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                    if not last:
-                        continue
-                    if method in _READS:
-                        raise UnavailableError("unreachable", f"The connection broke in the answer: {error}") from None
-                    raise _unknown(method, path, "the connection broke in the answer") from None
-                if method not in _READS:
-                    self.index = max(self.index, _index(response.headers))
-                return Answer(response.status, response.headers, raw)
-        raise AssertionError("the last turn answers or raises")
+        same as doing it once; None: as the method says."""
+        exchange = self._exchange(method, path, repeatable)
+        while True:
+            response, verdict = await self._head(
+                exchange, method, path + query_text(query), body, headers, self.timeout
+            )
+            try:
+                if verdict == "done before":
+                    return Answer(204, response.headers, b"")
+                raw = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                exchange.unanswered(f"broke the connection during its answer: {error}", _now())
+                continue
+            finally:
+                response.release()
+            if exchange.writes:
+                self.index = max(self.index, log_index(response.headers))
+            return Answer(response.status, response.headers, raw)
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: Query | None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer of a GET whose body comes bit by bit, however long that takes. What breaks it is aiohttp's."""
-        async with self._open("GET", path, query, None, headers, True, None) as (response, _):
+        """Gives the answer of a GET whose body comes bit by bit, however long that takes. Breaking off raises aiohttp's
+        errors."""
+        exchange = self._exchange("GET", path, True)
+        response, _ = await self._head(exchange, "GET", path + query_text(query), None, headers, None)
+        try:
             yield response
+        finally:
+            response.release()
 
-    @asynccontextmanager
-    async def _open(
+    def _exchange(self, method: str, path: str, repeatable: bool | None) -> Exchange:
+        check_clear(self.nodes.given, self._token, self._trust)
+        rules = Rules(self.timeout, True, _unknown, _unreachable, random=random.random)
+        may_ask = None if self._trust.insecure or not self._token else _sealed
+        return Exchange(rules, self.nodes, method, path, now=_now(), repeatable=repeatable, may_ask=may_ask)
+
+    async def _head(
         self,
+        exchange: Exchange,
         method: str,
-        path: str,
-        query: Query | None,
+        target: str,
         body: bytes | None,
         headers: Mapping[str, str] | None,
-        may_repeat: bool,
         read_timeout: float | None,
-    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
-        """The first good answer, and whether an earlier attempt may have been done. A 404 to such a DELETE is good."""
-        lead = method not in _READS
+    ) -> tuple[aiohttp.ClientResponse, Verdict]:
+        """Returns the first answer that is no error, with its head read. Raises ClientError."""
         sent = dict(headers or {})
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
-        target = path + _text(query)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.timeout
-        check_clear(self.nodes.given, self._token, self._trust)
-        failures: dict[Server, str] = {}
-        refusal: ClientError | None = None
-        uncertain: str | None = None
-        pause, most = PAUSE_S
         while True:
-            asked = 0.0  # seconds to wait, by those who could not do it now
-            hopeless = True  # nobody who was asked can be trusted, which does not change by waiting
-            for server in self.nodes.order(loop.time(), lead=lead):
-                if self._token and not self._trust.insecure and in_clear(server):
-                    continue  # it was learned of
-                left = deadline - loop.time()
-                if left <= 0:
-                    break
-                try:
-                    response = await self._ask(server, method, target, body, sent, left, read_timeout)
-                except _NotSent as error:
-                    failures[server] = str(error)
-                    self.nodes.failed(server, loop.time())
-                    hopeless = hopeless and isinstance(error, _NotTrusted)
+            server, seconds = exchange.next(_now())
+            if server is None:
+                await asyncio.sleep(seconds)
+                continue
+            try:
+                response = await self._ask(server, method, target, body, sent, seconds, read_timeout)
+            except _NotSent as error:
+                exchange.not_sent(str(error), _now(), untrusted=isinstance(error, _NotTrusted))
+                continue
+            except _Unanswered as error:
+                exchange.unanswered(str(error), _now())
+                continue
+            verdict = None
+            try:
+                verdict = exchange.answered(response.status, response.headers)
+                if verdict == "error":
+                    exchange.refused(await _error(response), response.headers)
                     continue
-                except _Unanswered as error:
-                    hopeless = False
-                    if left > LAST_TRY_S or server not in failures:  # else it had no time to say anything new
-                        failures[server] = str(error)
-                    self.nodes.failed(server, loop.time())
-                    if not may_repeat:
-                        raise _unknown(method, path, f"{server} {error}") from None
-                    uncertain = f"{server} {error}"
-                    continue
-                hopeless = False
-                self.nodes.answered(server, response.headers, lead=lead)
-                try:
-                    if 300 <= response.status < 400 and "Location" in response.headers:
-                        raise redirected(server, response.status, response.headers["Location"])
-                    if response.status < 400 or (uncertain and method == "DELETE" and response.status == 404):
-                        self._learn(server)
-                        yield response, uncertain is not None
-                        return
-                    error_seen = await _error(response)
-                finally:
+                self._learn(server)
+                return response, verdict
+            finally:
+                if verdict is None or verdict == "error":
                     response.release()
-                if error_seen.status == 429 and "Retry-After" in response.headers:
-                    refusal, asked = error_seen, max(asked, _retry_after(response.headers))
-                    break  # the limit is the cluster's: nobody else would do it
-                if error_seen.status == 503 and error_seen.code in _AGAIN:
-                    refusal = error_seen
-                    if error_seen.code not in _ELSEWHERE:
-                        asked = max(asked, _retry_after(response.headers))
-                elif error_seen.status == 504 and may_repeat:
-                    refusal, uncertain = None, error_seen.detail
-                elif error_seen.status == 412 and uncertain:
-                    raise _unknown(method, path, f"{uncertain}; since then it is changed, perhaps by that attempt")
-                else:
-                    raise error_seen
-            if hopeless and failures and refusal is None and uncertain is None:
-                break
-            left = deadline - loop.time()
-            wait = max(asked, pause * random.uniform(0.5, 1.0))  # spreads retries; nothing is kept secret by it  # nosec B311
-            least = min(LAST_TRY_S, self.timeout / 4) if lead else 0.0
-            if refusal is not None and uncertain is None and left - (wait if lead else asked) < least:
-                break  # nothing was done: better to say so than to try again and not to know, or to wait in vain
-            if left <= 0:
-                break
-            await asyncio.sleep(min(left, wait))
-            pause = min(most, pause * 2)
-        if uncertain and lead:
-            raise _unknown(method, path, uncertain)
-        raise refusal or _unreachable(failures, self.timeout)
 
     async def _ask(
         self,
@@ -388,6 +337,14 @@ async def _error(response: aiohttp.ClientResponse) -> ClientError:
     return error_of(response.status, response.reason or "", raw)
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _sealed(server: Server) -> bool:
+    return not in_clear(server)
+
+
 def items(kind: type[_T], page: Page) -> list[_T]:
     """Those of one page, decoded."""
     decode = msgspec.json.Decoder(kind).decode
@@ -408,40 +365,10 @@ def _of_tls(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else Exception(str(error))
 
 
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds (RFC 9110, section 10.2.3); 0 when it does not say, or says a date, as no node does."""
-    text = headers.get("Retry-After", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
-
-
-def condition(revision: int | None) -> dict[str, str]:
-    """Headers: only while it is this revision."""
-    return {} if revision is None else {"If-Match": f'"{revision}"'}
-
-
-def _index(headers: Mapping[str, str]) -> int:
-    text = headers.get("Raftsched-Index", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
-
-
-def _text(query: Query | None) -> str:
-    """None is left out, a list is repeated, booleans and times are as JSON writes them."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in (query or {}).items():
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, bool):
-                pairs.append((name, str(one).lower()))
-            elif isinstance(one, datetime):
-                pairs.append((name, one.isoformat()))
-            elif one is not None:
-                pairs.append((name, str(one)))
-    return f"?{urlencode(pairs)}" if pairs else ""
-
-
 def _unreachable(failures: Mapping[Server, str], timeout: float) -> ClientError:
     tried = "; ".join(f"{server} {why}" for server, why in failures.items())
     return UnavailableError("unreachable", f"No node answered within {timeout:g} s: {tried or 'none was asked'}.")
 
 
-def _unknown(method: str, path: str, why: str) -> ClientError:
+def _unknown(method: str, path: str, why: str, _: ClientError | None) -> ClientError:
     return UnknownOutcomeError("unknown-outcome", f"It is not known whether {method} {path} was done: {why}.")

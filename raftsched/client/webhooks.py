@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Unpack
 
-from raftsched.client.http import segment
 from raftsched.client.models import Instance
 from raftsched.client.models_webhooks import Webhook, WebhookFields
 from raftsched.client.pages import pages
 from raftsched.client.spec import Duration
-from raftsched.client.transport import Transport, condition, encode
+from raftsched.client.transport import Transport, encode
+from raftsched.client.wire import condition, segment
 
 
 class Webhooks:

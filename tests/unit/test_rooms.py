@@ -44,7 +44,7 @@ LEAVES = {
 LEAVES_OF = {
     "core": set(),
     "schedule": {"errors"},
-    "client": {"errors", "names"},
+    "client": {"errors", "names", "clock"},
     "cli": {"errors", "samples", "clock", "quantities", "names"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.

@@ -182,6 +182,6 @@ def cancel(client: Client, operation: str) -> None:
 
 
 def _path(operation: str) -> str:
-    from raftsched.client.http import segment
+    from raftsched.client.wire import segment
 
     return f"/v1/operations/{segment(operation)}"

@@ -124,7 +124,7 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
       raftsched dlq purge --job billing/nightly-report --to 2026-11-20T00:00:00Z
       raftsched dlq purge --all --dry-run
     """
-    from raftsched.client.http import own_key
+    from raftsched.client.wire import own_key
 
     wanted = _chosen(client, ids, everything, given)
 

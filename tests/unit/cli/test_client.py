@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from raftsched.client.errors import ClientError, FieldError
-from raftsched.client.http import Client, segment
+from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
+from raftsched.client.wire import segment
 from raftsched.errors import Exit
 from tests.support.stub_server import Request, problem, serve
 

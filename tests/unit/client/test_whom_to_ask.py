@@ -25,20 +25,20 @@ def view(**http: str) -> ClusterView:
 def test_writes_go_to_the_leader_and_reads_stay_where_they_are() -> None:
     nodes = Nodes([A, B])
     assert nodes.order(0, lead=True) == [A, B]
-    nodes.answered(A, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.answered(A, {"raftsched-leader": "n2"}, lead=False)
     assert nodes.wants_to_learn(0)
     assert not nodes.wants_to_learn(1), "asked a moment ago"
     nodes.learn(view(n1="a:1", n2="c:1", n3="http://"))
     assert nodes.order(0, lead=True) == [C, A, B]
     assert nodes.order(0, lead=False) == [A, B, C]
-    nodes.answered(C, {"Raftsched-Leader": "n2"}, lead=True)
+    nodes.answered(C, {"raftsched-leader": "n2"}, lead=True)
     assert nodes.order(0, lead=False) == [A, B, C]
     assert not nodes.wants_to_learn(100)
 
 
 def test_a_node_that_failed_is_asked_last_for_a_while() -> None:
     nodes = Nodes([A, B])
-    nodes.answered(A, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.answered(A, {"raftsched-leader": "n2"}, lead=False)
     nodes.learn(view(n2="c:1"))
     nodes.failed(C, 0)
     nodes.failed(A, 0)
@@ -50,14 +50,14 @@ def test_a_node_that_failed_is_asked_last_for_a_while() -> None:
 def test_behind_a_path_nobody_is_looked_for() -> None:
     server = Server("http", "a", 80, "/jobs")
     nodes = Nodes([server])
-    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.answered(server, {"raftsched-leader": "n2"}, lead=False)
     assert not nodes.wants_to_learn(0)
 
 
 def test_who_was_asked_by_https_is_not_led_to_plain_http() -> None:
     server = Server("https", "a", 443)
     nodes = Nodes([server, A])
-    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.answered(server, {"raftsched-leader": "n2"}, lead=False)
     assert nodes.wants_to_learn(0)
     nodes.learn(view(n1="https://n1:7401", n2="c:1"))
     assert nodes.order(0, lead=True) == [server, A, Server("https", "n1", 7401)]
@@ -67,7 +67,7 @@ def test_who_was_asked_by_https_is_not_led_to_plain_http() -> None:
 def test_behind_a_proxy_with_tls_nobody_is_looked_for_twice() -> None:
     server = Server("https", "a", 443)
     nodes = Nodes([server])
-    nodes.answered(server, {"Raftsched-Leader": "n2"}, lead=False)
+    nodes.answered(server, {"raftsched-leader": "n2"}, lead=False)
     assert nodes.wants_to_learn(0)
     nodes.learn(view(n1="a:1", n2="c:1"))
     assert nodes.order(0, lead=True) == [server]

@@ -1,0 +1,52 @@
+"""Writes and reads the parts of requests and answers: paths, queries, headers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+LEADER = "raftsched-leader"  # header: the id of the leader; empty: there is none
+INDEX = "raftsched-index"  # header: the index of the log that the answer has seen
+
+
+def segment(text: str) -> str:
+    """Returns the text as one part of a path."""
+    return quote(text, safe="")
+
+
+def query_text(query: Mapping[str, Any] | None) -> str:
+    """Returns the query with its `?`, or "". None is left out, a list is repeated, booleans and times are written as
+    JSON writes them."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in (query or {}).items():
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, bool):
+                pairs.append((name, str(item).lower()))
+            elif item is not None:
+                pairs.append((name, item.isoformat() if hasattr(item, "isoformat") else str(item)))
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def own_key() -> dict[str, str]:
+    """Returns a new Idempotency-Key, as headers."""
+    return {"Idempotency-Key": os.urandom(16).hex()}
+
+
+def condition(revision: int | None) -> dict[str, str]:
+    """Returns the headers that let a change happen only to this revision; None: to any."""
+    return {} if revision is None else {"If-Match": f'"{revision}"'}
+
+
+def log_index(headers: Mapping[str, str]) -> int:
+    """Returns the index of the log that an answer names; 0 when it names none."""
+    text = headers.get(INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Returns the seconds of Retry-After (RFC 9110, section 10.2.3); None when there are none, or a date, which no node
+    sends."""
+    text = headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
