@@ -31,25 +31,8 @@ from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.write_batch import LogEntry, WriteBatch
 from raftsched.worker.output import OutputStore
+from tests.support.clock import ManualClock
 from tests.support.documented import check
-
-START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
-
-
-class ManualClock:
-    """Stands still until it is told otherwise."""
-
-    def __init__(self, now_ms: int = START_MS) -> None:
-        self.now_ms = now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic(self) -> float:
-        return self.now_ms / 1000
-
-    def boot_ms(self) -> int:
-        return self.now_ms
 
 
 class LocalCluster:
@@ -91,7 +74,7 @@ class LocalCluster:
     def apply_raw(self, commands: Sequence[bytes]) -> list[Answer]:
         self._seq += 1
         self._index += 1
-        data = encode_entry(self.clock.now_ms, [(1, self._seq, list(commands))])
+        data = encode_entry(self.clock.wall, [(1, self._seq, list(commands))])
         entry = LogEntry(self._index, 1, data)
         result = self.store.write(
             WriteBatch(append=[entry], hard_state=(1, None), commit_index=self._index, apply=[entry])
@@ -158,7 +141,7 @@ class LocalCluster:
     def configure(self, members: Members) -> None:
         """A configuration entry, committed and applied."""
         self._index += 1
-        entry = LogEntry(self._index, 1, encode_configuration(self.clock.now_ms, members))
+        entry = LogEntry(self._index, 1, encode_configuration(self.clock.wall, members))
         self.store.write(WriteBatch(append=[entry], commit_index=self._index, apply=[entry]))
         self.members = members
 
@@ -249,7 +232,7 @@ class Client:
     ) -> tuple[int, Any]:
         """`body`: bytes go as they are, anything else as JSON. What is answered must be as it is documented."""
         if path == "/metrics":
-            self.cluster.clock.now_ms += 1_000  # what was told a moment ago is told again
+            self.cluster.clock.forward(1_000)  # what was told a moment ago is told again
         given = {"Content-Type": "application/json"} if body is not None else {}
         given.update(headers or {})
         data: Any = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)

@@ -50,7 +50,7 @@ async def dead(call: Client) -> str:
     key = parse_instance(made)
     assert key is not None
     token = getattr(cluster.apply(Assign(key, session))[0], "number", 0)
-    cluster.apply(Ended(session, token, Outcome.FAILED, None, cluster.clock.now_ms, 1, "no disk"))
+    cluster.apply(Ended(session, token, Outcome.FAILED, None, cluster.clock.wall, 1, "no disk"))
     return made
 
 
@@ -68,7 +68,7 @@ def of_job(action: str, body: Any = None, *, named: bool = False, **other: Any) 
 
 async def backfilled(call: Client, path: str) -> Post:
     await make(call, name="a")
-    call.cluster.clock.now_ms += 5 * 3_600_000
+    call.cluster.clock.forward(5 * 3_600_000)
     first = "2030-01-01T00:00:00Z"
     return Post(path, {"from": first}, (path, {"from": first, "to": "2030-01-01T02:00:00Z"}))
 

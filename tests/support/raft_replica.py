@@ -17,25 +17,11 @@ from raftsched.raft.membership.incarnations import Met
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
 from raftsched.raft.writer import InlineWriter
+from tests.support.clock import ManualClock
 from tests.support.raft_store import MemoryStore
 
 START = b"start"  # of every peer
 OPTIONS = RaftOptions(election_min_ms=300, election_max_ms=600, heartbeat_ms=50)
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.set_by_ms = 0  # how far somebody set the wall clock
-
-    def wall_ms(self) -> int:
-        return int(self.now * 1000) + 1_700_000_000_000 + self.set_by_ms
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def boot_ms(self) -> int:
-        return int(self.now * 1000)
 
 
 class ManualWriter:
@@ -162,9 +148,9 @@ class Solo:
 
     def pass_time(self, seconds: float) -> None:
         """Ticks every 20 ms."""
-        end = self.clock.now + seconds
-        while self.clock.now < end:
-            self.clock.now += 0.02
+        end = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < end:
+            self.clock.forward(1000 * (0.02))
             self.replica.tick()
             self.settle()
 
@@ -183,7 +169,7 @@ class Solo:
         got: list[Any] = []
         self.replica.propose(
             [unique(n) for n in numbers_],
-            self.clock.now + timeout,
+            self.clock.monotonic() + timeout,
             lambda answers, error: got.append(error or answers),
             early_ack=early_ack,
         )

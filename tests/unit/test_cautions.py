@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.config.cautions import EVERY_S, Cautions
 from raftsched.config.node import build
-from tests.support.local_api import ManualClock
+from tests.support.clock import ManualClock
 
 BASE = {"id": "n1", "data": "/var/lib/n1"}
 
@@ -53,10 +53,10 @@ def test_every_hour_that_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
     config = build({**BASE, "http": "10.0.0.1:7401", "insecure_http": True, "open": True})
     cautions = Cautions(config, clock, 1000)
     for _ in range(3):
-        clock.now_ms += int(EVERY_S * 1000) - 1
+        clock.forward(int(EVERY_S * 1000) - 1)
         cautions.look()
         assert said(caplog) == []
-        clock.now_ms += 1
+        clock.forward(1)
         cautions.look()
         (line,) = said(caplog)
         assert "--open" in line

@@ -51,7 +51,7 @@ async def walk(place: Place, people: list[Who], *, locked: bool = False) -> int:
     faults, count = [], 0
     for who in people:
         for request in requests(place):
-            place.call.cluster.clock.now_ms += 20  # nobody comes too often
+            place.call.cluster.clock.forward(20)  # nobody comes too often
             status, answer = await who.ask(request.route.method, request.path, request.body, dict(request.headers))
             fault = wrong(request, who, status, answer, locked=locked)
             faults += [] if fault is None else [fault]
@@ -231,7 +231,7 @@ def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
             return cluster.store.applied_index
 
         context.committed = committed
-        cluster.clock.now_ms += 2_000
+        cluster.clock.forward(2_000)
         assert (await root("GET", "/v1/jobs"))[0] == 200
 
     run(tmp_path, test, guarded=True)
@@ -334,9 +334,9 @@ def test_a_token_ends(tmp_path: Path) -> None:
         people = await guarded(call)
         soon = As(call, await make(people["admin"], "soon", "editor", expires_at="2030-01-01T00:00:10Z"))
         assert (await soon("GET", "/v1/jobs"))[0] == 200
-        call.cluster.clock.now_ms += 9_999
+        call.cluster.clock.forward(9_999)
         assert (await soon("POST", "/v1/jobs", JOB))[0] == 201
-        call.cluster.clock.now_ms += 1
+        call.cluster.clock.forward(1)
         for method, path, body in (("GET", "/v1/jobs", None), ("POST", "/v1/jobs", JOB)):
             status, problem = await soon(method, path, body)
             assert (status, problem["code"]) == (401, "unauthorized")
@@ -360,7 +360,7 @@ def test_a_node_trusts_the_other_nodes(tmp_path: Path) -> None:
             assert {node["id"] for node in seen["nodes"]} == {"n1", "n2"}
             applied = {node["id"]: node["applied_index"] for node in seen["nodes"]}
             assert applied["n1"] is not None, "the leader was asked, and answered"
-        now = cluster.clock.now_ms
+        now = cluster.clock.wall
         for header in ("n1", f"n1 {now} {'0' * 64}", f"n1 {now - 100_000} {'0' * 64}", ""):
             assert (await call("GET", "/v1/cluster", headers={PEER: header}))[0] == 401
 
@@ -379,7 +379,7 @@ def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
     """Each call once, also behind the lock; and no call makes another one pass."""
 
     async def test(call: Client) -> None:
-        now = call.cluster.clock.now_ms
+        now = call.cluster.clock.wall
         (key, *_) = call.context.peer_keys
         said = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
         assert (await call("GET", "/v1/cluster", headers=said))[0] == 200

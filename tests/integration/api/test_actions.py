@@ -7,7 +7,8 @@ from pathlib import Path
 from raftsched.core.commands import Assign, Ended, Fire, Started
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.model import Outcome
-from tests.support.local_api import START_MS, Client, LocalCluster, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, LocalCluster, run
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 EVERY = {**JOB, "trigger": {"every": "1m"}, "overlap": "allow"}
@@ -23,7 +24,7 @@ def fire(cluster: LocalCluster, job: dict[str, object]) -> None:
     with cluster.store.read() as view:
         row = decode_job(view.get(Table.JOBS, u64(number)) or b"")
     assert row.nominal_at_ms is not None
-    cluster.clock.now_ms = max(cluster.clock.now_ms, row.nominal_at_ms)
+    cluster.clock.forward(max(0, row.nominal_at_ms - cluster.clock.wall))
     cluster.apply(Fire(number, row.revision, row.nominal_at_ms))
 
 
@@ -94,7 +95,7 @@ def test_an_instance_shows_its_attempts(tmp_path: Path) -> None:
         (answer,) = cluster.apply(Assign(key, session))
         token = getattr(answer, "number", None)
         assert token is not None
-        now = cluster.clock.now_ms
+        now = cluster.clock.wall
         cluster.apply(Started(session, token, now + 5))
         _, row = await call("GET", f"/v1/instances/{row['id']}")
         assert (row["state"], row["node"], row["token"], row["attempt"]) == ("RUNNING", "n1", token, 1)
@@ -129,7 +130,7 @@ def test_instances_are_listed_newest_first_each_once(tmp_path: Path) -> None:
         for _ in range(7):
             fire(cluster, job)
             fire(cluster, other)
-        cluster.clock.now_ms += 1_000
+        cluster.clock.forward(1_000)
         manual = (await call("POST", f"/v1/jobs/{once['id']}/run"))[1]["id"]
         fire(cluster, once)
 

@@ -103,9 +103,9 @@ def test_each_filter_and_pages(tmp_path: Path) -> None:
         people = await guarded(call)
         operator, editor = people["operator"], people["editor"]
         _, job = await editor("POST", "/v1/jobs", {**JOB, "name": "a", "namespace": "n"})
-        call.cluster.clock.now_ms += 1_000
+        call.cluster.clock.forward(1_000)
         await editor("PATCH", f"/v1/jobs/{job['id']}", {"priority": 7})
-        call.cluster.clock.now_ms += 1_000
+        call.cluster.clock.forward(1_000)
         await operator("PUT", "/v1/queues/mails", {"max_running": 3})
         await operator("DELETE", "/v1/queues/mails")
 

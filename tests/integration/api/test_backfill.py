@@ -12,7 +12,8 @@ from raftsched.core.commands import EditJob, Fire, ScheduleJob
 from raftsched.core.ids import parse_job
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 JOB = {"handler": {"exec": ["true"]}}
 EVERY = {**JOB, "trigger": {"every": "1m"}}
@@ -56,7 +57,7 @@ class TestSkipNext:
         async def test(call: Client) -> None:
             _, job = await call("POST", "/v1/jobs", EVERY)
             number = parse_job(job["id"]) or 0
-            call.cluster.clock.now_ms += 60_000
+            call.cluster.clock.forward(60_000)
             call.cluster.before = lambda: call.cluster.apply(Fire(number, 1, START_MS + 60_000)) and None
             status, job = await call("POST", f"/v1/jobs/{job['id']}/skip-next")
             assert (status, job["next_fire_at"]) == (200, "2030-01-01T00:03:00.000Z")

@@ -9,7 +9,8 @@ import pytest
 
 from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.ids import parse_job
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 PATH = "/v1/calendars/holidays"
 HOLIDAYS = {
@@ -202,7 +203,7 @@ def test_backfill_leaves_out_what_is_excluded(tmp_path: Path) -> None:
         _, job = await call("POST", "/v1/jobs", DAILY)
         number = parse_job(job["id"]) or 0
         call.cluster.apply(ScheduleJob(number, 1, START_MS + 8 * 3_600_000, calendar["revision"]))
-        call.cluster.clock.now_ms += 9 * 3_600_000
+        call.cluster.clock.forward(9 * 3_600_000)
         late = START_MS + 8 * 3_600_000
         call.cluster.apply(Fire(number, 1, late, late + 86_400_000, calendar=calendar["revision"]))
         body = {"from": "2029-12-28T00:00:00Z", "dry_run": True}

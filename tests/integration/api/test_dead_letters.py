@@ -12,7 +12,8 @@ from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.errors import NoLeader, UnknownOutcome
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 PATH = "/v1/dead-letters"
@@ -30,12 +31,12 @@ async def dead(call: Client, job_id: str, count: int = 1) -> list[str]:
     session = cluster.sessions.get("n1") or cluster.open_session("n1", "h:1")
     ids = []
     for _ in range(count):
-        cluster.clock.now_ms += 1_000
+        cluster.clock.forward(1_000)
         _, made = await call("POST", f"/v1/jobs/{job_id}/run")
         key = parse_instance(made["id"])
         assert key is not None
         token = getattr(cluster.apply(Assign(key, session))[0], "number", 0)
-        cluster.apply(Ended(session, token, Outcome.FAILED, None, cluster.clock.now_ms, 1, "no disk"))
+        cluster.apply(Ended(session, token, Outcome.FAILED, None, cluster.clock.wall, 1, "no disk"))
         ids.append(str(made["id"]))
     return ids
 
@@ -281,6 +282,6 @@ def test_a_rerun_with_a_key_is_done_once(tmp_path: Path) -> None:
         assert (await call("POST", f"/v1/instances/{one}/kill"))[1]["state"] == "KILLED"
         status, row = await call("POST", f"/v1/instances/{one}/rerun", headers=key)
         assert (status, row["state"]) == (202, "KILLED")
-        assert call.cluster.clock.now_ms > START_MS
+        assert call.cluster.clock.wall > START_MS
 
     run(tmp_path, test)

@@ -79,13 +79,13 @@ def test_the_same_key_gives_the_same_answer_and_no_second_effect(tmp_path: Path,
         for _ in range(2):
             assert await send(call, post, KEY) == first
             assert state(call) == after
-            call.cluster.clock.now_ms += 60_000
+            call.cluster.clock.forward(60_000)
         other, body = post.other
         if path not in NO_BODY:
             status, problem = await call("POST", other, body, KEY)
             assert (status, problem["code"]) == (422, "idempotency-mismatch"), problem
         assert state(call) == after
-        call.cluster.clock.now_ms += 3_600_000
+        call.cluster.clock.forward(3_600_000)
         assert (await send(call, post, KEY))[0] != 422  # forgotten: it is a request like any other
 
     three(tmp_path, test)
@@ -246,7 +246,7 @@ def test_a_batch_is_answered_alike_item_by_item(tmp_path: Path) -> None:
 def test_what_fails_again_after_a_requeue_is_not_requeued_by_its_repeat(tmp_path: Path, body: Any) -> None:
     async def test(call: Client) -> None:
         await dead(call)
-        call.cluster.clock.now_ms += 1_000
+        call.cluster.clock.forward(1_000)
         first = await call("POST", "/v1/dead-letters/requeue", body, KEY)
         assert (first[0], first[1]["requeued"]) == (200, 1)
         await dead(call)
@@ -299,7 +299,7 @@ def test_deletes_by_filter_take_a_key_too(tmp_path: Path) -> None:
         assert (await call("GET", "/v1/namespaces/default/jobs/a-2"))[0] == 200
         assert (await call("DELETE", "/v1/jobs?name_prefix=b-", None, KEY))[1]["code"] == "idempotency-mismatch"
         one = await dead(call)
-        call.cluster.clock.now_ms += 1_000
+        call.cluster.clock.forward(1_000)
         first = await call("DELETE", "/v1/dead-letters?all=true", None, KEY)
         assert (first[0], first[1]["discarded"]) == (200, 1)
         two = await dead(call)
@@ -315,11 +315,11 @@ def test_how_long_and_how_many_are_settings(tmp_path: Path) -> None:
         assert (shown["idempotency_keep"], shown["idempotency_max"]) == ("1h", 2_000_000)
         await call("PATCH", "/v1/cluster/settings", {"idempotency_keep": "1m", "idempotency_max": 2})
         _, first = await call("POST", "/v1/jobs", HOURLY, KEY)
-        call.cluster.clock.now_ms += 60_000
+        call.cluster.clock.forward(60_000)
         _, second = await call("POST", "/v1/jobs", HOURLY, KEY)
         assert second["id"] != first["id"]
         for name in ("l", "m"):
-            call.cluster.clock.now_ms += 1
+            call.cluster.clock.forward(1)
             await call("POST", "/v1/jobs", HOURLY, {"Idempotency-Key": name})
         _, third = await call("POST", "/v1/jobs", HOURLY, KEY)
         assert third["id"] != second["id"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
@@ -148,7 +149,7 @@ def test_a_trigger_that_ran_out_does_not_stop_other_edits(tmp_path: Path) -> Non
     async def test(call: Client) -> None:
         trigger = {"cron": "0 * * * *", "ends_at": "2030-01-01T02:30:00Z"}
         _, job = await call("POST", "/v1/jobs", {**JOB, "trigger": trigger})
-        call.cluster.clock.now_ms = START_MS + 10 * 3_600_000
+        call.cluster.clock.wall = START_MS + 10 * 3_600_000
         status, edited = await call("PATCH", f"/v1/jobs/{job['id']}", {"owner": "ana"})
         assert (status, edited["owner"]) == (200, "ana")
         status, _ = await call("POST", "/v1/jobs", {**JOB, "trigger": trigger})

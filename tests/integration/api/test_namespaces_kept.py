@@ -230,7 +230,7 @@ def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.Monkey
             if way == "revoked":
                 assert (await people["admin"]("DELETE", f"/v1/tokens/{token['id']}"))[0] == 204
             elif way == "expired":
-                call.cluster.clock.now_ms += 400 * 86_400_000
+                call.cluster.clock.forward(400 * 86_400_000)
             else:
                 await guarded(call)
             await reading

@@ -47,7 +47,7 @@ class Bed:
 
     def later(self, seconds: float) -> None:
         """For the node: its clocks both."""
-        self.call.cluster.clock.now_ms += int(seconds * 1_000)
+        self.call.cluster.clock.forward(int(seconds * 1_000))
 
     async def refused(self, token: str) -> str:
         """Why it is, by both ways in."""
@@ -64,7 +64,7 @@ class Bed:
 def trusting(directory: Path, test: Callable[[Bed], Awaitable[None]], **more: Any) -> None:
     async def inside(call: Client) -> None:
         async with issuing() as issuer:
-            issuer.now = call.cluster.clock.now_ms // 1_000
+            issuer.now = call.cluster.clock.wall // 1_000
             people = await guarded(call)
             bed = Bed(call, issuer, people["admin"])
             await bed.set(**more)

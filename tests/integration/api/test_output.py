@@ -49,12 +49,12 @@ async def start(call: Client) -> tuple[str, int]:
     (answer,) = cluster.apply(Assign(key, cluster.sessions["n1"]))
     token = getattr(answer, "number", None)
     assert token is not None
-    cluster.apply(Started(cluster.sessions["n1"], token, cluster.clock.now_ms))
+    cluster.apply(Started(cluster.sessions["n1"], token, cluster.clock.wall))
     return f"/v1/instances/{made['id']}", token
 
 
 def end(cluster: LocalCluster, token: int, frames: bytes, *, spooled: bool = False) -> None:
-    now = cluster.clock.now_ms
+    now = cluster.clock.wall
     (ref,) = cluster.outputs["n1"].append([Record(token, now, frames, spooled)])
     cluster.apply(Ended(cluster.sessions["n1"], token, Outcome.SUCCEEDED, now, now, 0, output=ref))
 
@@ -211,7 +211,7 @@ def test_output_on_a_disk_that_was_replaced_is_gone(tmp_path: Path) -> None:
         path, token = await start(first)
         end(cluster, token, FRAMES)
         fresh = first.context.output = second.context.output  # n1 has an empty disk
-        fresh.append([Record(token + 1, cluster.clock.now_ms, spool.pack(spool.STDOUT, b"another run's\n"))])
+        fresh.append([Record(token + 1, cluster.clock.wall, spool.pack(spool.STDOUT, b"another run's\n"))])
         for call in (first, second):
             status, problem = await call("GET", f"{path}/output")
             assert (status, problem["code"]) == (410, "output-gone")

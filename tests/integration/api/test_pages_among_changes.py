@@ -53,7 +53,7 @@ class Churn:
         self.rows: dict[str, dict[str, Any]] = {}  # those that stay, as they were made
 
     async def add(self) -> str:
-        self.call.cluster.clock.now_ms += self.r.choice((0, 1, 5))
+        self.call.cluster.clock.forward(self.r.choice((0, 1, 5)))
         body = {
             **JOB,
             "trigger": {"in": f"{self.r.randrange(1, 3000)}m"},

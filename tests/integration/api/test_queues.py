@@ -42,7 +42,7 @@ def test_a_queue_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
              "waiting": 0, "waiting_exact": True, "shut": None, "revision": 1, "created_at": made, "modified_at": made},
         )  # fmt: skip
         assert await call("PUT", "/v1/queues/q", queue) == (200, queue)  # what was answered is no change
-        call.cluster.clock.now_ms += 1_000
+        call.cluster.clock.forward(1_000)
         status, queue = await call("PUT", "/v1/queues/q", {"paused": True})
         assert (status, queue["max_running"], queue["rate"], queue["shut"]) == (200, None, None, "paused")
         assert (queue["created_at"], queue["modified_at"]) == (made, "2030-01-01T00:00:01.000Z")

@@ -45,7 +45,7 @@ def test_a_token_is_for_so_many_requests(tmp_path: Path, way: dict[str, str]) ->
         assert '"slow"' in problem["detail"]
         assert (await slow("GET", "/v1/jobs"))[0] == 429  # one bucket for all that he asks
         assert (await admin("POST", "/v1/jobs", JOB, way))[0] == 201  # which is no one else's
-        call.cluster.clock.now_ms += 500
+        call.cluster.clock.forward(500)
         assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 201
         assert (await slow("POST", "/v1/jobs", JOB, way))[0] == 429
         _, text = await admin("GET", "/metrics")
@@ -96,7 +96,7 @@ def test_failures_of_an_address_are_counted(tmp_path: Path, way: dict[str, str],
         assert said == [401, 401, 401, 401, 429, 429]  # two a second, and twice that at once
         assert call.headers["Retry-After"] == "1"
         assert (await people["editor"]("POST", "/v1/jobs", JOB, way))[0] == 201  # who is known comes in
-        call.cluster.clock.now_ms += 500
+        call.cluster.clock.forward(500)
         assert (await stranger("GET", "/v1/jobs"))[0] == 401
         assert (await stranger("GET", "/v1/jobs"))[0] == 429
         assert call.context.rates.refused["failures"] == 3

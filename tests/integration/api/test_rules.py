@@ -6,7 +6,8 @@ from pathlib import Path
 
 from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.ids import parse_job
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 FRIDAYS = {"rrule": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17;BYMINUTE=0", "timezone": "Europe/Madrid"}
 JOB = {"name": "a", "trigger": FRIDAYS, "handler": {"exec": ["true"]}}
@@ -62,7 +63,7 @@ def test_its_start_is_kept_over_edits_that_leave_the_trigger_alone(tmp_path: Pat
         _, job = await call("POST", "/v1/jobs", rule)
         path = f"/v1/jobs/{job['id']}"
         assert job["next_fire_at"] == "2030-01-01T05:00:00.000Z"
-        call.cluster.clock.now_ms += 6 * HOUR_MS + 61_000
+        call.cluster.clock.forward(6 * HOUR_MS + 61_000)
         _, job = await call("PATCH", path, {"priority": 9})
         assert job["next_fire_at"] == "2030-01-01T10:00:00.000Z"
         _, job = await call("PATCH", path, {"trigger": {"rrule": "FREQ=HOURLY;INTERVAL=4"}})
@@ -76,7 +77,7 @@ def test_times_that_went_by_are_made_up_for(tmp_path: Path) -> None:
         rule = {**JOB, "trigger": {"rrule": "FREQ=HOURLY;INTERVAL=2"}}
         _, job = await call("POST", "/v1/jobs", rule)
         number = parse_job(job["id"]) or 0
-        call.cluster.clock.now_ms += 7 * HOUR_MS
+        call.cluster.clock.forward(7 * HOUR_MS)
         call.cluster.apply(ScheduleJob(number, 1, START_MS + 2 * HOUR_MS))
         times = (START_MS + 4 * HOUR_MS, START_MS + 6 * HOUR_MS)
         call.cluster.apply(Fire(number, 1, START_MS + 2 * HOUR_MS, START_MS + 8 * HOUR_MS, times, 2, times[-1]))

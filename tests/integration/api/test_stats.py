@@ -12,7 +12,8 @@ from raftsched.core import commands as c
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import Outcome
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"every": "1m"}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 EMPTY = {"count": 0, "mean": None, "p50": None, "p90": None, "p99": None, "max": None}
@@ -36,7 +37,7 @@ async def go(call: Client, job: str, late_ms: int, took_ms: int, outcome: Outcom
         row = get_job(view, job_id)
     assert row is not None
     assert row.nominal_at_ms is not None
-    cluster.clock.now_ms = max(cluster.clock.now_ms, row.nominal_at_ms)
+    cluster.clock.forward(max(0, row.nominal_at_ms - cluster.clock.wall))
     cluster.apply(c.Fire(job_id, shown["revision"], row.nominal_at_ms))
     _, shown = await call("GET", f"/v1/jobs/{job}")
     key = parse_instance(shown["last_instance"])
@@ -107,7 +108,7 @@ def test_of_all_by_owner_and_namespace(tmp_path: Path) -> None:
             assert (status, found["instances"]["SUCCEEDED"], found["jobs"]) == (200, runs, jobs), query
         _, by_name = await call("GET", "/v1/namespaces/billing/jobs/a/stats")
         assert by_name["duration"]["count"] == 3
-        call.cluster.clock.now_ms += stats.SPAN_MS + 1
+        call.cluster.clock.forward(stats.SPAN_MS + 1)
         _, found = await call("GET", "/v1/stats")
         assert found["duration"]["count"] == 0
 
@@ -165,10 +166,10 @@ def test_each_edit_is_kept_with_its_time(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         job = await make(call, name="a", owner="ana")
         path = f"/v1/jobs/{job}"
-        assert call.cluster.clock.now_ms == START_MS
-        call.cluster.clock.now_ms += 60_000
+        assert call.cluster.clock.wall == START_MS
+        call.cluster.clock.forward(60_000)
         await call("PATCH", path, {"owner": "bo"})
-        call.cluster.clock.now_ms += 60_000
+        call.cluster.clock.forward(60_000)
         await call("PATCH", path, {"priority": 9, "name": "b"})
         await call("POST", f"{path}/pause")
         status, found = await call("GET", f"{path}/revisions")

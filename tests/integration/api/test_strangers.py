@@ -241,7 +241,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
         writer.write(begun)
         reading = asyncio.ensure_future(read_answer(reader))
         while not reading.done():
-            visitor.call.cluster.clock.now_ms += 1_000
+            visitor.call.cluster.clock.forward(1_000)
             await asyncio.sleep(0.01)
         status, headers, body = await reading
         assert (status, body["code"], headers["connection"]) == (408, "request-timeout", "close")
@@ -262,7 +262,7 @@ def test_the_rest_of_a_refused_body_is_no_request(tmp_path: Path, monkeypatch: p
         writer.write(raw[1_000:])
         reading = asyncio.ensure_future(reader.read())
         while not reading.done():
-            visitor.call.cluster.clock.now_ms += 1_000
+            visitor.call.cluster.clock.forward(1_000)
             await asyncio.sleep(0.01)
         assert await reading == b"", "a connection that idles gets no answer"
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.local_api import START_MS, Client, run
+from tests.support.clock import START_MS
+from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 RAW = msgspec.json.encode(JOB)
@@ -199,7 +200,7 @@ def test_a_preview_of_what_is_past_says_that_it_runs_at_once(tmp_path: Path) -> 
         (only,) = shown["next"]
         assert only["at"] == "2030-01-01T00:00:00.000Z"
         assert "2029-12-31T23:00:00.000Z is past" in only["note"]
-        assert call.cluster.clock.now_ms == START_MS
+        assert call.cluster.clock.wall == START_MS
 
     run(tmp_path, test)
 

@@ -21,7 +21,8 @@ from raftsched.errors import StartupError
 from raftsched.security.certificates import Pair
 from tests.integration.api.test_output import FRAMES, TEXT, end, start
 from tests.support.authority import Files, authority, ca_file, certificate, put
-from tests.support.local_api import LocalCluster, ManualClock, serving
+from tests.support.clock import ManualClock
+from tests.support.local_api import LocalCluster, serving
 
 JOB = json.dumps({"trigger": {"manual": True}, "handler": {"exec": ["true"]}}).encode()
 WAIT_S = 20.0
@@ -155,7 +156,7 @@ def test_plain_http_is_told_what_would_be_right(tmp_path: Path, caplog: pytest.L
             close(writer)
         assert served.entrance.refusals.counts["plain-http"] == 3
         assert [r for r in caplog.records if "plain-http" in r.message] == caplog.records[-1:]  # said once
-        served.cluster.clock.now_ms += 60_000
+        served.cluster.clock.forward(60_000)
         reader, writer = await served.plain()
         await ask(reader, writer)
         close(writer)
@@ -336,7 +337,7 @@ def test_what_cannot_be_used_changes_nothing(
         assert not certificates.look()
     assert certificates.context is before
     assert len([r for r in caplog.records if said in r.message]) == 1, caplog.text
-    clock.now_ms += 60_000
+    clock.forward(60_000)
     certificates.look()
     assert len([r for r in caplog.records if said in r.message]) == 2
     files.cert.unlink()
@@ -376,12 +377,12 @@ def test_the_end_of_a_certificate_is_announced(tmp_path: Path, caplog: pytest.Lo
     certificates.remind()
     assert 29 < certificates.days_left <= 30
     assert not caplog.records
-    clock.now_ms += 20 * 86_400_000
+    clock.forward(20 * 86_400_000)
     certificates.remind()
     certificates.remind()
     assert len(caplog.records) == 1
     assert "expires in" in caplog.text
-    clock.now_ms += 20 * 86_400_000
+    clock.forward(20 * 86_400_000)
     certificates.remind()
     assert "has expired" in caplog.text
     assert certificates.days_left < 0

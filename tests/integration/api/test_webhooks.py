@@ -50,7 +50,7 @@ async def ended(call: Client, outcome: Outcome = Outcome.FAILED, **fields: Any) 
     key = parse_instance(made["id"])
     assert key is not None
     (answer,) = cluster.apply(Assign(key, session))
-    now = cluster.clock.now_ms
+    now = cluster.clock.wall
     cluster.apply(Ended(session, getattr(answer, "number", 0), outcome, now, now, 3, "no paper"))
     return str(made["id"])
 
@@ -91,7 +91,7 @@ def test_a_secret_is_shown_once_and_only_when_it_was_made(tmp_path: Path) -> Non
         status, again = await call("POST", "/v1/webhooks", HOOK, key)
         assert (status, again["secret"]) == (201, secret)  # the same request, whose answer may have been lost
         assert (await call("POST", "/v1/webhooks", {**HOOK, "active": False}, key))[0] == 422
-        call.cluster.clock.now_ms += 3_600_001
+        call.cluster.clock.forward(3_600_001)
         status, again = await call("POST", "/v1/webhooks", HOOK, key)
         assert (status, again["secret"]) == (200, None)  # the key is forgotten, and the secret was shown
         status, again = await call("POST", "/v1/webhooks", HOOK)
@@ -285,7 +285,7 @@ def test_deliveries_are_hidden_but_by_their_namespace(tmp_path: Path) -> None:
         assert key is not None
         await call("PATCH", PATH, {"retry_delays": []}, MERGE)
         (answer,) = cluster.apply(Assign(key, number))
-        now = cluster.clock.now_ms
+        now = cluster.clock.wall
         cluster.apply(Ended(number, getattr(answer, "number", 0), Outcome.FAILED, now, now))
         for path in ("/v1/instances", "/v1/dead-letters"):
             _, shown = await call("GET", path)

@@ -15,7 +15,7 @@ from raftsched.config.node import ConfigError, build
 from raftsched.errors import StartupError
 from raftsched.raft.transport.tls import MutualTls
 from raftsched.security import certificates
-from tests.support.raft_replica import ManualClock
+from tests.support.clock import ManualClock
 
 
 def said(directory: Path, *args: str) -> tuple[int, str]:
@@ -116,15 +116,15 @@ def test_a_certificate_that_ends_soon_is_told_of_once_an_hour(tmp_path: Path) ->
     said(tmp_path, "init")
     said(tmp_path, "node", "n1", "--days", "15")
     clock, lines = ManualClock(), []
-    clock.set_by_ms = SystemClock().wall_ms() - clock.wall_ms()
+    clock.wall += SystemClock().wall_ms() - clock.wall_ms()
     wire = MutualTls("n1", tmp_path / "n1.crt", tmp_path / "n1.key", tmp_path / "ca.crt", clock, lines.append)
     wire.tick()
     assert lines == []
     for _ in range(4):
-        clock.now += 86_400
+        clock.forward(1000 * (86_400))
         wire.tick()
         wire.tick()
     assert [line.partition(" ends in ")[2][:4] for line in lines] == ["14.0", "13.0", "12.0", "11.0"]
-    clock.now += 20 * 86_400
+    clock.forward(1000 * (20 * 86_400))
     wire.tick()
     assert "has ended" in lines[-1]

@@ -19,29 +19,10 @@ from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
 from raftsched.leader.leader import Leader
 from raftsched.leader.placement import NodeLoad, candidates, choose
+from tests.support.clock import BOOT_MS, ManualClock
 from tests.support.memory_view import T0, MemoryView, World
 
-BOOT = 5_000_000
 TTL = 5_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.wall = T0
-        self.boot = BOOT
-
-    def wall_ms(self) -> int:
-        return self.wall
-
-    def monotonic(self) -> float:
-        return self.boot / 1000
-
-    def boot_ms(self) -> int:
-        return self.boot
-
-    def forward(self, ms: int) -> None:
-        self.wall += ms
-        self.boot += ms
 
 
 class View(MemoryView):
@@ -59,7 +40,7 @@ class House:
     node_id = "n1"
 
     def __init__(self, **limits: Any) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(T0)
         self.world = World(View())
         self.term = 1
         self.leading = False
@@ -73,7 +54,7 @@ class House:
         self.remeasured: list[int | None] = [0, 0]  # what the others' clocks say after ours was set
         self.turn_age = 0
         self.trusted = 0
-        self.quorum: int | None = BOOT
+        self.quorum: int | None = BOOT_MS
         self.fail: RaftschedError | None = None
         self.apply_though_failing = False
         self.stuck: asyncio.Event | None = None

@@ -19,8 +19,9 @@ from raftsched.errors import NoLeader, UnknownOutcome
 from raftsched.leader import leader as leader_module
 from raftsched.leader import pacing, state
 from raftsched.leader.state import LeaderState
+from tests.support.clock import BOOT_MS
 from tests.support.memory_view import T0, after, at, cron, policy
-from tests.unit.leader.house import BOOT, TTL, House, play
+from tests.unit.leader.house import TTL, House, play
 
 
 class TestLeadership:
@@ -260,11 +261,11 @@ class TestFiring:
             house.create(at(T0))
             house.lead()
             house.beat(session)
-            house.quorum = BOOT - TTL // 4
+            house.quorum = BOOT_MS - TTL // 4
             await house.tick()
             assert house.commands(Fire)
             assert house.commands(Assign) == []
-            house.quorum = BOOT - TTL // 4 + 1
+            house.quorum = BOOT_MS - TTL // 4 + 1
             await house.tick()
             assert house.commands(Assign)
 

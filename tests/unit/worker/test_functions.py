@@ -11,23 +11,9 @@ from pathlib import Path
 import pytest
 
 from raftsched.worker.executors.functions import FEW, LOOK_EVERY_S, Changed, Functions, Refused
+from tests.support.clock import ManualClock
 
 LONG_AGO_NS = 10**18
-
-
-class FixedClock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.now_ms = 2 * LONG_AGO_NS // 1_000_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def boot_ms(self) -> int:
-        return self.now_ms
 
 
 class Code:
@@ -35,7 +21,7 @@ class Code:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.clock = FixedClock()
+        self.clock = ManualClock(2 * LONG_AGO_NS // 1_000_000)
         self.functions = Functions([str(root)], self.clock)
 
     def write(self, name: str, text: str, mtime_ns: int = LONG_AGO_NS) -> None:
@@ -45,7 +31,7 @@ class Code:
 
     def call(self, name: str) -> object:
         """As the service does it."""
-        begun = self.clock.now_ms
+        begun = self.clock.wall
         function = self.functions.known(name) or self.functions.load(name)
         found = function.call({})
         self.functions.look(begun)
@@ -94,14 +80,14 @@ def test_a_file_that_is_gone_or_replaced_is_noticed(code: Code) -> None:
 
 
 def test_what_was_written_while_it_was_imported_is_not_trusted(code: Code) -> None:
-    code.write("warm_a.py", "def f(): return 1\n", code.clock.now_ms * 1_000_000)
+    code.write("warm_a.py", "def f(): return 1\n", code.clock.wall * 1_000_000)
     code.call("warm_a:f")
     with pytest.raises(Changed):
         code.call("warm_a:f")
 
 
 def test_a_file_of_the_future_is_trusted(code: Code) -> None:
-    code.write("warm_a.py", "def f(): return 1\n", (code.clock.now_ms + 60_000) * 1_000_000)
+    code.write("warm_a.py", "def f(): return 1\n", (code.clock.wall + 60_000) * 1_000_000)
     assert [code.call("warm_a:f") for _ in range(2)] == [1, 1]
 
 
@@ -111,11 +97,11 @@ def test_where_there_are_many_they_are_looked_at_now_and_then(code: Code) -> Non
         code.write(f"{name}.py", "")
     code.write("warm_a.py", f"import {', '.join(names)}\ndef f(): return 1\n")
     code.call("warm_a:f")
-    code.clock.now_s += 1
+    code.clock.boot += 1_000
     code.call("warm_a:f")
     code.write("warm_0.py", "V = 2\n", LONG_AGO_NS + 1)
     code.call("warm_a:f")
-    code.clock.now_s += (FEW + 1) * LOOK_EVERY_S
+    code.clock.boot += (FEW + 1) * LOOK_EVERY_S * 1000
     with pytest.raises(Changed):
         code.call("warm_a:f")
 

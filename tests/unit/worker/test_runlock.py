@@ -13,20 +13,7 @@ import pytest
 
 from raftsched.errors import StartupError
 from raftsched.worker.runlock import FIRST_WORD_S, RunLock, holders
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall_ms(self) -> int:
-        return 0
-
-    def boot_ms(self) -> int:
-        return 0
+from tests.support.clock import ManualClock
 
 
 def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -38,14 +25,14 @@ def test_it_names_who_holds_it_until_it_is_free(tmp_path: Path, caplog: pytest.L
             holder = subprocess.Popen(
                 [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(file.fileno(),)
             )
-        clock = Clock()
+        clock = ManualClock(boot=0)
         lock = RunLock(path, clock)
         with holder:
             taking = asyncio.create_task(lock.take(None))
-            clock.now = FIRST_WORD_S
+            clock.forward(1000 * FIRST_WORD_S)
             while not lock.waits_for:
                 await asyncio.sleep(0)
-                clock.now += FIRST_WORD_S
+                clock.forward(1000 * FIRST_WORD_S)
             assert f"{holder.pid} (python" in lock.waits_for
             assert str(path) in caplog.text
             assert not taking.done()
@@ -61,7 +48,7 @@ def test_patience(tmp_path: Path) -> None:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(StartupError, match=r"supervisor\.lock"):
-            asyncio.run(RunLock(path, Clock()).take(0.0))
+            asyncio.run(RunLock(path, ManualClock(boot=0)).take(0.0))
 
 
 def test_nobody_has_it_open(tmp_path: Path) -> None:

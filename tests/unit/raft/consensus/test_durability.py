@@ -182,7 +182,7 @@ def test_a_reply_that_raises_harms_nobody_else(tmp_path: Path) -> None:
     def broken(answers: object, error: object) -> None:
         raise RuntimeError("Event loop is closed")
 
-    b.replica.propose([b""[:0] or entry(1)[:0] or _barrier()], b.clock.now + 1, broken)
+    b.replica.propose([b""[:0] or entry(1)[:0] or _barrier()], b.clock.monotonic() + 1, broken)
     assert len(b.propose(7)) == 1
     assert b.fatal == []
 
@@ -230,6 +230,6 @@ def test_without_memory_a_reply_stops_the_node(tmp_path: Path) -> None:
         if error is None:
             raise MemoryError
 
-    b.replica.propose([_barrier()], b.clock.now + 1, out_of_memory)
+    b.replica.propose([_barrier()], b.clock.monotonic() + 1, out_of_memory)
     b.propose(7)
     assert [type(error) for error in b.fatal] == [MemoryError]

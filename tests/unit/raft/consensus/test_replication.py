@@ -217,7 +217,7 @@ def test_a_commit_index_beyond_the_message_is_told_again(tmp_path: Path) -> None
     term = b.lead()
     b.feed("c", codec.AppendAnswer(term, 2, True, False))
     for number in (1, 2):
-        b.replica.propose([unique(number, 50_000)], b.clock.now + 5, None)
+        b.replica.propose([unique(number, 50_000)], b.clock.monotonic() + 5, None)
         b.settle()
         b.feed("c", codec.AppendAnswer(term, 2 + number, True, False))
     assert b.journal.commit_index == 3

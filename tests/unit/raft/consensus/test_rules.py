@@ -153,8 +153,8 @@ def test_a_batch_that_no_entry_can_carry_is_refused(tmp_path: Path, guarded: boo
     got: list[object] = []
     if guarded:
         with pytest.raises(RaftschedError, match="do not fit one entry"):
-            b.replica.propose(batch, b.clock.now + 5, lambda answers, error: got.append(error))
+            b.replica.propose(batch, b.clock.monotonic() + 5, lambda answers, error: got.append(error))
     else:
-        b.replica.propose(batch, b.clock.now + 5, lambda answers, error: got.append(error))
+        b.replica.propose(batch, b.clock.monotonic() + 5, lambda answers, error: got.append(error))
     b.settle()
     assert (b.journal.last_index == 1) is guarded

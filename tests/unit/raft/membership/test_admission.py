@@ -13,7 +13,8 @@ from raftsched.raft import codec
 from raftsched.raft.guards import ALL
 from raftsched.raft.membership.admission import FRESH_S, Admission
 from raftsched.raft.membership.formation import Formation
-from tests.support.raft_replica import ManualClock, disk, hello
+from tests.support.clock import ManualClock
+from tests.support.raft_replica import disk, hello
 
 CLUSTER = b"1" * 16
 PEERS = {name: f"127.0.0.1:{4000 + ord(name)}" for name in "abcd"}
@@ -44,7 +45,7 @@ def test_a_new_node_is_told_how_to_get_in_and_says_it_once(caplog: pytest.LogCap
             standing.heard(member(peer, **MEMBERS))
     assert "raftsched cluster members add d" in standing.waits_for([], [])
     assert len(caplog.records) == 1
-    clock.now += FRESH_S + 1
+    clock.forward(1000 * (FRESH_S + 1))
     assert "no member of the cluster has answered yet" in standing.waits_for([], [])
 
 

@@ -16,7 +16,8 @@ from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.formation import Formation
 from raftsched.raft.membership.incarnations import KEPT, is_continuation
-from tests.support.raft_replica import ManualClock, Solo, disk, hello
+from tests.support.clock import ManualClock
+from tests.support.raft_replica import Solo, disk, hello
 from tests.unit.raft.house import Leader, code
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])

@@ -9,27 +9,14 @@ import pytest
 
 from raftsched.raft.proposals import committed
 from raftsched.raft.proposals.committed import ANSWER, QUESTION, Committed
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 50_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic(self) -> float:
-        return self.now_ms / 1000
-
-    def boot_ms(self) -> int:
-        return self.now_ms
+from tests.support.clock import ManualClock
 
 
 class Network:
     """Messages stay here until they are delivered."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(50_000, 50_000)
         self.nodes: dict[str, Raft] = {}
         self.under_way: list[tuple[str, str, str, bytes]] = []
 
@@ -50,7 +37,7 @@ class Raft:
         self.leader_id: str | None = "n1"
         self.is_leader = name == "n1"
         self.commit_index = 0
-        self.quorum_ms: int | None = network.clock.now_ms
+        self.quorum_ms: int | None = network.clock.boot
         self.reachable = True
         self.handlers: dict[str, Callable[[str, bytes], None]] = {}
         network.nodes[name] = self
@@ -149,8 +136,8 @@ def test_a_leader_that_keeps_silent_is_left_alone_for_a_while(monkeypatch: pytes
         network.under_way.clear()
         assert await follower.committed.index(5) is None
         assert network.questions == 0
-        network.clock.now_ms += 6_000
-        leader.quorum_ms = network.clock.now_ms
+        network.clock.forward(6_000)
+        leader.quorum_ms = network.clock.boot
         asking = asyncio.create_task(follower.committed.index(5))
         await asyncio.sleep(0)
         assert network.questions == 1
@@ -169,8 +156,8 @@ def test_an_answer_that_comes_late_is_not_taken_for_another(monkeypatch: pytest.
             assert await follower.committed.index(5) is None
         network.deliver()  # the question, and the answer is on its way now
         assert [kind for _, _, kind, _ in network.under_way] == [ANSWER]
-        network.clock.now_ms += 6_000
-        leader.quorum_ms = network.clock.now_ms
+        network.clock.forward(6_000)
+        leader.quorum_ms = network.clock.boot
         asking = asyncio.create_task(follower.committed.index(5))
         await settle()
         old, *new = network.under_way

@@ -40,7 +40,7 @@ def ask(b: Solo, store: Told, *commands: bytes, early_ack: bool) -> list[Any]:
     store.answers.append(got)
     b.replica.propose(
         commands,
-        b.clock.now + 5,
+        b.clock.monotonic() + 5,
         lambda answers, error: got.append((answers, error)),
         early_ack=early_ack,
     )

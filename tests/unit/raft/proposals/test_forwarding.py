@@ -59,7 +59,9 @@ def test_who_asked_for_it_is_refused_and_the_others_go_on(tmp_path: Path) -> Non
     got: dict[str, list[object]] = {"wrong": [], "right": []}
     for name, commands in (("right", [unique(1)]), ("wrong", [unique(2), NEWER]), ("right", [unique(3)])):
         reply = got[name].append
-        b.replica.propose(commands, b.clock.now + 5, lambda answers, error, reply=reply: reply(error or answers))
+        b.replica.propose(
+            commands, b.clock.monotonic() + 5, lambda answers, error, reply=reply: reply(error or answers)
+        )
     b.settle()
     (asked,) = b.take(codec.Propose)
     ((_, seq, _),) = asked.batches

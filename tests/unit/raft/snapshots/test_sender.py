@@ -40,8 +40,8 @@ def follower(tmp_path: Path, a: Solo, node: str = "c", side: ManualWriter | None
 
 def hear(a: Solo, seconds: float) -> list[codec.Frame]:
     """Time goes by, b follows, c says that it has nothing; what c was sent of a snapshot."""
-    end = a.clock.now + seconds - 0.01
-    while a.clock.now < end:
+    end = a.clock.monotonic() + seconds - 0.01
+    while a.clock.monotonic() < end:
         a.pass_time(0.02)
         a.feed("b", codec.Pong(a.engine.term, a.clock.boot_ms(), 0, True))
     sent = [f for p, f in a.sent if p == "c" and isinstance(f, codec.SnapshotOffer | codec.SnapshotChunk)]
@@ -106,8 +106,8 @@ def test_no_more_is_on_its_way_than_the_window(tmp_path: Path) -> None:
 def sent_in(a: Solo, offers: dict[str, codec.SnapshotOffer], seconds: float) -> dict[str, int]:
     """Bytes to each follower while time goes by, all of which are acknowledged at once; b follows as ever."""
     sent = dict.fromkeys(offers, 0)
-    end = a.clock.now + seconds - 0.01
-    while a.clock.now < end:
+    end = a.clock.monotonic() + seconds - 0.01
+    while a.clock.monotonic() < end:
         a.pass_time(0.02)
         for peer in "bcde":
             a.feed(peer, codec.Pong(a.engine.term, a.clock.boot_ms(), 0, True))
