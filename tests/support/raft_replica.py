@@ -148,9 +148,9 @@ class Solo:
 
     def pass_time(self, seconds: float) -> None:
         """Ticks every 20 ms."""
-        end = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < end:
-            self.clock.forward(1000 * (0.02))
+        end = self.clock.boot + round(seconds * 1000)
+        while self.clock.boot < end:
+            self.clock.forward(20)
             self.replica.tick()
             self.settle()
 

@@ -93,7 +93,7 @@ def test_a_slow_heartbeat_makes_it_smaller_and_so_are_entries(tmp_path: Path) ->
     before = b.engine.entry_bytes
     for took_s in (0.001, 0.5, 0.5):
         sent_at_ms = b.clock.boot_ms()
-        b.clock.forward(1000 * (took_s))
+        b.clock.forward(1000 * took_s)
         for peer in "ac":
             b.feed(peer, codec.Pong(b.term, sent_at_ms, b.clock.wall_ms(), True))
     assert OPTIONS.window_min_bytes <= b.engine.entry_bytes < before

@@ -26,7 +26,7 @@ class Leader(Solo):
     def write(self, seconds: float) -> None:
         """The running write takes this long."""
         self.settle()
-        self.clock.forward(1000 * (seconds))
+        self.clock.forward(1000 * seconds)
         self.disk.run()
         self.settle()
 
@@ -46,7 +46,7 @@ def test_the_write_after_a_slow_one_applies_what_the_answers_commit(tmp_path: Pa
     assert b.sent_to_a() == [1]
     b.write(0.010)
     assert (b.sent_to_a(), b.disk.jobs) == ([], []), "the followers' writes end with this one"
-    b.clock.forward(1000 * (0.002))
+    b.clock.forward(2)
     b.answer(2)
     assert b.sent_to_a() == [2]
     assert first == []
@@ -63,7 +63,7 @@ def test_it_does_not_wait_for_longer_than_half_of_a_write(tmp_path: Path) -> Non
     b.propose(2)
     b.write(0.010)
     b.sent.clear()
-    b.clock.forward(1000 * (0.006))
+    b.clock.forward(6)
     b.replica.tick()
     b.settle()
     assert b.sent_to_a() == [2]

@@ -288,7 +288,7 @@ def test_a_connected_node_that_is_no_member_can_be_admitted_at_any_time(tmp_path
     assert b.replica.formation.refusal(d) is None
     b.replica.connected(d, 2)
     for _ in range(3):
-        b.clock.forward(1000 * (9.0))
+        b.clock.forward(9_000)
         b.replica.peer_set.tick()
     got = b.ask("add", "d")
     b.acknowledge("a")

@@ -95,7 +95,7 @@ def test_they_write_no_line_of_the_log_each(caplog: pytest.LogCaptureFixture) ->
                     link.connection_lost(None)
             counted = {why: count for why, count in owner.refusals.counts.items() if count}
             assert counted == dict.fromkeys(["malformed", "wrong-member", "handshake"], 50 * (minute + 1))
-            clock.forward(1000 * (61))
+            clock.forward(61_000)
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(scenario())
@@ -113,7 +113,7 @@ def test_many_hosts_write_a_bounded_number_of_lines(caplog: pytest.LogCaptureFix
         for number in range(3_000):
             refusals.refused("tls", f"host {number}", "a line" * 1_000)
         assert len(refusals._told) <= HOSTS_MAX + len(WHY)
-        clock.forward(1000 * (61))
+        clock.forward(61_000)
         refusals.tick()
     assert len(caplog.records) == HOSTS_MAX + 2
     assert all(len(record.getMessage()) < 1_000 for record in caplog.records)
@@ -215,7 +215,7 @@ def test_handshakes_of_a_second_are_bounded() -> None:
                 taken += not socket.closed
                 link.connection_lost(None)
             assert taken == 10, second
-            clock.forward(1000 * (1))
+            clock.forward(1_000)
 
     asyncio.run(scenario())
 
