@@ -13,7 +13,8 @@ every path of the library that acts on them. A reader who looks for the algorith
 The rooms: `consensus/` as above; `membership/` who the members are and how they change; `proposals/` the way of a
 command into the log; `snapshots/` how a follower that is too far behind gets a whole state; `transport/` connections
 between members. At this level: `facade` (event loop, threads, TCP around the replica), `replica` (one member without
-any of these; the simulator drives it), `codec` (messages), `options` (limits), `guards` (each rule's switch).
+any of these; the simulator drives it), `ports` (everything that consensus emits), `codec` (messages), `options`
+(limits), `guards` (each rule's switch).
 """
 
 from raftsched.raft.facade import Change, Raft

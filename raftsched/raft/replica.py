@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -30,6 +29,7 @@ from raftsched.raft.membership.forming import Forming
 from raftsched.raft.membership.peer_set import PeerSet
 from raftsched.raft.membership.requests import Done, Request
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.ports import Links
 from raftsched.raft.proposals.batching import BatchPolicy
 from raftsched.raft.proposals.forwarding import Forwarding
 from raftsched.raft.proposals.proposer import Proposer, Reply, contained
@@ -59,19 +59,6 @@ _OF_MEMBERS = frozenset({ClusterFormed, MembersChanged})
 _ANSWERS = (codec.AppendAnswer, codec.VoteAnswer, codec.PreVoteAnswer, codec.Pong)
 
 OnApplied = Callable[[list[EntryResult]], None]
-
-
-class Links(Protocol):
-    """The way to the other members."""
-
-    def send(self, peer: str, frame: codec.Frame) -> bool:
-        """False: not connected. Order is kept as long as the connection lives."""
-
-    def wake(self) -> None:
-        """Asks for a call of `pump` once the events at hand are dealt with."""
-
-    def members_changed(self) -> None:
-        """Connections are to be opened and closed, not at once but after the events at hand."""
 
 
 class Replica:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.raft.codec import (
@@ -32,22 +31,9 @@ from raftsched.raft.consensus.replication import verify
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
-from raftsched.raft.writer import Action
+from raftsched.raft.ports import EngineHost
 
 log = logging.getLogger(__name__)
-
-
-class Host(Protocol):
-    """What the engine needs from the node around it."""
-
-    def send(self, peer: str, frame: Frame) -> bool: ...
-    def hold(self, action: Action) -> None: ...
-    def may_vote(self) -> bool: ...
-    def opening(self, term: int) -> bytes: ...
-    def need_snapshot(self, peer: str) -> None: ...
-    def lost_entries(self, peer: str, last: int, acknowledged: int) -> None: ...
-    def log_ms(self) -> int: ...
-    def heard_log_ms(self, now_ms: int) -> None: ...
 
 
 class Engine:
@@ -56,7 +42,7 @@ class Engine:
     def __init__(
         self,
         membership: Membership,
-        host: Host,
+        host: EngineHost,
         journal: Journal,
         hard_state: tuple[int, str | None],
         clock: Clock,

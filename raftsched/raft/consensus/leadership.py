@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from raftsched.clock import Clock
-from raftsched.raft.codec import Append, AppendAnswer, Frame, Ping
+from raftsched.raft.codec import Append, AppendAnswer, Ping
 from raftsched.raft.consensus.heartbeat import HeartbeatRounds, Lateness
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.consensus.library import GuardedSyncObj
@@ -13,19 +11,10 @@ from raftsched.raft.consensus.replication import Progress
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.ports import EngineHost
 from raftsched.raft.window import Window
 
 _PROBE_BYTES = 64 * 1024  # entries that travel with a probe
-
-
-class LeaderHost(Protocol):
-    """What leading needs from the node around it."""
-
-    def send(self, peer: str, frame: Frame) -> bool: ...
-    def opening(self, term: int) -> bytes: ...
-    def need_snapshot(self, peer: str) -> None: ...
-    def log_ms(self) -> int: ...
-    def lost_entries(self, peer: str, last: int, acknowledged: int) -> None: ...
 
 
 class LeaderReplication:
@@ -35,7 +24,7 @@ class LeaderReplication:
         self,
         core: GuardedSyncObj,
         membership: Membership,
-        host: LeaderHost,
+        host: EngineHost,
         journal: Journal,
         clock: Clock,
         options: RaftOptions,

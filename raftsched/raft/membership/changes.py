@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.core.cluster import Member
@@ -21,21 +20,11 @@ from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Members, added, find, promoted, removed
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.ports import ChangesHost
 
 log = logging.getLogger(__name__)
 
 ANSWERS_MAX = 256  # who waits for a change under way
-
-
-class Host(Protocol):
-    """What changing the members needs from the node around it."""
-
-    @property
-    def leading(self) -> bool: ...
-    def configure(self, members: Members) -> None: ...
-    def join_request(self, node: str) -> Member | None: ...
-    def counts(self, peer: str) -> bool: ...
-    def answer(self, peer: str, frame: Answered) -> None: ...
 
 
 @dataclass(slots=True)
@@ -50,7 +39,7 @@ class Changes:
     """Changes of the members and of leadership while this node leads. `lost` forgets all requests: they go to the next
     leader."""
 
-    def __init__(self, host: Host, engine: Engine, clock: Clock, options: RaftOptions, guards: Guards) -> None:
+    def __init__(self, host: ChangesHost, engine: Engine, clock: Clock, options: RaftOptions, guards: Guards) -> None:
         self._host = host
         self._engine = engine
         self._membership = engine.membership

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.core.cluster import Member
 from raftsched.core.entry import encode_configuration
-from raftsched.raft.codec import Answered, ChangeMembers, Frame, Hello
+from raftsched.raft.codec import Answered, ChangeMembers, Hello
 from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.changes import Changes
@@ -18,15 +17,10 @@ from raftsched.raft.membership.formation import Formation
 from raftsched.raft.membership.join_requests import JoinRequests
 from raftsched.raft.membership.requests import Done, Request, Requests
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.ports import Links
 from raftsched.raft.timestamps import Timestamps
 
 log = logging.getLogger(__name__)
-
-
-class Links(Protocol):
-    def send(self, peer: str, frame: Frame) -> bool: ...
-    def wake(self) -> None: ...
-    def members_changed(self) -> None: ...
 
 
 class PeerSet:

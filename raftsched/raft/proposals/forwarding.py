@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from raftsched.clock import Clock
 from raftsched.raft import codec
 from raftsched.raft.consensus.engine import Engine
-from raftsched.raft.membership.peer_set import Links, PeerSet
+from raftsched.raft.membership.peer_set import PeerSet
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.ports import Links
 from raftsched.raft.proposals.proposer import Proposer
 from raftsched.raft.proposals.queue import ProposalQueue, unfit
 from raftsched.raft.window import Window
