@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -17,7 +17,7 @@ from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
 from raftsched.api.runs import dead_letters, events, explain, instances, kills, output, stats
 
-Handler = Callable[[ApiContext, web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[ApiContext, Any], Awaitable[web.StreamResponse]]  # Any: call.Call, or the request itself
 
 
 class Route(NamedTuple):

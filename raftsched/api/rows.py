@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-from aiohttp import web
 
 from raftsched.api.auth.callers import check_permitted, permits, sees, within
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.requests import job_id_of
+from raftsched.api.http.requests import Addressed, job_id_of
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job
 from raftsched.core.model import Instance, Job, JobState, TriggerKind
@@ -63,7 +62,7 @@ def get_named(view: ReadView, namespace: str, name: str) -> Job | None:
     return None if raw is None else meant_job(view, from_u64(raw))
 
 
-def requested_job(view: ReadView, request: web.Request) -> Job:
+def requested_job(view: ReadView, request: Addressed) -> Job:
     """The job that the address names, by id or by namespace and name. Raises Problem not-found, forbidden."""
     if "name" in request.match_info:
         namespace, name = request.match_info["ns"], request.match_info["name"]

@@ -11,9 +11,10 @@ from aiohttp import web
 from raftsched.api.auth.access import access_of
 from raftsched.api.auth.schema import ChainOut, ChainsOut, RecordOut, RefusedOut, RefusedPage
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_page, reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
+from raftsched.api.http.requests import READ, Query, bad_parameter
 from raftsched.api.openapi.operation import PageOf, Reply, operation
 from raftsched.api.rows import page
 from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, split_record
@@ -40,14 +41,12 @@ _encode = msgspec.json.Encoder().encode
     },
     role="operator",
 )
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Changes, and the work that was handed in with tokens. The newest first, or the oldest with `order=oldest`; a page
     may be short, even empty, while `next` says that there is more to look through."""
-    query = Query(request, *_PARAMETERS)
-    check_namespace(query.text("namespace"))
+    query = call.query
     kind = query.choice("kind", *sorted(_KINDS.values()))
     wanted = _Filter(query)
-    await fresh_enough(ctx, query)
     newest = query.choice("order", *_ORDERS) != "oldest"
     start = query.cursor(_LISTING)
     if start is not None and len(start) != _KEY_BYTES:
@@ -57,7 +56,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
         found = (_ring(view, ring, start, newest) for ring in rings)
         rows = heapq.merge(*found, key=lambda row: row[0][1:], reverse=newest)
         items, last = page(rows, query.limit(), wanted)
-    return reply_page(request, items, _LISTING, query.filters(), None if last is None else last[1:])
+    return reply_page(call.request, items, _LISTING, query.filters(), None if last is None else last[1:])
 
 
 @operation(
@@ -66,10 +65,9 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     query=READ,
     role="operator",
 )
-async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
+async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The same on every node that has applied the same. `raftsched audit verify` holds the notes, and a copy that was
     kept elsewhere, against it."""
-    await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
         access = access_of(view)
         index = ctx.applied()
@@ -86,9 +84,8 @@ async def chain(ctx: ApiContext, request: web.Request) -> web.Response:
     query=READ,
     role="operator",
 )
-async def refusals(ctx: ApiContext, request: web.Request) -> web.Response:
+async def refusals(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Requests that were answered with 401, 403 or 429 by the node that is asked."""
-    await fresh_enough(ctx, Query(request, *READ))
     items = [
         RefusedOut(
             format_time(one.first_ms),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from aiohttp import web
 
@@ -11,25 +13,18 @@ from raftsched.api.auth.issuer import MISSING, can_verify, is_safe
 from raftsched.api.auth.oidc_schema import ALGORITHMS_MAX, RULES_MAX, OidcIn, OidcOut
 from raftsched.api.auth.oidc_verify import setting_of
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
+from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_value
 from raftsched.api.http.requests import (
     NAMESPACE_HELP,
     READ,
-    Query,
-    check_type,
     etag_of,
-    fresh_enough,
-    if_match,
-    read_body,
 )
-from raftsched.api.jobs.actions import BODY_MAX
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
 from raftsched.core.commands import encode
 
-_oidc = msgspec.json.Decoder(OidcIn)
 _json = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -40,9 +35,8 @@ _json = msgspec.json.Encoder(order="deterministic").encode
     codes=("not-found",),
     role="admin",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """404: none are."""
-    await fresh_enough(ctx, Query(request, *READ))
     return _reply(oidc_of(ctx))
 
 
@@ -54,16 +48,14 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=(*BODIES, *WRITES, "not-possible", "stale-revision", "not-found"),
     role="admin",
 )
-async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
     """Says all of it anew. It holds on each node from the moment that the node applied it, also for tokens that were
     taken before; streams that they opened are cut. Where requests need no token, tokens of an issuer say nothing."""
-    check_type(request)
-    Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), OidcIn, _oidc, "invalid-body")
+    given = call.body
     content = _content(given)
     if not can_verify():
         raise Problem("not-possible", MISSING)
-    await propose_one(ctx, encode(SetOidc(content, _if_match(ctx, request))))
+    await propose_one(ctx, encode(SetOidc(content, _if_match(ctx, call))))
     return _reply(oidc_of(ctx))
 
 
@@ -74,17 +66,16 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=(*WRITES, "stale-revision"),
     role="admin",
 )
-async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
     """It holds on each node from the moment that the node applied it. A repeat changes nothing."""
-    Query(request)
-    await propose_one(ctx, encode(SetOidc(b"", _if_match(ctx, request))))
+    await propose_one(ctx, encode(SetOidc(b"", _if_match(ctx, call))))
     return web.Response(status=204)
 
 
-def _if_match(ctx: ApiContext, request: web.Request) -> int | None:
+def _if_match(ctx: ApiContext, call: Call[Any]) -> int | None:
     """Raises Problem stale-revision: If-Match: *, and nothing is set."""
-    revision = if_match(request)
-    if revision is None and "If-Match" in request.headers and not oidc_of(ctx).content:
+    revision = call.if_match
+    if revision is None and call.must_exist and not oidc_of(ctx).content:
         raise Problem("stale-revision", "If-Match was given, but nothing is set; leave it out to set it.")
     return revision
 

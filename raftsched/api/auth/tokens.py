@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -14,24 +15,18 @@ from raftsched.api.auth.callers import ROLES, caller, role_name
 from raftsched.api.auth.first_admin import check_admin, found, issuer_found, others, reached_from_outside
 from raftsched.api.auth.schema import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http import strict
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
-from raftsched.api.http.idempotency import Named, done_before, named, under
+from raftsched.api.http.idempotency import Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
 from raftsched.api.http.requests import (
     IDEMPOTENCY_KEY,
     NAMESPACE_HELP,
     READ,
-    Query,
     catch_up,
-    check_type,
     etag_of,
-    fresh_enough,
-    if_match,
-    read_body,
 )
-from raftsched.api.jobs.actions import BODY_MAX
 from raftsched.api.jobs.triggers_in import duration_of, time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.operators_schema import RateOut
@@ -48,8 +43,6 @@ PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
 _LISTING = "tokens"
 
-_token = msgspec.json.Decoder(TokenIn)
-_access = msgspec.json.Decoder(AccessIn)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,14 +54,11 @@ _encode = msgspec.json.Encoder().encode
     codes=(*BODIES, *WRITES, "name-taken", "not-possible", "not-found", "idempotency-mismatch"),
     role="admin",
 )
-async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
     """To change a token, make another one and revoke the first. With an Idempotency-Key it may be sent again (keys.py),
     and is answered with the same secret."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    name = named(request, "token", raw)
-    given = strict.read(raw, TokenIn, _token, "invalid-body")
+    name = call.key("token", call.raw)
+    given = call.body
     accepted = done_before(ctx, name)
     secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     if accepted is None:
@@ -184,10 +174,9 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
     query=("limit", "cursor", *READ),
     role="admin",
 )
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Without their secrets, which nobody has but who was shown them. Revoked ones are kept for a while."""
-    query = Query(request, "limit", "cursor", *READ)
-    await fresh_enough(ctx, query)
+    query = call.query
     last = query.cursor(_LISTING)
 
     with ctx.read() as view:
@@ -198,37 +187,35 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
         rows = view.scan(Table.TOKEN_IDS, b"" if last is None else following(last))
         items, last = page(rows, query.limit(), take)
-    return reply_page(request, items, _LISTING, query.filters(), last)
+    return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
 @operation("Read a token", {200: TokenOut}, query=READ, role="admin")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    number = _number(request)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    number = _number(call)
     with ctx.read() as view:
         found = _find(view, number)
     if found is None:
-        raise _nothing(request)
+        raise _nothing(call)
     return reply_value(_shown(ctx, found))
 
 
 @operation("Revoke a token", {204: None}, codes=(*WRITES, "not-possible"), role="admin")
-async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
     """It is refused on each node from the moment that the node applied this; streams that it opened are cut."""
-    Query(request)
-    await propose_one(ctx, encode(RevokeToken(_number(request))))
+    await propose_one(ctx, encode(RevokeToken(_number(call))))
     return web.Response(status=204)
 
 
-def _number(request: web.Request) -> int:
-    number = parse_job(request.match_info["id"])
+def _number(call: Call[Any]) -> int:
+    number = parse_job(call.path["id"])
     if number is None:
-        raise _nothing(request)
+        raise _nothing(call)
     return number
 
 
-def _nothing(request: web.Request) -> Problem:
-    return Problem("not-found", f'There is no token "{request.match_info["id"][:64]}"; tokens are named by their ids.')
+def _nothing(call: Call[Any]) -> Problem:
+    return Problem("not-found", f'There is no token "{call.path["id"][:64]}"; tokens are named by their ids.')
 
 
 def _find(view: ReadView, number: int) -> Token | None:
@@ -266,8 +253,7 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
     role="viewer",
     scope="shared",
 )
-async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
+async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         access = access_of(view)
     return reply_value(AccessOut(access.required), headers={"ETag": etag_of(access.revision)})
@@ -281,23 +267,21 @@ async def get_access(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=(*BODIES, *WRITES, "name-taken", "not-possible", "stale-revision"),
     role="admin",
 )
-async def put_access(ctx: ApiContext, request: web.Request) -> web.Response:
+async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
     """To turn it on, send a token of an admin that does not expire along, or let one be made with it (`admin`): who
     turns it on must not be locked out. It may be sent again. It is not turned off where others than their own machines
     can reach the nodes, unless the one that is asked was started to be open."""
-    check_type(request)
-    Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), AccessIn, _access, "invalid-body")
+    given = call.body
     digest = check_admin(given)
     secret = b""
     if given.required:
         if not digest:
-            await _check_way_back(ctx, digest_of(request.headers.get("Authorization")))
+            await _check_way_back(ctx, digest_of(call.request.headers.get("Authorization")))
         secret = b"" if ctx.peer_keys else secrets.token_bytes(SECRET_BYTES)  # see peer_proof.py
     else:
         _check_enclosed(ctx)
     name = given.admin.name if given.admin is not None else ""
-    command = SetAccess(given.required, secret, if_match(request), name, digest, bool(given.keep))
+    command = SetAccess(given.required, secret, call.if_match, name, digest, bool(given.keep))
     taken = oidc_of(ctx)
     accepted = await propose_one(ctx, encode(command))
     said = AccessMade(given.required)

@@ -9,9 +9,10 @@ from aiohttp import web
 from raftsched.api.auth.callers import Caller, caller, role_name
 from raftsched.api.auth.oidc_schema import WhoGrant, WhoOut
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time_or_none
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.http.requests import READ
 from raftsched.api.openapi.operation import operation
 from raftsched.core.access import ANONYMOUS
 
@@ -19,9 +20,8 @@ Kind = Literal["token", "oidc", "local", "anonymous"]
 
 
 @operation("Read who one is", {200: WhoOut}, query=READ, role="viewer", scope="shared")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """By the token that is shown: its name, its roles, and when it ends."""
-    await fresh_enough(ctx, Query(request, *READ))
     who = caller()
     shown = WhoOut(
         kind=_kind(who),

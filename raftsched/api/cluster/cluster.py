@@ -9,10 +9,11 @@ from aiohttp import web
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import newest_session, node_rule
@@ -74,9 +75,8 @@ class ClusterOut(msgspec.Struct):
 
 
 @operation("Read the state of the cluster", {200: ClusterOut}, query=READ, role="viewer", scope="shared")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    return reply_value(await seen(ctx, request))
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    return reply_value(await seen(ctx, call.request))
 
 
 async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:

@@ -7,8 +7,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import Alive, NotReady, Ready
+from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.http.requests import Query
 from raftsched.api.openapi.operation import TEXT, Reply, operation
 
 SCRAPE_S = 1.0
@@ -16,9 +16,8 @@ LAG_MAX = 10_000  # entries behind the commit index beyond which a node should g
 
 
 @operation("Does this node live", {200: Alive}, role="open")
-async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
+async def livez(ctx: ApiContext, call: Call[None]) -> web.Response:
     """200 as long as the process answers."""
-    Query(request)
     return reply_fields({"alive": True})
 
 
@@ -27,11 +26,10 @@ async def livez(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
     role="open",
 )
-async def readyz(ctx: ApiContext, request: web.Request) -> web.Response:
+async def readyz(ctx: ApiContext, call: Call[None]) -> web.Response:
     """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
     `waits_for` says what for, and what its operator should do. A node that takes requests and starts no runs is ready;
     `trouble` says why it starts none."""
-    Query(request)
     status = ctx.status()
     checks = {
         "formed": status.formed,
@@ -67,8 +65,7 @@ SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
 
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
-async def metrics(ctx: ApiContext, request: web.Request) -> web.Response:
+async def metrics(ctx: ApiContext, call: Call[None]) -> web.Response:
     """As of a second ago at most. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they need
     no token."""
-    Query(request)
-    return web.Response(body=request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    return web.Response(body=call.request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -14,28 +14,24 @@ from raftsched import names
 from raftsched.api.auth.callers import proposing
 from raftsched.api.cluster.cluster import seen
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import MemberLetIn, MemberList, Transferred
-from raftsched.api.http.idempotency import UNNAMED, Named, done_before, named, noted, part, under
+from raftsched.api.http.call import Call
+from raftsched.api.http.idempotency import UNNAMED, Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_value
-from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, optional_json, read_body
+from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.schema import MemberIn, TransferIn
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
 
-BODY_MAX = 4_096  # bytes
 NOTE_S = 2.0
-_member = msgspec.json.Decoder(MemberIn)
-_transfer = msgspec.json.Decoder(TransferIn)
 
 
 @operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The nodes of GET /v1/cluster, and those that ask to be let in."""
-    await fresh_enough(ctx, Query(request, *READ))
-    out = await seen(ctx, request)
+    out = await seen(ctx, call.request)
     return reply_value({"items": out.nodes, "waiting": out.waiting, "next": None})
 
 
@@ -56,13 +52,11 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     ),
     role="admin",
 )
-async def add(ctx: ApiContext, request: web.Request) -> web.Response:
+async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
     """Lets a node in that asks for it, as a member without a vote: it gets everything first, and votes by itself when
     it has caught up. With "replace" it takes the place of the member of its name, whose disk is lost."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    given = strict.read(raw, MemberIn, _member, "invalid-body")
+    raw = call.raw
+    given = call.body
     errors = []
     if given.id is None or not names.NODE.allows(given.id):
         errors.append(FieldError("/id", f"must be the id of a node: {names.NODE.rule}, such as n4"))
@@ -71,7 +65,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     if errors or given.id is None:
         raise Problem("invalid-body", errors=errors)
     location = {"Location": f"/v1/nodes/{given.id}"}
-    name = named(request, "let in", raw)
+    name = call.key("let in", raw)
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note, 202, location)
@@ -81,7 +75,7 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     await _note(ctx, name)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
         await catch_up(ctx)
-    out = await seen(ctx, request)
+    out = await seen(ctx, call.request)
     member = next((n for n in out.nodes if n.id == given.id), None)
     answer = msgspec.json.encode(member or {"id": given.id, "voter": False})
     return reply(await noted(ctx, name, answer), 202, location)
@@ -93,10 +87,9 @@ async def add(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=(*WRITES, "no-such-member", "membership-busy", "last-member", "not-possible"),
     role="admin",
 )
-async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
+async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Takes a member out. When it leads, leadership is handed over first."""
-    Query(request)
-    node = request.match_info["id"]
+    node = call.path["id"]
     if all(m.node != node for m in ctx.members.list()):
         await catch_up(ctx)
     names = [m.node for m in ctx.members.list()]
@@ -118,15 +111,14 @@ async def remove(ctx: ApiContext, request: web.Request) -> web.Response:
     role="operator",
     scope="shared",
 )
-async def transfer(ctx: ApiContext, request: web.Request) -> web.Response:
+async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
     """Hands leadership over: to whom "to" says, or to the voting member that has most of the log. With an
     Idempotency-Key a repeat says who it was and hands nothing over again."""
-    raw = await optional_json(request, BODY_MAX)
-    Query(request)
-    given = strict.read(raw, TransferIn, _transfer, "invalid-body")
+    raw = call.raw
+    given = call.body
     if given.to is not None and not names.NODE.allows(given.to):
         raise Problem("invalid-body", errors=[FieldError("/to", "must be the id of a voting member, such as n2")])
-    name = named(request, "transfer", raw)
+    name = call.key("transfer", raw)
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)

@@ -15,9 +15,10 @@ from aiohttp import web
 
 from raftsched.api.auth.callers import caller, note_as
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.http.requests import READ
 from raftsched.api.http.streams import STREAMS, send
 from raftsched.api.openapi.operation import Reply, operation
 from raftsched.core.access import ANONYMOUS
@@ -57,11 +58,11 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
     codes=("overloaded", "disk-full"),
     role="admin",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """All tables of this node as of one entry, the same on every node. A node makes one at a time, and sends it no
     faster than 64 MiB a second. Its last 1024 bytes say what it is, and have the SHA-256 of what stands before; one
     that breaks off lacks them. It holds all that the cluster knows: keep it as secret as that."""
-    await fresh_enough(ctx, Query(request, *READ))
+    request = call.request
     backups = request.app[BACKUPS]
     if backups.under_way:
         raise Problem("overloaded", "A backup of this node is on its way; wait for its end, or ask another node.")

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
 from itertools import chain
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -21,6 +22,7 @@ from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import parse_call, takes_call
 from raftsched.api.http.ordinary import OddHandler, handler_of, refuse_odd
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
@@ -167,10 +169,14 @@ async def _handled(
         admit(ctx, request, said, name, who, told)
     except Problem as problem:
         raise counted(ctx, request.remote or "", problem) from None
-    check_operation(request, said)
     with while_it_holds(ctx, request, who) if said.streams else nullcontext():
+        call: Any = request
+        if takes_call(handler):
+            call = await parse_call(ctx, request, said)
+        else:
+            check_operation(request, said)
         try:
-            return await handler(ctx, request)
+            return await handler(ctx, call)
         except RaftschedError as error:
             asked = sent()
             if asked.any or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
@@ -178,7 +184,7 @@ async def _handled(
             index = await ctx.catch_up_soon()
             if index is not None and index > asked.shown:
                 asked.shown = ctx.applied()
-                return await handler(ctx, request)
+                return await handler(ctx, call)
             if asked.stale:
                 raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
             raise

@@ -7,7 +7,8 @@ import asyncio
 import ipaddress
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
@@ -38,6 +39,13 @@ PAGES = ("/docs",)  # for people, so that links of other sites may lead there
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
+
+
+class Addressed(Protocol):
+    """A request, or a call: it has the parts of its address that the route names, such as `id`."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]: ...
 
 
 class HostCheck:
@@ -101,7 +109,7 @@ def _same(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-def check_type(request: web.Request, types: Iterable[str] = JSON_TYPES) -> None:
+def check_type(request: web.Request, types: Collection[str] = JSON_TYPES) -> None:
     """Raises Problem unsupported-media-type."""
     given = request.headers.get("Content-Type", "")
     if given in types:
@@ -225,9 +233,9 @@ class Query:
 
     def __init__(self, request: web.Request, *known: str) -> None:
         self._values: dict[str, str] = {}
-        query = request.query
-        if not query:
+        if not request.query_string:
             return
+        query = request.query
         errors: dict[str, ParameterError] = {}
         for name in query:
             if name not in known:
@@ -308,14 +316,13 @@ def check_namespace(text: str | None) -> None:
 READ = tuple(sorted(_READ_PARAMETERS))
 
 
-def check_operation(request: web.Request, said: Operation) -> None:
-    """What an operation declares of its parameters and headers: nothing else is taken, and a condition that would be
-    ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
-    if request.query_string:
-        Query(request, *said.query)
+def check_operation(request: web.Request, said: Operation) -> Query:
+    """Returns the query parameters. Nothing is taken but what the operation declares of parameters and headers: a
+    condition that would be ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
+    query = Query(request, *said.query)
     headers = request.headers
     if request.method in ("GET", "HEAD"):
-        return
+        return query
     for name in ("If-Match", "If-None-Match"):
         if name in headers and name not in said.headers:
             known = f"; known are {', '.join(said.headers)}" if said.headers else ""
@@ -326,6 +333,7 @@ def check_operation(request: web.Request, said: Operation) -> None:
         create_only(request)
     if IDEMPOTENCY_KEY in headers and IDEMPOTENCY_KEY in said.headers:
         idempotency_key(request)
+    return query
 
 
 def idempotency_key(request: web.Request) -> str | None:
@@ -356,7 +364,7 @@ async def catch_up(ctx: ApiContext) -> None:
     reading_from(ctx.applied())
 
 
-def job_id_of(request: web.Request) -> int:
+def job_id_of(request: Addressed) -> int:
     """Raises Problem not-found for a text that is no id, as for one that names nothing."""
     text = request.match_info["id"]
     job_id = parse_job(text)
@@ -365,7 +373,7 @@ def job_id_of(request: web.Request) -> int:
     return job_id
 
 
-def instance_key_of(request: web.Request) -> bytes:
+def instance_key_of(request: Addressed) -> bytes:
     text = request.match_info["id"]
     key = parse_instance(text)
     if key is None:

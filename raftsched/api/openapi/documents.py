@@ -9,8 +9,8 @@ import orjson
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply
-from raftsched.api.http.requests import Query
 from raftsched.api.openapi.description import describe
 from raftsched.api.openapi.docs_page import render
 from raftsched.api.openapi.links import RouteLike
@@ -48,15 +48,13 @@ DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 @operation(
     "This description of the API, as OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open"
 )
-async def openapi(ctx: ApiContext, request: web.Request) -> web.Response:
-    Query(request)
-    return reply(request.app[DOCUMENTS].json)
+async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
+    return reply(call.request.app[DOCUMENTS].json)
 
 
 @operation(
     "This description of the API, as a page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open"
 )
-async def page(ctx: ApiContext, request: web.Request) -> web.Response:
-    Query(request)
+async def page(ctx: ApiContext, call: Call[None]) -> web.Response:
     headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
-    return web.Response(body=request.app[DOCUMENTS].html, headers=headers)
+    return web.Response(body=call.request.app[DOCUMENTS].html, headers=headers)

@@ -16,6 +16,7 @@ H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 JSON = "application/json"
 TEXT = "text/plain"
+BODY_MAX = 4_096  # bytes, of what takes a word or two
 MERGE_PATCH = "application/merge-patch+json"
 
 ALWAYS = ("invalid-parameter", "invalid-request", "forbidden-host", "expectation-failed")
@@ -55,7 +56,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Operation:
-    """`query`: the parameters that `requests.Query` lets through. `codes`: of problems, beside those of every request.
+    """What `http.call.parse_call` reads of a request and hands to its handler, and what `/openapi.json` says of it.
+
+    `query` and `headers`: parameters that are taken; all others are refused. With `consistency` among them the request
+    waits until this node is as fresh as it asks for. `body`: the type of the body, of at most `body_max` bytes (None:
+    the setting body_max_bytes), in one of the `media` types. `codes`: of problems, beside those of every request.
     `schemas` replaces that of a parameter, which means something of its own here.
 
     `role`: what the caller's token must have at least ("open": none is needed). `scope` is about tokens that are for
@@ -69,6 +74,7 @@ class Operation:
     headers: tuple[str, ...] = ()
     body: Any = None
     body_required: bool = True
+    body_max: int | None = BODY_MAX
     media: tuple[str, ...] = (JSON,)
     codes: tuple[str, ...] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
@@ -90,6 +96,7 @@ def operation(
     headers: Sequence[str] = (),
     body: Any = None,
     body_required: bool = True,
+    body_max: int | None = BODY_MAX,
     media: Sequence[str] = (JSON,),
     codes: Sequence[str] = (),
     schemas: Mapping[str, Any] | None = None,
@@ -108,6 +115,7 @@ def operation(
         tuple(headers),
         body,
         body_required,
+        body_max,
         tuple(media),
         tuple(codes),
         schemas or {},

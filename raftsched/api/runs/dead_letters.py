@@ -20,11 +20,11 @@ from aiohttp import web
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http import strict
 from raftsched.api.http.answers import DeadLetter, Discarded, Requeued
+from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import TIME_MAX_MS, format_time
-from raftsched.api.http.idempotency import Named, done_before, named, noted, part, under
+from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import (
@@ -33,10 +33,6 @@ from raftsched.api.http.requests import (
     Query,
     bad_parameter,
     catch_up,
-    check_namespace,
-    check_type,
-    fresh_enough,
-    read_body,
 )
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers_in import time_of
@@ -60,7 +56,6 @@ _ROOM = 8  # bytes of a cursor after the key: the end of the range
 _LISTING = "dead letters"
 _FILTERS = ("job", "namespace", "name_prefix", "from", "to")
 
-_requeue = msgspec.json.Decoder(RequeueIn)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -100,7 +95,6 @@ class _Filter:
 
 
 def _of_query(query: Query) -> _Filter:
-    check_namespace(query.text("namespace"))
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     found = _Filter(
         query.text("job"),
@@ -121,10 +115,9 @@ def _of_query(query: Query) -> _Filter:
     codes=("not-found",),
     role="viewer",
 )
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The newest first, unless ?order=asc. A page may be short while `next` says that there is more."""
-    query = Query(request, *_FILTERS, "order", "limit", "cursor", *READ)
-    await fresh_enough(ctx, query)
+    query = call.query
     wanted = _of_query(query)
     reverse = query.choice("order", "asc", "desc") != "asc"
     last = query.cursor(_LISTING)
@@ -136,7 +129,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
         rows = view.scan(Table.DEAD, low, high, reverse=reverse)
         names = JobNames(view)
         items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, names, key))
-    return reply_page(request, items, _LISTING, query.filters(), last)
+    return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
 def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> bytes | None:
@@ -156,18 +149,17 @@ def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> byte
     {200: Requeued},
     headers=("Idempotency-Key",),
     body=RequeueIn,
+    body_max=BODY_MAX,
     codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
     role="editor",
     scope="checked",
 )
-async def requeue(ctx: ApiContext, request: web.Request) -> web.Response:
+async def requeue(ctx: ApiContext, call: Call[RequeueIn]) -> web.Response:
     """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" only counted. With an Idempotency-Key it may
     be sent again (keys.py): what failed again since then stays a dead letter."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    given = strict.read(raw, RequeueIn, _requeue, "invalid-body")
-    name = named(request, "requeue", raw)
+    raw = call.raw
+    given = call.body
+    name = call.key("requeue", raw)
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)
@@ -219,16 +211,16 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     codes=(*WRITES, "not-found", "idempotency-mismatch"),
     role="editor",
 )
-async def discard(ctx: ApiContext, request: web.Request) -> web.Response:
+async def discard(ctx: ApiContext, call: Call[None]) -> web.Response:
     """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true only counted. Their instances stay as
     long as others that failed. With an Idempotency-Key it may be sent again (keys.py)."""
-    query = Query(request, "ids", "all", "dry_run", "cursor", *_FILTERS)
+    query = call.query
     filters = {name: text for name in _FILTERS if (text := query.text(name)) is not None}
     ids = query.text("ids")
     if (ids is not None) + bool(filters) + query.flag("all") != 1:
         detail = f"a filter ({', '.join(_FILTERS)}), or all=true"
         raise Problem("invalid-parameter", f"What to discard must be said in one way: ids, {detail}.")
-    name = named(request, "discard", request.query_string.encode())
+    name = call.key("discard", call.request.query_string.encode())
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)

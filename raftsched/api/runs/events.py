@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import sees_all
 from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace, fresh_enough
+from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace
 from raftsched.api.http.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, problem_frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.rows import decode_head, referred_job
@@ -146,17 +148,17 @@ class _Wanted:
     streams=True,
     role="viewer",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """What comes, until the reader goes; with follow=false what is kept, and then the end.
 
     The id of an event is the index of the log entry that brought it about and its position there, the same on every
     node: Last-Event-ID, or `after`, goes on at any of them. An event that holds nothing but an id only moves the reader
     on. One named "problem" ends the stream."""
-    query = Query(request, *_PARAMETERS)
+    query = call.query
     follow = query.choice("follow", "true", "false") != "false"
     wanted = _wanted(ctx, query)
-    await fresh_enough(ctx, query)
-    at = await _start(ctx, request, query, follow)
+    at = await _start(ctx, call, query, follow)
+    request = call.request
     streams = request.app[STREAMS]
     with streams.one(request.remote):
         start = at
@@ -219,9 +221,9 @@ def _listed(query: Query, name: str, known: frozenset[str]) -> frozenset[str] | 
     return given
 
 
-async def _start(ctx: ApiContext, request: web.Request, query: Query, follow: bool) -> bytes:
+async def _start(ctx: ApiContext, call: Call[Any], query: Query, follow: bool) -> bytes:
     """The number after which to begin. A browser that connects again says it in the header."""
-    header = request.headers.get("Last-Event-ID")
+    header = call.request.headers.get("Last-Event-ID")
     text = header or query.text("after")
     if text is None and follow:
         return change_key(ctx.status().applied_index, POSITION_MAX)

@@ -6,15 +6,17 @@ its way now."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.cluster.cluster import seen
 from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none, parse_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, fresh_enough, instance_key_of
+from raftsched.api.http.requests import READ, instance_key_of
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.explain_words import (
@@ -126,22 +128,21 @@ class ExplainOut(msgspec.Struct):
 
 
 @operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    key = instance_key_of(request)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    key = instance_key_of(call)
     found = _read(ctx, key, ctx.troubles())
     if found[3] is not None and found[3].reason in _OF_NODES and ctx.status().role != "leader":
-        nodes = (await seen(ctx, request)).nodes
+        nodes = (await seen(ctx, call.request)).nodes
         found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
     live = found[0].live
     known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
-    heard_ms = None if live is None else await _heard_ms(ctx, request, live.node)
+    heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
     return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms))
 
 
-async def _heard_ms(ctx: ApiContext, request: web.Request, node: str) -> int | None:
+async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
     """When the leader last heard of the node's worker; None: nobody says."""
-    heard = next((n.last_heartbeat_at for n in (await seen(ctx, request)).nodes if n.id == node), None)
+    heard = next((n.last_heartbeat_at for n in (await seen(ctx, call.request)).nodes if n.id == node), None)
     return None if heard is None else parse_time(heard)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from aiohttp import web
 
 from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import TIME_MAX_MS
-from raftsched.api.http.idempotency import done_before, named, propose_once
+from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
 from raftsched.api.http.requests import (
@@ -17,11 +19,8 @@ from raftsched.api.http.requests import (
     Query,
     bad_parameter,
     catch_up,
-    check_namespace,
-    fresh_enough,
     instance_key_of,
 )
-from raftsched.api.jobs.actions import read_nothing
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.rows import (
@@ -46,9 +45,8 @@ _FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *RE
 
 
 @operation("Read an instance", {200: InstanceOut}, query=READ, role="viewer", scope="checked")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    key = instance_key_of(request)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    key = instance_key_of(call)
     with ctx.read() as view:
         shown = instance_json(requested_instance(view, key), JobNames(view))
     return reply(shown)
@@ -62,11 +60,10 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     role="viewer",
     scope="checked",
 )
-async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
-    query = Query(request, *_FILTERS)
-    await fresh_enough(ctx, query)
+async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
+    query = call.query
     with ctx.read() as view:
-        return _list(view, request, query, requested_job(view, request))
+        return _list(view, call, query, requested_job(view, call))
 
 
 @operation(
@@ -77,19 +74,17 @@ async def list_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=("not-found",),
     role="viewer",
 )
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """?job takes an id, "namespace/name", or with ?namespace a name."""
-    query = Query(request, "job", "namespace", *_FILTERS)
-    check_namespace(query.text("namespace"))
-    await fresh_enough(ctx, query)
+    query = call.query
     name = query.text("job")
     with ctx.read() as view:
         if name is None:
-            return _list(view, request, query, None)
+            return _list(view, call, query, None)
         job = referred_job(view, name, query.text("namespace"))
         if job is None:
             raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
-        return _list(view, request, query, job)
+        return _list(view, call, query, job)
 
 
 class _Filter:
@@ -123,7 +118,7 @@ class _Filter:
         return self._namespaces[job_id]
 
 
-def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -> web.Response:
+def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web.Response:
     """Newest scheduled time first; `from` is inclusive, `to` is not."""
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
@@ -143,7 +138,7 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
         rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
     found, last = page(rows, query.limit(), lambda _, value: keep(value))
     names = JobNames(view)
-    return reply_page(request, [instance_json(row, names) for row in found], listing, filters, last)
+    return reply_page(call.request, [instance_json(row, names) for row in found], listing, filters, last)
 
 
 @operation(
@@ -156,13 +151,11 @@ def _list(view: ReadView, request: web.Request, query: Query, job: Job | None) -
     role="editor",
     scope="checked",
 )
-async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
+async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """Asks what runs to end; ends at once what has not started. With an Idempotency-Key it may be sent again
     (keys.py): what was run again since is not ended by that."""
-    Query(request)
-    await read_nothing(request)
-    key = await _target(ctx, request)
-    return _reply(ctx, key, await propose_once(ctx, named(request, "kill", key), Kill(key)))
+    key = await _target(ctx, call)
+    return _reply(ctx, key, await propose_once(ctx, call.key("kill", key), Kill(key)))
 
 
 @operation(
@@ -176,12 +169,10 @@ async def kill(ctx: ApiContext, request: web.Request) -> web.Response:
     scope="checked",
     work=True,
 )
-async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
+async def rerun(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """One more attempt of what is at its end. With an Idempotency-Key it may be sent again (keys.py)."""
-    Query(request)
-    await read_nothing(request)
-    key = await _target(ctx, request)
-    name = named(request, "rerun", key)
+    key = await _target(ctx, call)
+    name = call.key("rerun", key)
     accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
     return _reply(ctx, key, accepted)
 
@@ -193,17 +184,16 @@ async def rerun(ctx: ApiContext, request: web.Request) -> web.Response:
     role="editor",
     scope="checked",
 )
-async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
+async def cancel(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The same as POST .../kill: what runs is asked to end, what has not started is ended at once. The instance can be
     read until its retention is over."""
-    Query(request)
-    key = await _target(ctx, request)
+    key = await _target(ctx, call)
     return _reply(ctx, key, await propose_one(ctx, encode(Kill(key))))
 
 
-async def _target(ctx: ApiContext, request: web.Request) -> bytes:
+async def _target(ctx: ApiContext, call: Call[Any]) -> bytes:
     """The instance that is to be changed. Whether it is the caller's can only be told where it is known."""
-    key = instance_key_of(request)
+    key = instance_key_of(call)
     if within() is not None:
         with ctx.read() as view:
             known = permitted_instance(view, key)

@@ -18,14 +18,14 @@ from msgspec import Meta, field
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import Refused
+from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import TIME_MAX_MS
-from raftsched.api.http.idempotency import Named, done_before, named, noted, part, under
+from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
-from raftsched.api.http.requests import NAMESPACE_HELP, Query, catch_up, check_type, read_body
+from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
 from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
@@ -81,7 +81,6 @@ class KilledOut(msgspec.Struct):
     next: str | None
 
 
-_decode = msgspec.json.Decoder(KillIn)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -139,18 +138,17 @@ class _Wanted:
     {200: KilledOut},
     headers=("Idempotency-Key",),
     body=KillIn,
+    body_max=BODY_MAX,
     codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
     role="editor",
     scope="checked",
 )
-async def kill_matching(ctx: ApiContext, request: web.Request) -> web.Response:
+async def kill_matching(ctx: ApiContext, call: Call[KillIn]) -> web.Response:
     """{"filter": {"job": ...}}: what has not started ends at once, what runs is asked to end, the newest first. With
     "dry_run" only counted. With an Idempotency-Key it may be sent again (keys.py)."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    given = strict.read(raw, KillIn, _decode, "invalid-body")
-    name = named(request, "kill instances", raw)
+    raw = call.raw
+    given = call.body
+    name = call.key("kill instances", raw)
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)

@@ -10,9 +10,10 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import READ, Query, fresh_enough, instance_key_of
+from raftsched.api.http.requests import READ, instance_key_of
 from raftsched.api.http.streams import STREAMS, send
 from raftsched.api.openapi.operation import Reply, operation
 from raftsched.api.rows import requested_instance
@@ -47,13 +48,12 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
     role="viewer",
     scope="checked",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """With follow=true and Accept: text/event-stream as server-sent events: {"offset", "text"} with the attempt and the
     offset after it as id, which goes on at any node as Last-Event-ID, then one named "end"."""
-    query = Query(request, *_PARAMETERS)
-    asked = Asked(request, query)
-    await fresh_enough(ctx, query)
-    key = instance_key_of(request)
+    request = call.request
+    asked = Asked(request, call.query)
+    key = instance_key_of(call)
     if request.method == "HEAD" and not asked.events:
         asked.follow = False  # there is nothing to wait for
     if asked.events:

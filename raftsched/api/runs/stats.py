@@ -14,9 +14,10 @@ from itertools import islice
 from aiohttp import web
 
 from raftsched.api.context import ApiContext, meta, own_jobs
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace, fresh_enough
+from raftsched.api.http.requests import READ, Query, bad_parameter
 from raftsched.api.jobs.operations_schema import DistributionOut, StatsOut
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
@@ -72,14 +73,13 @@ class _Tally:
     role="viewer",
     scope="checked",
 )
-async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Of all its instances that are kept, unless `state`, `from` and `to` say otherwise."""
-    query = Query(request, "state", "from", "to", *READ)
+    query = call.query
     states = instance_states(query)
-    await fresh_enough(ctx, query)
     low_ms, high_ms = _range(ctx, query, None)
     with ctx.read() as view:
-        job = requested_job(view, request)
+        job = requested_job(view, call)
 
     def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
         return instances_of(view, job, low_ms, high_ms, before)
@@ -94,13 +94,11 @@ async def of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     schemas={"state": INSTANCE_STATES},
     role="viewer",
 )
-async def of_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def of_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one owner's jobs, or of
     those of one namespace."""
-    query = Query(request, "state", "from", "to", "owner", "namespace", *READ)
+    query = call.query
     states = instance_states(query)
-    check_namespace(query.text("namespace"))
-    await fresh_enough(ctx, query)
     low_ms, high_ms = _range(ctx, query, SPAN_MS)
     wanted = JobFilter(namespace=query.text("namespace"), owner=query.text("owner"))
     if wrong_in_filter(wanted) is not None:

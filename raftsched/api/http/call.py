@@ -1,0 +1,145 @@
+"""A request as its operation declares it: `@operation` says what it may have, `parse_call` reads it for the handler.
+
+    @operation("Create a queue", {201: QueueOut}, query=(...), headers=("If-Match",), body=QueueIn, role="operator")
+    async def put(ctx: ApiContext, call: Call[QueueIn]) -> web.Response:
+        accepted = await propose_one(ctx, encode(PutQueue(call.path["name"], call.body.max_running, call.if_match)))
+
+What is declared has been checked when the handler begins, in this order: query parameters, preconditions and
+Idempotency-Key, the type of the body, how fresh a read has to be (`consistency`, `min_index`), the size of the body.
+The body is decoded when it is first asked for: a handler may have reasons to answer before. A body that cannot say
+anything (a struct without fields) is decoded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import signature
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.idempotency import Named, named
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.requests import (
+    Query,
+    check_namespace,
+    check_operation,
+    check_type,
+    create_only,
+    fresh_enough,
+    if_match,
+    not_modified,
+    read_body,
+)
+from raftsched.api.openapi.operation import Operation
+
+B = TypeVar("B")
+
+
+class Call(Generic[B]):
+    """`raw` is the body as bytes, decompressed: `{}` where there is none and none is required. `if_match` is the
+    revision that may be changed; None: any, which with `must_exist` (If-Match was given) is one that exists.
+    `create_only`: If-None-Match: * was given, so that nothing that exists may be changed."""
+
+    __slots__ = ("_body", "_declared", "create_only", "if_match", "must_exist", "query", "raw", "request")
+
+    def __init__(self, request: web.Request, declared: Operation, query: Query) -> None:
+        self.request = request
+        self.query = query
+        self.raw = b""
+        self.if_match: int | None = None
+        self.must_exist = False
+        self.create_only = False
+        self._declared = declared
+        self._body: B | None = None
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The parts of the address that the route names, such as `id`."""
+        return self.request.match_info
+
+    match_info = path  # as the request has it
+
+    @property
+    def body(self) -> B:
+        """The body as the type that the operation declares. Raises Problem invalid-json, invalid-body."""
+        if self._body is None:
+            model = self._declared.body
+            self._body = cast(B, strict.read(self.raw, model, _decoder(model), "invalid-body"))
+        return self._body
+
+    def json(self) -> Any:
+        """The body as plain values, for changes that are merged. Raises Problem invalid-json."""
+        return strict.parse(self.raw)
+
+    def key(self, kind: str, *parts: bytes) -> Named:
+        """The request's Idempotency-Key; `parts`: all that makes the request of this kind what it is."""
+        return named(self.request, kind, *parts)
+
+    @property
+    def conditions(self) -> bytes:
+        """If-Match as it was given, as a part of what the request is."""
+        return self.request.headers.get("If-Match", "").strip().encode("utf-8", "surrogateescape")
+
+    def not_modified(self, etag: str) -> bool:
+        """Whether the reader of a GET has this version already (If-None-Match)."""
+        return not_modified(self.request, etag)
+
+    def must_not_exist(self) -> None:
+        """Raises Problem exists: the job exists, and If-None-Match: * was given."""
+        if self.create_only:
+            raise Problem("exists", "If-None-Match: * was given, and the job exists; nothing was changed.")
+
+
+@cache
+def takes_call(handler: Callable[..., Any]) -> bool:
+    """Whether a handler is `handler(ctx, call)`; else it reads the request itself."""
+    return "call" in signature(handler).parameters
+
+
+async def parse_call(ctx: ApiContext, request: web.Request, declared: Operation) -> Call[Any]:
+    """Raises Problem invalid-parameter, unsupported-media-type, too-large, request-timeout, invalid-json and
+    invalid-body; where reads may have to wait, NoLeader, Overloaded and Problem behind."""
+    query = check_operation(request, declared)
+    call: Call[Any] = Call(request, declared, query)
+    reads = request.method in ("GET", "HEAD")
+    if not reads and declared.headers:
+        headers = request.headers
+        if "If-Match" in headers:
+            call.if_match, call.must_exist = if_match(request), True
+        call.create_only = "If-None-Match" in headers and create_only(request)
+    if declared.body is not None and declared.body_required:
+        check_type(request, declared.media)
+    if "namespace" in declared.query:
+        check_namespace(query.text("namespace"))
+    if "consistency" in declared.query:
+        await fresh_enough(ctx, query)
+    if declared.body is not None:
+        await _read(ctx, call, declared)
+    return call
+
+
+async def _read(ctx: ApiContext, call: Call[Any], declared: Operation) -> None:
+    limit = ctx.settings().body_max_bytes if declared.body_max is None else declared.body_max
+    raw = await read_body(call.request, limit)
+    if not declared.body_required:
+        if raw or call.request.headers.get("Content-Type"):
+            check_type(call.request, declared.media)  # pages of other origins may send a form without being asked
+        raw = raw or b"{}"
+    call.raw = raw
+    if _says_nothing(declared.body):
+        _ = call.body
+
+
+@cache
+def _decoder(model: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(model)
+
+
+@cache
+def _says_nothing(model: Any) -> bool:
+    return isinstance(model, type) and issubclass(model, msgspec.Struct) and not model.__struct_fields__
