@@ -61,6 +61,17 @@ stay()
 """
 )
 
+# Handles TERM. The signal is blocked and waited for: one that comes between a check and a wait is not missed.
+CLEANS_UP = (
+    _TELL
+    + """
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+tell()
+signal.sigwait({signal.SIGTERM})
+print("cleaned up")
+"""
+)
+
 # The main process, a child of its own session, and an orphan that closed every descriptor: three pids.
 SCATTERED = (
     _TELL

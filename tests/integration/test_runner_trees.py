@@ -17,6 +17,7 @@ from raftsched.core.model import Outcome
 from raftsched.errors import StartupError
 from raftsched.worker.wire import Exec, Python
 from tests.integration.runner_bed import (
+    CLEANS_UP,
     COMET_C,
     LEAVES_BEHIND,
     LONG_MS,
@@ -96,12 +97,9 @@ def test_orphans_that_end_while_the_run_goes_on_are_not_kept(tmp_path: Path) -> 
 
 
 def test_term_comes_before_kill(tmp_path: Path) -> None:
-    script = "trap 'echo cleaned up; exit 0' TERM; echo $$ > $1; while :; do sleep 1000 & wait; done"
-
     async def body() -> None:
         async with Bed(tmp_path) as bed:
-            task = Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {})
-            token = bed.launch(task, grace_ms=LONG_MS)
+            token = bed.launch(bed.python_script(CLEANS_UP), grace_ms=LONG_MS)
             await bed.pids(1)
             bed.runner.kill(token, "killed on request", grace_ms=LONG_MS)
             end = await bed.end(token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,7 @@ def imports(tree: ast.AST, *, lazy: bool) -> set[str]:
     return found
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), name_of(path))
 
