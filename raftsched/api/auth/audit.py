@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @operation(
-    "List what was asked for and done",
+    "List audit records",
     {200: Reply(PageOf(RecordOut), "A page of notes, the newest first.", ("Link",))},
     query=_PARAMETERS,
     schemas={
@@ -60,7 +60,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Read the hashes that the audit ends with",
+    "Read the heads of the audit's hash chains",
     {200: ChainsOut},
     query=READ,
     role="operator",
@@ -79,7 +79,7 @@ async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "List whom this node refused",
+    "List requests that this node refused",
     {200: RefusedPage},
     query=READ,
     role="operator",

@@ -29,7 +29,7 @@ _json = msgspec.json.Encoder(order="deterministic").encode
 
 
 @operation(
-    "Read whose tokens are taken beside the cluster's own",
+    "Read the OpenID Connect issuer",
     {200: Reply(OidcOut, "As it is.", ("ETag",))},
     query=READ,
     codes=("not-found",),
@@ -41,7 +41,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Take the tokens of an OpenID Connect issuer",
+    "Set the OpenID Connect issuer",
     {200: Reply(OidcOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=OidcIn,
@@ -60,7 +60,7 @@ async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
 
 
 @operation(
-    "Take no tokens of an issuer any more",
+    "Remove the OpenID Connect issuer",
     {204: None},
     headers=("If-Match",),
     codes=(*WRITES, "stale-revision"),

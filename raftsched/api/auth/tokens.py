@@ -47,7 +47,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @operation(
-    "Make a token",
+    "Create a token",
     {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
     headers=("Idempotency-Key",),
     body=TokenIn,
@@ -260,7 +260,7 @@ async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Say whether requests need a token",
+    "Set whether requests need a token",
     {200: Reply(AccessMade, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=AccessIn,

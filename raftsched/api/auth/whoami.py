@@ -19,7 +19,7 @@ from raftsched.core.access import ANONYMOUS
 Kind = Literal["token", "oidc", "local", "anonymous"]
 
 
-@operation("Read who one is", {200: WhoOut}, query=READ, role="viewer", scope="shared")
+@operation("Read the caller's identity", {200: WhoOut}, query=READ, role="viewer", scope="shared")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """By the token that is shown: its name, its roles, and when it ends."""
     who = caller()

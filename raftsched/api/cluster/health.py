@@ -15,14 +15,14 @@ SCRAPE_S = 1.0
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
 
 
-@operation("Does this node live", {200: Alive}, role="open")
+@operation("Check that the process is alive", {200: Alive}, role="open")
 async def livez(ctx: ApiContext, call: Call[None]) -> web.Response:
     """200 as long as the process answers."""
     return reply_fields({"alive": True})
 
 
 @operation(
-    "Is this node ready for requests",
+    "Check that the node is ready",
     {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
     role="open",
 )

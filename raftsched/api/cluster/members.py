@@ -36,7 +36,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Let a node in",
+    "Add a member",
     {202: Reply(MemberLetIn, "It is a member.", ("Location",))},
     headers=("Idempotency-Key",),
     body=MemberIn,
@@ -82,7 +82,7 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
 
 
 @operation(
-    "Take a member out",
+    "Remove a member",
     {204: None},
     codes=(*WRITES, "no-such-member", "membership-busy", "last-member", "not-possible"),
     role="admin",
@@ -102,7 +102,7 @@ async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Hand leadership over",
+    "Transfer leadership",
     {200: Transferred},
     headers=("Idempotency-Key",),
     body=TransferIn,

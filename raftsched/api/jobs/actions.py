@@ -93,7 +93,7 @@ async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Expire a job: it never runs again",
+    "Expire a job for good",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("Idempotency-Key", "If-Match"),
     body=ExpireIn,
@@ -171,7 +171,7 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
 
 
 @operation(
-    "Leave out the next time of a job",
+    "Skip the next run",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("Idempotency-Key", "If-Match"),
     body=SkipNextIn,
@@ -279,7 +279,7 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Expire a job: it never runs again",
+    "Expire a job for good",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     codes=_CHANGES,

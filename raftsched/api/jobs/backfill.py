@@ -33,7 +33,7 @@ _decoder = msgspec.json.Decoder(BackfillIn)
 
 
 @operation(
-    "Make up for past times of a job",
+    "Run a job for past times",
     {202: Reply(BackfillMade, "Instances were made.", ("Location",)), 200: Reply(BackfillSeen, "With dry_run.")},
     headers=("Idempotency-Key",),
     body=BackfillIn,

@@ -35,7 +35,7 @@ class ComparisonOut(msgspec.Struct):
 
 
 @operation(
-    "Compare a job with what it would become",
+    "Compare a job with a new version",
     {200: ComparisonOut},
     query=READ,
     body=JobIn,

@@ -189,7 +189,7 @@ async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.R
 
 
 @operation(
-    "Change a part of a job",
+    "Change a job",
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JOB_PATCH,

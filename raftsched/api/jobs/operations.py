@@ -66,7 +66,7 @@ class _Asked:
 
 
 @operation(
-    "Do something to many jobs",
+    "Run a bulk action on jobs",
     {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
     headers=("Idempotency-Key",),
     body=ActionsIn,
@@ -122,7 +122,7 @@ def _asked(given: ActionsIn) -> _Asked:
 
 
 @operation(
-    "Delete the jobs that match",
+    "Delete matching jobs",
     {
         200: Reply(AnyOf((DeletedOut, DryRunOut)), "Done, or counted."),
         202: Reply(DeletedOut, "It goes on as an operation.", ("Location",)),

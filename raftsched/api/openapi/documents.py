@@ -45,16 +45,12 @@ class Documents:
 DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 
-@operation(
-    "This description of the API, as OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open"
-)
+@operation("API description in OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open")
 async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply(call.request.app[DOCUMENTS].json)
 
 
-@operation(
-    "This description of the API, as a page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open"
-)
+@operation("API documentation as a web page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open")
 async def page(ctx: ApiContext, call: Call[None]) -> web.Response:
     headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
     return web.Response(body=call.request.app[DOCUMENTS].html, headers=headers)

@@ -112,7 +112,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Change a part of a calendar",
+    "Change a calendar",
     {200: Reply(CalendarOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=patch_of("CalendarPatch", CalendarIn),

@@ -66,7 +66,7 @@ def unreadable(ctx: ApiContext) -> int:
 
 
 @operation(
-    "Seal all secrets anew",
+    "Re-encrypt all secrets",
     {200: ResealedOut},
     headers=("Idempotency-Key",),
     body=Nothing,

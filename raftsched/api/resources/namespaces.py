@@ -80,7 +80,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Declare a namespace",
+    "Create or replace a namespace",
     {
         201: Reply(NamespaceOut, "It is declared now.", ("ETag", "Location")),
         200: Reply(NamespaceOut, "As it is now.", ("ETag",)),
@@ -114,7 +114,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Change what is said about a namespace",
+    "Change a namespace",
     {200: Reply(NamespaceOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=NamespaceIn,
@@ -144,7 +144,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Take back what is said about a namespace",
+    "Delete a namespace",
     {204: None},
     headers=("If-Match",),
     codes=(*WRITES, "stale-revision", "in-use"),

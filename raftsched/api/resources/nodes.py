@@ -99,7 +99,7 @@ async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> 
 
 
 @operation(
-    "Change what holds for a node",
+    "Change a node",
     _REPLY,
     headers=("If-Match",),
     body=NodeIn,

@@ -72,7 +72,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Set the limits of a queue",
+    "Create or replace a queue",
     {
         201: Reply(QueueOut, "It has limits now.", ("ETag", "Location")),
         200: Reply(QueueOut, "Its limits are set anew.", ("ETag",)),
@@ -104,7 +104,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Change limits of a queue",
+    "Change a queue",
     {200: Reply(QueueOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=QueueIn,
@@ -133,7 +133,7 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Take the limits of a queue away",
+    "Delete a queue",
     {204: None},
     headers=("If-Match",),
     codes=(*WRITES, "stale-revision", "not-possible"),

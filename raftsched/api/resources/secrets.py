@@ -64,7 +64,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Read what there is to know of a secret",
+    "Read a secret's metadata",
     {200: Reply(SecretOut, "All but its value.", ("ETag",))},
     query=READ,
     role="viewer",
@@ -75,7 +75,7 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Put a secret",
+    "Create or replace a secret",
     {
         201: Reply(SecretOut, "It is there now.", ("ETag", "Location")),
         200: Reply(SecretOut, "It has this value now.", ("ETag",)),

@@ -171,7 +171,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Change a part of a webhook",
+    "Change a webhook",
     {200: Reply(WebhookOut, "As it is now.", ("ETag",))},
     headers=("If-Match",),
     body=WEBHOOK_PATCH,
@@ -214,7 +214,7 @@ async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation(
-    "Give a webhook another secret",
+    "Rotate a webhook's secret",
     {200: Reply(WebhookMade, "A secret that was made is shown this one time.", ("ETag",))},
     headers=("Idempotency-Key", "If-Match"),
     body=RotateIn,

@@ -139,7 +139,7 @@ class _Wanted:
 
 
 @operation(
-    "Watch what changes",
+    "Stream events",
     {200: Reply({}, "Server-sent events, each an event as JSON.", media=MEDIA_TYPE)},
     query=_PARAMETERS,
     headers=("Last-Event-ID",),

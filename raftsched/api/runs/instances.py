@@ -142,7 +142,7 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
 
 
 @operation(
-    "End an instance",
+    "Kill an instance",
     {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
     headers=("Idempotency-Key",),
     body=Nothing,

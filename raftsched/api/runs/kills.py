@@ -134,7 +134,7 @@ class _Wanted:
 
 
 @operation(
-    "End the instances that match",
+    "Kill matching instances",
     {200: KilledOut},
     headers=("Idempotency-Key",),
     body=KillIn,

@@ -33,7 +33,7 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
 
 
 @operation(
-    "Read what an instance wrote",
+    "Read the output of an instance",
     {
         200: Reply({"type": "string"}, "The output.", ("Accept-Ranges",), "text/plain"),
         206: Reply(

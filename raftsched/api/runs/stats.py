@@ -66,7 +66,7 @@ class _Tally:
 
 
 @operation(
-    "Statistics of a job",
+    "Read statistics of a job",
     {200: StatsOut},
     query=("state", "from", "to", *READ),
     schemas={"state": INSTANCE_STATES},
@@ -88,7 +88,7 @@ async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 @operation(
-    "Statistics of all jobs",
+    "Read statistics of all jobs",
     {200: StatsOut},
     query=("state", "from", "to", "owner", "namespace", *READ),
     schemas={"state": INSTANCE_STATES},

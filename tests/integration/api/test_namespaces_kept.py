@@ -117,7 +117,7 @@ def test_bulk_stays_at_home(tmp_path: Path) -> None:
         assert status == 202
         _, done = await mine("GET", f"/v1/operations/{begun['id']}")
         assert (done["changed"], done["refused"]) == (1, 1)
-        assert done["refusals"] == [{"id": theirs, "code": "not-found", "title": "No such thing"}]
+        assert done["refusals"] == [{"id": theirs, "code": "not-found", "title": "Not found"}]
         assert (await place.admin("GET", f"/v1/jobs/{theirs}"))[1]["state"] == "SCHEDULED"
         for query in ("?all=true", "?owner=ana", "?namespace=theirs"):
             assert (await mine("DELETE", f"/v1/jobs{query}"))[0] == 403

@@ -59,7 +59,7 @@ def test_by_ids(tmp_path: Path) -> None:
         ids = await make(call, 5)
         done = await act(call, action="run", ids=[ids[0], ids[3], ids[0], "0" * 13])
         assert (done["ids"], done["matched"], done["changed"], done["refused"]) == (3, 3, 2, 1)
-        assert done["refusals"] == [{"id": "0" * 13, "code": "not-found", "title": "No such thing"}]
+        assert done["refusals"] == [{"id": "0" * 13, "code": "not-found", "title": "Not found"}]
         _, page = await call("GET", "/v1/instances")
         assert sorted(item["job_id"] for item in page["items"]) == sorted([ids[0], ids[3]])
         assert all(item["manual"] for item in page["items"])

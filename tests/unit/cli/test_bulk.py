@@ -18,7 +18,7 @@ RUNNING = {"id": ID, "action": "pause", "state": "RUNNING", "filter": {}, "ids":
            "examined": 3, "matched": 3, "changed": 3, "unchanged": 0, "refused": 0, "refusals": []}  # fmt: skip
 DONE = {**RUNNING, "state": "DONE", "ended_at": "2026-11-20T11:00:02Z", "examined": 9, "matched": 9, "changed": 7,
         "unchanged": 2}  # fmt: skip
-REFUSAL = {"id": "0d3k5xw2a9f4n", "code": "illegal-transition", "title": "Not possible in this state"}
+REFUSAL = {"id": "0d3k5xw2a9f4n", "code": "illegal-transition", "title": "Not allowed in the current state"}
 REFUSED = {**DONE, "changed": 6, "refused": 1, "unchanged": 2, "refusals": [REFUSAL]}
 
 
@@ -94,7 +94,7 @@ def test_what_was_refused_is_told_and_ends_with_4() -> None:
     with serve(stepping(REFUSED)) as stub:
         result = run(stub, "jobs", "pause", "--all")
     assert (result.exit_code, result.stdout) == (4, "paused: 6 (2 were that already)\n")
-    assert result.stderr == "raftsched: 0d3k5xw2a9f4n: Not possible in this state\n"
+    assert result.stderr == "raftsched: 0d3k5xw2a9f4n: Not allowed in the current state\n"
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "run", "expire", "delete"])
