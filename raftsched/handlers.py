@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from raftsched import names
 
+KINDS = ("exec", "shell", "python", "http")  # handlers that every node has
 HANDLERS_MAX = 256  # of one node
 ENTRY_POINTS = "raftsched.executors"  # the group in which packages announce theirs
 

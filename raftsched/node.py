@@ -28,9 +28,10 @@ from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPo
 from raftsched.api.http.server import ApiServer
 from raftsched.api.http.tls import certificates_of, peer_trust
 from raftsched.api.resources.kept import unreadable
+from raftsched.bounds import SLOTS_MAX
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import Cautions
-from raftsched.config.node import SLOTS_MAX, NodeConfig
+from raftsched.config.node import NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError

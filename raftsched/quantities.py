@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-DURATION_MAX_MS = 36_525 * 86_400_000  # 100 years
+from raftsched.bounds import DURATION_MAX_MS
 
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _NUMBER = r"[0-9]{1,15}(?:[.,][0-9]{1,9})?"

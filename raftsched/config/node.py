@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from raftsched import names, quantities
+from raftsched.bounds import SLOTS_MAX
 from raftsched.config import bounds, doors
 from raftsched.config import runs as config_runs
 from raftsched.config.addresses import Address
@@ -22,11 +23,11 @@ from raftsched.config.bounds import Bounds
 from raftsched.config.runs import AS_IT_IS, RunsConfig, build_runs
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.errors import Exit
+from raftsched.handlers import KINDS
 from raftsched.security.keyring import configured
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PEERS_WANTED = "write n1=host:port,n2=host:port,n3=host:port, this node included"
-SLOTS_MAX = 10_000
 GRACE_MS = (0, 10_000, 3_600_000)  # least, default, most
 LOG_ENTRIES = (1_000, 50_000, 10_000_000)  # least, default, most
 LOG_BYTES = (1 << 20, 64 << 20, 64 << 30)
@@ -48,7 +49,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-EXECUTORS = ("exec", "shell", "python", "http", "call")
+EXECUTORS = (*KINDS, "call")
 ALLOW_LISTS = ("exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
 
 

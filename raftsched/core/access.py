@@ -13,8 +13,9 @@ from hashlib import sha256
 
 import msgspec
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import job_text
-from raftsched.core.limits import TIME_MAX_MS, wrong_in_rate
+from raftsched.core.limits import wrong_in_rate
 
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.limits import LABELS_MAX, TIME_MAX_MS
+from raftsched.bounds import TIME_MAX_MS
+from raftsched.core.limits import LABELS_MAX
 from raftsched.core.model import JobState
 
 FILTER_MAX = 4_096  # bytes of all texts of a filter

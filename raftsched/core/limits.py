@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, Settings
 from raftsched.core.model import (
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from raftsched.core.commands import PutQueue
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
-TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
-DURATION_MAX_MS = 40_000 * DAY_MS  # more than a hundred years
+STORED_DURATION_MAX_MS = 40_000 * DAY_MS  # logs may hold more than can be asked for (bounds.DURATION_MAX_MS)
 GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
 KEPT_MAX = 100_000  # instances of one outcome of one job
@@ -49,7 +49,6 @@ QUEUE_NAME_MAX = 128  # bytes
 USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
 RATE_COUNT_MAX = 1_000_000
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
-SLOTS_MAX = 10_000  # of a node
 USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one more says that there are more
 LABELS_MAX = 32
 LABEL_KEY_MAX = 128  # characters
@@ -59,7 +58,6 @@ SORT_MAX = 1_000  # instances of one SortReady
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
-_COUNT_MAX = 1_000_000_000
 _DEFAULT_QUEUE = "default"
 _EVERY = TriggerKind.EVERY
 _MOMENT = "{} must lie between 1970 and 9999."
@@ -67,20 +65,20 @@ SETTINGS = {  # field -> (least, most) that may be set
     # A worker that misses the answer to one heartbeat keeps its runs: two heartbeats (h and a look at the clock each),
     # the age of the leader's newest round, and K, by which keepers kill before the end (docs/guarantees.md).
     "session_ttl_ms": (2_000, 10 * MINUTE_MS),
-    "timeout_ceiling_ms": (1, DURATION_MAX_MS),
+    "timeout_ceiling_ms": (1, STORED_DURATION_MAX_MS),
     "body_max_bytes": (0, 16 * 2**20),
     "params_max_bytes": (0, 16 * 2**20),
-    "start_deadline_ms": (1_000, DURATION_MAX_MS),
-    "once_succeeded_keep_ms": (0, DURATION_MAX_MS),
-    "once_failed_keep_ms": (0, DURATION_MAX_MS),
+    "start_deadline_ms": (1_000, STORED_DURATION_MAX_MS),
+    "once_succeeded_keep_ms": (0, STORED_DURATION_MAX_MS),
+    "once_failed_keep_ms": (0, STORED_DURATION_MAX_MS),
     "catch_up_max": (1, 10_000),
     "queue_all_max": (0, 10_000),
     "active_max": (1, 100_000),
     "attempts_kept": (1, 1_000),
     "idempotency_keep_ms": (0, 30 * DAY_MS),
     "idempotency_max": (0, 100_000_000),
-    "ageing_ms": (1, DURATION_MAX_MS),
-    "dead_letter_keep_ms": (0, DURATION_MAX_MS),
+    "ageing_ms": (1, STORED_DURATION_MAX_MS),
+    "dead_letter_keep_ms": (0, STORED_DURATION_MAX_MS),
     "clock_limit_ms": (50, HOUR_MS),
     "condition_check_ms": (1_000, DAY_MS),
     "backfill_max": (1, 10_000),
@@ -121,12 +119,12 @@ def wrong_in_policy(policy: Policy) -> str | None:
     found = _wrong_in_trigger(policy.trigger)
     if found is not None:
         return found
-    if not 0 <= policy.priority <= 9:
-        return f"priority is {policy.priority}; use 0 to 9."
+    if not 0 <= policy.priority <= PRIORITY_MAX:
+        return f"priority is {policy.priority}; use 0 to {PRIORITY_MAX}."
     retry, retention, misfire = policy.retry, policy.retention, policy.misfire
-    if not 1 <= policy.timeout_ms <= DURATION_MAX_MS:
+    if not 1 <= policy.timeout_ms <= STORED_DURATION_MAX_MS:
         return _duration("timeout", policy.timeout_ms)
-    if not 0 <= policy.max_lost <= _COUNT_MAX or not 0 <= policy.max_concurrency <= _COUNT_MAX:
+    if not 0 <= policy.max_lost <= COUNT_MAX or not 0 <= policy.max_concurrency <= COUNT_MAX:
         return "max_lost must be 0 or more, max_concurrency 1 or more (0: as overlap has it)."
     queue = policy.queue
     if queue != _DEFAULT_QUEUE:
@@ -141,19 +139,19 @@ def wrong_in_policy(policy: Policy) -> str | None:
         return f"grace is {policy.grace_ms} ms; use 0 to {GRACE_MAX_MS}."
     if policy.user and len(policy.user.encode()) > USER_NEED_MAX:
         return f"user takes {len(policy.user.encode())} bytes with its namespace; {USER_NEED_MAX} is the limit."
-    if policy.suspend_after is not None and not 1 <= policy.suspend_after <= _COUNT_MAX:
+    if policy.suspend_after is not None and not 1 <= policy.suspend_after <= COUNT_MAX:
         return "suspend_after must be 1 or more."
     if retry.delays_ms or retry.jitter_percent:
         found = _wrong_in_retry(retry)
         if found is not None:
             return found
-    if not 0 <= misfire.grace_ms <= DURATION_MAX_MS:
+    if not 0 <= misfire.grace_ms <= STORED_DURATION_MAX_MS:
         return _duration("misfire grace", misfire.grace_ms)
-    if not 0 <= retention.max_age_ms <= DURATION_MAX_MS:
+    if not 0 <= retention.max_age_ms <= STORED_DURATION_MAX_MS:
         return _duration("retention max_age", retention.max_age_ms)
     if not (0 <= retention.succeeded <= KEPT_MAX and 0 <= retention.failed <= KEPT_MAX):
         return f"retention keeps 0 to {KEPT_MAX} instances of an outcome."
-    if not 1 <= policy.conditions_timeout_ms <= DURATION_MAX_MS:
+    if not 1 <= policy.conditions_timeout_ms <= STORED_DURATION_MAX_MS:
         return _duration("conditions_timeout", policy.conditions_timeout_ms)
     return _wrong_in_conditions(policy) if policy.conditions else None
 
@@ -164,7 +162,7 @@ def _wrong_in_retry(retry: Retry) -> str | None:
     if not 0 <= retry.jitter_percent <= 100:
         return f"retry jitter_percent is {retry.jitter_percent}; use 0 to 100."
     for delay in retry.delays_ms:
-        if not 0 <= delay <= DURATION_MAX_MS:
+        if not 0 <= delay <= STORED_DURATION_MAX_MS:
             return _duration("a retry delay", delay)
     return None
 
@@ -180,7 +178,7 @@ def _wrong_in_conditions(policy: Policy) -> str | None:
             namespace, slash, name = target.partition("/")
             if not (namespace and slash and name) or len(target.encode()) > AWAITED_NAME_MAX:
                 return f"a job is named as namespace/name, in at most {AWAITED_NAME_MAX} bytes."
-            if not 1 <= condition.within_ms <= DURATION_MAX_MS:
+            if not 1 <= condition.within_ms <= STORED_DURATION_MAX_MS:
                 return _duration("within", condition.within_ms)
         elif condition.kind is ConditionKind.HTTP and condition.status and not 100 <= condition.status <= 599:
             return f"the status {condition.status} is none of HTTP; use 100 to 599."
@@ -191,7 +189,7 @@ def wrong_in_queue(queue: PutQueue) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
         return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
-    if queue.max_running is not None and not 1 <= queue.max_running <= _COUNT_MAX:
+    if queue.max_running is not None and not 1 <= queue.max_running <= COUNT_MAX:
         return f"max_running is {queue.max_running}; use 1 or more, or pause the queue."
     if queue.rate_count is None:
         return None
@@ -240,11 +238,11 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
     if ends is not None and not 0 <= ends <= TIME_MAX_MS:
         return _MOMENT.format("ends_at")
     least = 1 if kind is _EVERY else 0
-    if not least <= trigger.period_ms <= DURATION_MAX_MS:
+    if not least <= trigger.period_ms <= STORED_DURATION_MAX_MS:
         return _duration("the period", trigger.period_ms)
-    if not 0 <= trigger.jitter_ms <= DURATION_MAX_MS:
+    if not 0 <= trigger.jitter_ms <= STORED_DURATION_MAX_MS:
         return _duration("jitter", trigger.jitter_ms)
-    if trigger.max_runs is not None and not 1 <= trigger.max_runs <= _COUNT_MAX:
+    if trigger.max_runs is not None and not 1 <= trigger.max_runs <= COUNT_MAX:
         return "max_runs must be 1 or more."
     if trigger.calendar is not None:
         if not 1 <= len(trigger.calendar.encode()) <= CALENDAR_NAME_MAX:
@@ -257,4 +255,4 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
 
 
 def _duration(name: str, value: int) -> str:
-    return f"{name} is {value} ms; use more than zero, and at most {DURATION_MAX_MS}."
+    return f"{name} is {value} ms; use more than zero, and at most {STORED_DURATION_MAX_MS}."

@@ -11,7 +11,6 @@ import msgspec
 
 NAMESPACE_MAX = 64  # bytes of a name
 CONTENT_MAX = 16 * 1024  # bytes of what is declared
-JOBS_MAX = 1_000_000_000  # of the limit that may be set
 RUNNING_MAX = 1_000_000
 STARTS_MAX = 1_000_000  # in a minute
 OUTPUT_BYTES = (1 << 20, 1 << 50)  # least and most

@@ -13,13 +13,13 @@ from raftsched.core.apply.cluster import forget_session
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import Member
+from raftsched.core.model import MINUTE_MS
 from raftsched.core.tables import Table, from_u64
 
 TOKENS_AHEAD = 100_000_000_000  # a year of 3,000 starts a second
 INDEX_AHEAD = 1_000_000_000  # entries of the log: numbers of events, and what min_index waits for
 TERMS_AHEAD = 1_000
 TOKENS_PER_MS, ENTRIES_PER_MS = 10, 2  # more than any cluster gives or writes
-_MINUTE_MS = 60_000
 _BEGAN_MS = 1_735_689_600_000  # 2025-01-01: nothing was saved earlier
 
 
@@ -37,7 +37,7 @@ def ahead(now_ms: int) -> Ahead:
     return Ahead(
         TOKENS_AHEAD + since_ms * TOKENS_PER_MS,
         INDEX_AHEAD + since_ms * ENTRIES_PER_MS,
-        TERMS_AHEAD + since_ms // _MINUTE_MS,  # few: other nodes take no term that is 2^32 above their own
+        TERMS_AHEAD + since_ms // MINUTE_MS,  # few: other nodes take no term that is 2^32 above their own
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-VALUE_MAX = 8 * 1024  # bytes
-SEALED_MAX = VALUE_MAX + 64  # with what sealing adds
+from raftsched.bounds import SECRET_VALUE_MAX
+
+SEALED_MAX = SECRET_VALUE_MAX + 64  # with what sealing adds
 SECRET_NAME_MAX = 128  # bytes
 
 

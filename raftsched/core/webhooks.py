@@ -10,18 +10,18 @@ import re
 
 import msgspec
 
+from raftsched.bounds import URL_MAX
 from raftsched.core.limits import (
-    DURATION_MAX_MS,
     LABEL_KEY_MAX,
     LABEL_VALUE_MAX,
     LABELS_MAX,
+    STORED_DURATION_MAX_MS,
 )
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
 from raftsched.core.notices import SYSTEM_QUEUE, Ending
 
 WEBHOOKS_MAX = 100
 NAME_MAX = 64  # characters
-URL_MAX = 2_048  # characters
 HEADERS_MAX = 20
 HEADER_VALUE_MAX = 1_024  # characters
 TIMEOUT_MS = (1_000, 5 * MINUTE_MS)  # least, most
@@ -189,8 +189,8 @@ def wrong_in_webhook(name: str, spec: WebhookSpec) -> str | None:
     least, most = TIMEOUT_MS
     if not least <= spec.timeout_ms <= most:
         return f"the timeout is {spec.timeout_ms} ms; use {least} to {most}."
-    if len(spec.delays_ms) > DELAYS_MAX or not all(0 <= delay <= DURATION_MAX_MS for delay in spec.delays_ms):
-        return f"there are at most {DELAYS_MAX} retries, each after at most {DURATION_MAX_MS} ms."
+    if len(spec.delays_ms) > DELAYS_MAX or not all(0 <= delay <= STORED_DURATION_MAX_MS for delay in spec.delays_ms):
+        return f"there are at most {DELAYS_MAX} retries, each after at most {STORED_DURATION_MAX_MS} ms."
     if not 1 <= spec.max_running <= RUNNING_MAX:
         return f"max_running is {spec.max_running}; use 1 to {RUNNING_MAX}."
     return None

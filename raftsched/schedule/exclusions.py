@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.schedule.cron import OFFSET_MAX
 from raftsched.schedule.errors import TriggerError, shown
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
 from raftsched.schedule.wall import DAY_S
@@ -30,7 +31,6 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _EPOCH = date(1970, 1, 1).toordinal()
 _THURSDAY = 3  # 1970-01-01, with Monday as 0
 _END_DAY = date(LAST_YEAR + 1, 1, 1).toordinal() - _EPOCH
-_OFFSET_MAX = 48 * 3600
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
 _MONTH_DAY = re.compile(r"([0-9]{2})-([0-9]{2})", re.ASCII)
 
@@ -187,7 +187,7 @@ class Exclusion:
     def _begin(self, at: int, day: int) -> int:
         """The first instant after `at` at which the clocks have come to the day."""
         wall = day * DAY_S
-        stretch = self.place.stretch(max(at, wall - _OFFSET_MAX))
+        stretch = self.place.stretch(max(at, wall - OFFSET_MAX))
         while wall - stretch.offset >= stretch.end:
             stretch = self.place.stretch(stretch.end)
         return max(wall - stretch.offset, stretch.start)

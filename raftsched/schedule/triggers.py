@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
@@ -17,7 +18,7 @@ from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
 from raftsched.schedule.zones import Zone, zone
 
-LATEST_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: what every format we speak can still write
+LATEST_MS = TIME_MAX_MS // 1_000 * 1_000  # fire times of calendar triggers are whole seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from raftsched.bounds import DURATION_MAX_MS, EVERY_MIN_MS
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.describe import duration_text
@@ -19,8 +20,6 @@ from raftsched.schedule.rule_text import POINTER as RULE_POINTER
 from raftsched.schedule.triggers import LATEST_MS, next_nominal
 from raftsched.schedule.zones import zone
 
-EVERY_MIN_MS = 1000
-PERIOD_MAX_MS = 36_525 * DAY_MS  # a hundred years
 JITTER_MAX_MS = DAY_MS
 
 
@@ -107,7 +106,7 @@ def _check_period(pointer: str, period_ms: int, least_ms: int) -> None:
         raise TriggerError(pointer, f"{period_ms} ms is negative; use {duration_text(least_ms)} or more")
     if period_ms < least_ms:
         raise TriggerError(pointer, f"{period_ms} ms is too short; the shortest is {duration_text(least_ms)}")
-    if period_ms > PERIOD_MAX_MS:
+    if period_ms > DURATION_MAX_MS:
         raise TriggerError(pointer, "longer than a hundred years; use a shorter one")
 
 

@@ -26,6 +26,7 @@ from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_instance, job_of, newest_session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.handlers import KINDS
 from raftsched.security.sealing import Sealer
 from raftsched.worker.outbox import Outbox
 from raftsched.worker.patience import Patience
@@ -39,7 +40,6 @@ from raftsched.worker.tasks import NODES_OWN, BadJob
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.wire import NODE_STOPPED
 
-HANDLERS = ("exec", "shell", "python", "http")
 TICK_S = 0.1
 RETRY_MS = 500  # between attempts to open a session
 UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more of the lease
@@ -66,7 +66,7 @@ class Worker:
         slots: int,
         rng: random.Random,
         labels: Iterable[tuple[str, str]] = (),
-        handlers: Iterable[str] = HANDLERS,
+        handlers: Iterable[str] = KINDS,
         calls: Mapping[str, str] | None = None,
         http: str = "",
         store_moves: Callable[[], bool] = lambda: True,

@@ -12,7 +12,10 @@ import raftsched
 
 ROOT = Path(raftsched.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-LINES_MAX = 500
+LINES_MAX = 500  # beyond it a module says in LONG why it is one subject
+LONG = {
+    "node.py": "lists what a node consists of, and the order in which it starts and stops",
+}
 
 # room -> the rooms it may import. Modules at the top that are no rooms are listed in LEAVES.
 ROOMS: dict[str, set[str]] = {
@@ -31,22 +34,14 @@ ROOMS: dict[str, set[str]] = {
     "security": {"core", "config"},
 }
 LEAVES = {
-    "clock",
-    "errors",
-    "metrics",
-    "quantities",
-    "samples",
-    "handlers",
-    "webhooks",
-    "cloudevents",
-    "descriptors",
-    "names",
+    *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
+    *("cloudevents", "descriptors"),
 }
 LEAVES_OF = {
-    "core": set(),
-    "schedule": {"errors"},
-    "client": {"errors", "names", "clock"},
-    "cli": {"errors", "samples", "clock", "quantities", "names"},
+    "core": {"bounds"},
+    "schedule": {"errors", "bounds"},
+    "client": {"errors", "names", "bounds", "clock"},
+    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12
@@ -199,7 +194,9 @@ def test_one_room_knows_the_raft_library_and_nobody_pickles(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_modules_fit_in_a_head(path: Path) -> None:
     lines = len(path.read_text().splitlines())
-    assert lines <= LINES_MAX, f"{name_of(path)} has {lines} lines; {LINES_MAX} is the limit: split it by subject"
+    assert lines <= LINES_MAX or name_of(path) in LONG, (
+        f"{name_of(path)} has {lines} lines: split it if it has two subjects; if it is one, say in LONG why"
+    )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

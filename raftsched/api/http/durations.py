@@ -9,11 +9,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from raftsched.quantities import DURATION_MAX_MS, format_duration, parse_duration
+from raftsched.bounds import TIME_MAX_MS
+from raftsched.quantities import format_duration, parse_duration
 
 __all__ = [
-    "DURATION_MAX_MS",
-    "TIME_MAX_MS",
     "format_duration",
     "format_time",
     "format_time_or_none",
@@ -21,7 +20,6 @@ __all__ = [
     "parse_time",
 ]
 
-TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII

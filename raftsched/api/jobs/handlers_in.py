@@ -9,6 +9,7 @@ from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.jobs.secrets_in import check_name
 from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.bounds import URL_MAX
 from raftsched.core.allowed import PATH_MAX, target_of_url
 from raftsched.handlers import wrong_in_name
 from raftsched.quantities import parse_size
@@ -21,7 +22,6 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _OURS = "raftsched-"  # tells the receiver which run this is
 _ONE_OF = "exactly one of exec, shell, python, http, call"
-_URL_MAX = 2048
 
 
 def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
@@ -117,8 +117,8 @@ def wrong_in_header(name: str, value: str) -> str | None:
 
 def wrong_in_url(text: str) -> str | None:
     """What is wrong and what would be right; None: nothing."""
-    if len(text) > _URL_MAX:
-        return f"has {len(text)} characters; at most {_URL_MAX} are allowed"
+    if len(text) > URL_MAX:
+        return f"has {len(text)} characters; at most {URL_MAX} are allowed"
     if any(c <= " " or c == "\x7f" for c in text):
         return "has a space or control character; an address has none, write %20 for a space"
     try:

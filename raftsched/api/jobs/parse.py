@@ -24,8 +24,6 @@ from raftsched.api.jobs.handlers_in import need_of, target_of
 from raftsched.api.jobs.notify_in import normal, notify_of
 from raftsched.api.jobs.retry_in import retry_of
 from raftsched.api.jobs.schema import (
-    DESCRIPTION_MAX,
-    OWNER_MAX,
     READ_ONLY,
     JobIn,
     MisfireIn,
@@ -35,6 +33,7 @@ from raftsched.api.jobs.schema import (
 )
 from raftsched.api.jobs.secrets_in import check_params
 from raftsched.api.jobs.triggers_in import duration_of, trigger_of
+from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.allowed import PATH_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode

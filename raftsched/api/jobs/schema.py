@@ -14,10 +14,15 @@ from msgspec import Meta, Raw, field
 from raftsched import names
 from raftsched.api.jobs.notify_schema import EventShown, Notify
 from raftsched.api.openapi import patterns
-from raftsched.core.limits import CONDITION_MAX, CONDITIONS_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
-
-OWNER_MAX = 128  # characters
-DESCRIPTION_MAX = 1_024  # characters
+from raftsched.bounds import COUNT_MAX, DESCRIPTION_MAX, OWNER_MAX, URL_MAX
+from raftsched.core.limits import (
+    CONDITION_MAX,
+    CONDITIONS_MAX,
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+    PRIORITY_MAX,
+)
 
 Duration = Annotated[
     str,
@@ -41,7 +46,8 @@ NodeId = Annotated[str, by_rule(names.NODE)]
 StoreId = Annotated[str, by_rule(names.STORE, "32 hexadecimal digits, as GET /v1/cluster shows them under waiting")]
 Argument = Annotated[str, Meta(description="a string", extra_json_schema={"pattern": patterns.NO_NUL})]
 Url = Annotated[
-    str, Meta(description="an http:// or https:// address", extra_json_schema={"format": "http-url", "maxLength": 2048})
+    str,
+    Meta(description="an http:// or https:// address", extra_json_schema={"format": "http-url", "maxLength": URL_MAX}),
 ]
 JobId = Annotated[str, Meta(description="the id of a job", extra_json_schema={"pattern": patterns.JOB_ID})]
 InstanceId = Annotated[
@@ -56,8 +62,8 @@ Zone = Annotated[
 ]
 DeliveryName = Literal["at_least_once", "at_most_once"]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
-Priority = Annotated[int, Meta(ge=0, le=9, description="an integer from 0 to 9, higher first")]
-Count = Annotated[int, Meta(ge=1, le=1_000_000_000, description="an integer from 1 to 1,000,000,000")]
+Priority = Annotated[int, Meta(ge=0, le=PRIORITY_MAX, description=f"an integer from 0 to {PRIORITY_MAX}, higher first")]
+Count = Annotated[int, Meta(ge=1, le=COUNT_MAX, description=f"an integer from 1 to {COUNT_MAX:,}")]
 SmallCount = Annotated[int, Meta(ge=1, le=10_000, description="an integer from 1 to 10,000")]
 Kept = Annotated[int, Meta(ge=0, le=100_000, description="an integer from 0 to 100,000")]
 Lost = Annotated[int, Meta(ge=0, le=1_000, description="an integer from 0 to 1,000")]

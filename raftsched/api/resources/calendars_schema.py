@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from raftsched.api.http import strict
 from raftsched.api.http.problems import FieldError, Problem
+from raftsched.bounds import DESCRIPTION_MAX
 from raftsched.schedule import TriggerError
 from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day
 from raftsched.schedule.zones import zone
 
 DATES_MAX = 2_000
 RANGES_MAX = 500
-DESCRIPTION_MAX = 1_000  # characters
 
 Day = Annotated[str, Meta(description="a date such as 2026-12-25", extra_json_schema={"format": "calendar-date"})]
 MonthDay = Annotated[str, Meta(description="month and day, such as 12-25", extra_json_schema={"format": "month-day"})]

@@ -30,7 +30,7 @@ from raftsched.api.http.requests import (
 from raftsched.api.jobs.actions import BODY_MAX
 from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
 from raftsched.api.jobs.parse import content_of
-from raftsched.api.jobs.schema import DESCRIPTION_MAX, OWNER_MAX, HandlerIn, JobIn, TriggerIn
+from raftsched.api.jobs.schema import HandlerIn, JobIn, TriggerIn
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import (
@@ -43,6 +43,7 @@ from raftsched.api.resources.operators_schema import (
 )
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.api.rows import following, page
+from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import encode
 from raftsched.core.model import Policy

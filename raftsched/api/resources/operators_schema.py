@@ -28,8 +28,9 @@ from raftsched.api.jobs.schema import (
     Zone,
 )
 from raftsched.api.openapi import patterns
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS, SLOTS_MAX
-from raftsched.core.namespaces import JOBS_MAX, OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
+from raftsched.bounds import COUNT_MAX, SLOTS_MAX
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS
+from raftsched.core.namespaces import OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
 RatePeriod = Annotated[
@@ -39,7 +40,7 @@ RatePeriod = Annotated[
         extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
     ),
 ]
-JobsMax = Annotated[int, Meta(ge=0, le=JOBS_MAX, description=f"an integer from 0 to {JOBS_MAX:,}")]
+JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
 ]

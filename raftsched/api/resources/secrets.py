@@ -31,10 +31,11 @@ from raftsched.api.http.requests import (
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.secrets_schema import SECRET_READ_ONLY, SecretIn, SecretOut
 from raftsched.api.rows import following, page
+from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.commands import encode
 from raftsched.core.references import find_secret
 from raftsched.core.rows import decode_secret
-from raftsched.core.secrets import VALUE_MAX, DeleteSecret, PutSecret, Secret
+from raftsched.core.secrets import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import Table, after
 
 BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped
@@ -141,8 +142,8 @@ def _read(raw: bytes) -> tuple[bytes, bool | None]:
         errors.append(FieldError("", "has a field that is not known; known are shared, value"))
     value, shared = given.get("value"), given.get("shared")
     text = value if isinstance(value, str) else ""
-    if not isinstance(value, str) or not 1 <= len(value.encode()) <= VALUE_MAX or "\0" in value:
-        errors.append(FieldError("/value", f"must be a string of 1 to {VALUE_MAX:,} bytes, without NUL"))
+    if not isinstance(value, str) or not 1 <= len(value.encode()) <= SECRET_VALUE_MAX or "\0" in value:
+        errors.append(FieldError("/value", f"must be a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL"))
     if shared is not None and not isinstance(shared, bool):
         errors.append(FieldError("/shared", "must be true or false"))
     if errors:

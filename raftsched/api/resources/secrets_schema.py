@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.api.openapi import patterns
-from raftsched.core.secrets import VALUE_MAX
+from raftsched.bounds import SECRET_VALUE_MAX
 
 
 class SecretIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -17,8 +17,8 @@ class SecretIn(msgspec.Struct, forbid_unknown_fields=True):
     value: Annotated[
         str,
         Meta(
-            description=f"a string of 1 to {VALUE_MAX:,} bytes, without NUL",
-            extra_json_schema={"minLength": 1, "maxLength": VALUE_MAX, "pattern": patterns.NO_NUL},
+            description=f"a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL",
+            extra_json_schema={"minLength": 1, "maxLength": SECRET_VALUE_MAX, "pattern": patterns.NO_NUL},
         ),
     ]
     shared: bool | None = None

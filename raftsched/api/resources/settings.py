@@ -33,9 +33,10 @@ from raftsched.api.jobs.triggers_in import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
-from raftsched.core.limits import SETTINGS, TIME_MAX_MS
+from raftsched.core.limits import SETTINGS
 
 _DEFAULTS = Settings()
 

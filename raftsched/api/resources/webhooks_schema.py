@@ -9,9 +9,10 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.jobs.notify_schema import EndingName
-from raftsched.api.jobs.schema import OWNER_MAX, Duration, Labels, Name, Namespace, Url
+from raftsched.api.jobs.schema import Duration, Labels, Name, Namespace, Url
 from raftsched.api.openapi import patterns
 from raftsched.api.openapi.types import Special
+from raftsched.bounds import OWNER_MAX
 from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, RUNNING_MAX
 
 WebhookName = Annotated[

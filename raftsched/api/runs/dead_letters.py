@@ -23,7 +23,7 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.answers import DeadLetter, Discarded, Requeued
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
-from raftsched.api.http.durations import TIME_MAX_MS, format_time
+from raftsched.api.http.durations import format_time
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_page
@@ -39,6 +39,7 @@ from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
 from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Job

@@ -10,7 +10,6 @@ from aiohttp import web
 from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.http.durations import TIME_MAX_MS
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
@@ -34,6 +33,7 @@ from raftsched.api.rows import (
 )
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Instance, Job

@@ -21,7 +21,6 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import Refused
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
-from raftsched.api.http.durations import TIME_MAX_MS
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
@@ -30,6 +29,7 @@ from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers_in import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Kill, Rejected
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, InstanceState, Job

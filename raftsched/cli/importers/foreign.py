@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from raftsched import names
+from raftsched.bounds import EVERY_MIN_MS
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import parse
 from raftsched.schedule.zones import zone_info
@@ -23,7 +24,6 @@ _GO_UNITS = {"ns": Fraction(1, 10**6), "us": Fraction(1, 1000), "µs": Fraction(
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 _STARRED = re.compile(r"[*?](?:/0*1)?", re.ASCII)  # what that library takes for "any day"
 _NICKNAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-EVERY_MIN_MS = 1000
 
 
 class Unmapped(Exception):

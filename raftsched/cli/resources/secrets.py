@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from raftsched import names
+from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.cli.main import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, print_one, rows, tell, viewing
@@ -16,7 +17,6 @@ from raftsched.cli.terminal.output import Column, print_rows
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_VALUE_MAX = 8 * 1024  # bytes
 
 _COLUMNS: list[Column] = [
     ("NAMESPACE", lambda s: s["namespace"]),
@@ -146,7 +146,7 @@ def _value(file: BinaryIO | None, exact: bool) -> str:
     if file is None and sys.stdin.isatty():
         asked: str = click.prompt("value", hide_input=True, err=True)
         return asked
-    raw = (file or sys.stdin.buffer).read(_VALUE_MAX + 3)
+    raw = (file or sys.stdin.buffer).read(SECRET_VALUE_MAX + 3)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -155,6 +155,6 @@ def _value(file: BinaryIO | None, exact: bool) -> str:
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:
         raise click.UsageError("the value is empty; give it on stdin, or name its file with --file")
-    if len(text.encode()) > _VALUE_MAX:
-        raise click.UsageError(f"the value is too long; {_VALUE_MAX:,} bytes are allowed")
+    if len(text.encode()) > SECRET_VALUE_MAX:
+        raise click.UsageError(f"the value is too long; {SECRET_VALUE_MAX:,} bytes are allowed")
     return text

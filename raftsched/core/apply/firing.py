@@ -6,6 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
@@ -15,7 +16,7 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import FIRES_MAX, TIME_MAX_MS
+from raftsched.core.limits import FIRES_MAX
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,

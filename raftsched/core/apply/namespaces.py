@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import COUNT_MAX
 from raftsched.core.apply.quotas import follow
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
-    JOBS_MAX,
     OUTPUT_BYTES,
     RUNNING_MAX,
     STARTS_MAX,
@@ -25,8 +25,8 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     wrong = wrong_in_namespace(c.name)
     if wrong is None and len(c.content) > CONTENT_MAX:
         wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
-    if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= JOBS_MAX:
-        wrong = f"max_jobs is {c.max_jobs}; use 0 to {JOBS_MAX}."
+    if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= COUNT_MAX:
+        wrong = f"max_jobs is {c.max_jobs}; use 0 to {COUNT_MAX}."
     if wrong is None:
         wrong = _wrong_in_limits(c)
     if wrong is None and c.name == SYSTEM_NAMESPACE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.apply.namespaces import known
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import in_use, tagged
@@ -13,7 +14,7 @@ from raftsched.core.namespaces import Namespace, wrong_in_namespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import find_secret, missing, references
 from raftsched.core.rows import encode_row
-from raftsched.core.secrets import SEALED_MAX, VALUE_MAX, DeleteSecret, PutSecret, Secret, wrong_in_secret
+from raftsched.core.secrets import SEALED_MAX, DeleteSecret, PutSecret, Secret, wrong_in_secret
 from raftsched.core.selection import secret_tag
 from raftsched.core.tables import Table, name_key
 
@@ -25,8 +26,8 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
     wrong = wrong_in_namespace(c.namespace) or wrong_in_secret(c.namespace, c.name)
     if wrong is None and c.namespace == SYSTEM_NAMESPACE:
         wrong = f"the namespace {SYSTEM_NAMESPACE} is the cluster's own; take another."
-    if wrong is None and len(c.value) > (SEALED_MAX if c.nonce else VALUE_MAX):
-        wrong = f"a secret takes at most {VALUE_MAX} bytes."
+    if wrong is None and len(c.value) > (SEALED_MAX if c.nonce else SECRET_VALUE_MAX):
+        wrong = f"a secret takes at most {SECRET_VALUE_MAX} bytes."
     if wrong is None and (len(c.nonce) > _NONCE_MAX or len(c.digest) > _DIGEST_MAX):
         wrong = "a nonce or a digest is longer than any."
     if wrong is not None:

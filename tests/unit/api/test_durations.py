@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.api.http.durations import (
-    DURATION_MAX_MS,
-    TIME_MAX_MS,
     format_duration,
     format_time,
     parse_duration,
     parse_time,
 )
+from raftsched.bounds import DURATION_MAX_MS, TIME_MAX_MS
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core import commands as c
 from raftsched.core.limits import USERS_MAX
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import REFERENCES_MAX, find_secret, references
-from raftsched.core.secrets import VALUE_MAX, DeleteSecret, PutSecret, Secret
+from raftsched.core.secrets import DeleteSecret, PutSecret, Secret
 from raftsched.core.selection import secret_tag, split_tags
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy
@@ -91,7 +92,7 @@ class TestPut:
 
     def test_bounds(self) -> None:
         world = World()
-        assert world.refused(put(value=b"x" * (VALUE_MAX + 1))) == "invalid-parameter"
+        assert world.refused(put(value=b"x" * (SECRET_VALUE_MAX + 1))) == "invalid-parameter"
         assert world.refused(put(nonce=b"x" * 100)) == "invalid-parameter"
         world.settings(secrets_max=1)
         world.ok(put())
