@@ -1,4 +1,4 @@
-"""What an operator is reminded of: at each start, and what lets strangers in every hour as well."""
+"""Warnings to the operator: all at each start, and those about letting strangers in every hour as well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOBS_AS_ROOT = "jobs run as root (--run-as): who may create one owns this machin
 
 
 class Cautions:
-    """Of one node."""
+    """The warnings of one node."""
 
     def __init__(self, config: NodeConfig, clock: Clock, uid: int | None = None) -> None:
         self._config = config
@@ -25,7 +25,7 @@ class Cautions:
         self._said_at = clock.monotonic()
 
     def at_start(self, locked: bool, unreadable: int = 0) -> None:
-        """`locked`: nobody is let in yet. `unreadable`: secrets that are sealed with a key which is not here."""
+        """Warns of all. `locked`: no admin exists yet. `unreadable`: secrets sealed with a key that is not here."""
         config = self._config
         if self._uid == 0:
             log.warning(ROOT)
@@ -50,7 +50,7 @@ class Cautions:
         self._open()
 
     def look(self) -> None:
-        """To be called now and then."""
+        """Warns again of what is due; to be called now and then."""
         now = self._clock.monotonic()
         if now - self._said_at >= EVERY_S:
             self._said_at = now

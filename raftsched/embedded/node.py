@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftsched import handlers
-from raftsched.config.node import SETTINGS, NodeConfig, build, parse_peers
+from raftsched.config.addresses import parse_peers
+from raftsched.config.node import SETTINGS, NodeConfig, build
 from raftsched.errors import Exit, RaftschedError, StartupError
 
 if TYPE_CHECKING:

@@ -14,14 +14,10 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from raftsched.errors import StartupError
-
-if TYPE_CHECKING:
-    from raftsched.config.addresses import Address
 
 KEY_FILE = "cluster.key"  # in the data directory of a node that made its own
 KEY_BYTES = 32  # of randomness, of a key that is made here
@@ -96,39 +92,6 @@ def key_id(key: bytes) -> str:
 def new_key() -> bytes:
     """One that nobody guesses, as it is written into a file."""
     return secrets.token_hex(KEY_BYTES).encode()
-
-
-# ---------------------------------------------------------------- which
-
-
-def configured(
-    settings: Mapping[str, Any], data: Path, addresses: Sequence[Address], join: bool
-) -> tuple[Path | None, bool]:
-    """The key file, and whether there is to be no key. A node alone makes its own; several must have the same one,
-    since who has none could be anybody. `addresses`: its own two, and those of all peers.
-
-    Raises ConfigError, Unprotected."""
-    from raftsched.config.node import ConfigError, Unprotected, flag, text_of
-
-    given = settings.get("cluster_key_file")
-    insecure = flag("insecure_raft", settings.get("insecure_raft", False))
-    if given is not None and insecure:
-        raise ConfigError("insecure_raft and cluster_key_file exclude each other; keep --cluster-key-file")
-    if insecure:
-        for address in addresses:
-            if not address.loopback:
-                raise Unprotected(
-                    f"insecure_raft is for 127.0.0.1 only, and {address} can be reached from outside; make a key with"
-                    " 'raftsched keys new --file FILE', put it on every node and say --cluster-key-file FILE"
-                )
-        return None, True
-    if given is None and (join or len({*addresses[1:]}) > 1) and not (data / KEY_FILE).exists():
-        raise Unprotected(
-            "several nodes need a key, so that nobody else is one of them: make one with 'raftsched keys new --file"
-            " FILE', put it on every node and say --cluster-key-file FILE (or, on 127.0.0.1 and trusting all users of"
-            " this machine, --insecure-raft)"
-        )
-    return None if given is None else Path(text_of("cluster_key_file", given)), False
 
 
 # ---------------------------------------------------------------- files

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from raftsched.config.bounds import RESERVE, Bounds, bounds
-from raftsched.config.node import ConfigError
+from raftsched.config.values import ConfigError
 
 
 @pytest.mark.parametrize("descriptors", [64, 256, 1_024, 4_096, 20_000, 1 << 20])
@@ -33,7 +33,7 @@ def test_they_are_read() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"connections_max": "15"}, "connections_max must be from 16"),
+        ({"connections_max": "15"}, "connections_max must be a whole number from 16"),
         ({"streams_max": "many"}, "streams_max must be a whole number"),
         ({"proxies": "proxy.example"}, "is no IP address and no network"),
         ({"proxies": "10.0.0.1/8"}, "is no IP address and no network"),

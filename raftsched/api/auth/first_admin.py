@@ -10,7 +10,8 @@ from raftsched.api.auth.oidc_verify import setting_of
 from raftsched.api.auth.schema import AccessIn, FoundOut, IssuerFound, JobsBy, TokenOut
 from raftsched.api.context import ApiContext, own_jobs
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.config.node import ConfigError, parse_address
+from raftsched.config.addresses import parse_address
+from raftsched.config.values import ConfigError
 from raftsched.core.access import ANONYMOUS, Oidc, Token
 from raftsched.core.cluster import Meta
 from raftsched.core.notices import SYSTEM_NAMESPACE

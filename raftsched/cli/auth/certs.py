@@ -78,7 +78,8 @@ def node(name: str, hosts: tuple[str, ...], days: int, directory: Path) -> None:
     localhost, 127.0.0.1 and ::1 are among the hosts. A node reads its files again when they change: to renew one, make
     it in another DIR with a copy of ca.crt and ca.key, and move it over the old one.
     """
-    from raftsched.config.node import ConfigError, build
+    from raftsched.config.node import build
+    from raftsched.config.values import ConfigError
 
     try:
         build({"id": name, "data": "."})

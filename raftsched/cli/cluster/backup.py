@@ -243,7 +243,8 @@ def restore(
     from random import SystemRandom
 
     from raftsched.clock import SystemClock
-    from raftsched.config.node import ConfigError, parse_address, parse_peers
+    from raftsched.config.addresses import parse_address, parse_peers
+    from raftsched.config.values import ConfigError
     from raftsched.restore import restore as make
 
     try:

@@ -108,7 +108,8 @@ def node(config: str | None, **flags: Any) -> None:
     Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
     from the file given with --config; flags win over variables, variables over the file.
     """
-    from raftsched.config.node import ConfigError, load
+    from raftsched.config.node import load
+    from raftsched.config.values import ConfigError
 
     try:
         loaded = load(flags, os.environ, Path(config) if config else None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import raftsched
-from raftsched.config.node import ConfigError
+from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from tests.integration.embedded.house import belongings, children, open_files, sockets

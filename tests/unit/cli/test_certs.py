@@ -11,7 +11,8 @@ from cryptography import x509
 
 from raftsched.cli.main import cli
 from raftsched.clock import SystemClock
-from raftsched.config.node import ConfigError, build
+from raftsched.config.node import build
+from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.raft.transport.tls import MutualTls
 from raftsched.security import certificates

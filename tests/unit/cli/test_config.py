@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from raftsched.config.node import (
-    Address,
-    ConfigError,
-    Unprotected,
-    build,
-    load,
-    parse_address,
-    parse_labels,
-    parse_peers,
-)
+from raftsched.config.addresses import Address, parse_address, parse_peers
+from raftsched.config.node import build, load, parse_labels
+from raftsched.config.values import ConfigError, Unprotected
 from raftsched.core.allowed import Allowed
 from raftsched.raft import RaftOptions
 from raftsched.worker import wire

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from raftsched.cli.main import cli
-from raftsched.config.node import Unprotected, build
+from raftsched.config.node import build
+from raftsched.config.values import Unprotected
 from raftsched.security.keyring import KEY_FILE, new_key, read_keyring
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"

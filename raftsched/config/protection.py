@@ -1,25 +1,29 @@
-"""The node's doors: how what listens for users, and for other nodes, is shut. Part of the configuration, checked before
-they open.
+"""Protects the node's ports: certificates, keys and tokens. Part of the configuration, checked before they open.
 
 Whoever reaches the API of an open node runs programs there. So beyond loopback a node speaks TLS, or says that
 something in front of it does (`insecure_http`); and it wants tokens from its first moment on, unless it says `open`.
+Between nodes a key says who belongs to the cluster; without one (`insecure_raft`) they stay on loopback.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from raftsched.config.addresses import Address
+from raftsched.config.values import ConfigError, Unprotected, file_of, flag, text_of
 from raftsched.names import HOST
+from raftsched.security.keyring import KEY_FILE
 
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
 
 
-class Door(NamedTuple):
-    """`tls_cert` and `tls_key` come together; `tls_client_ca`, with them only: clients show certificates of it.
+class HttpProtection(NamedTuple):
+    """The protection of the API's port.
+
+    `tls_cert` and `tls_key` come together; `tls_client_ca`, with them only: clients show certificates of it.
     `tls_ca` signed what the other nodes show; None: an authority that the system trusts did, or that of Raft.
     `http_hosts`: names in Host beside the advertised one."""
 
@@ -32,13 +36,9 @@ class Door(NamedTuple):
     http_hosts: tuple[str, ...] = ()
 
 
-def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) -> Door:
-    """Raises ConfigError; Unprotected when users would be spoken to in clear beyond loopback."""
-    from raftsched.config.node import ConfigError, Unprotected, flag, text_of
-
-    cert, key, client_ca = (
-        None if settings.get(name) is None else _readable(name, Path(text_of(name, settings[name]))) for name in _FILES
-    )
+def http_protection(settings: Mapping[str, Any], http: Address, advertise_http: Address) -> HttpProtection:
+    """Raises ConfigError; Unprotected when tokens would travel in clear beyond loopback."""
+    cert, key, client_ca = (None if settings.get(name) is None else file_of(name, settings[name]) for name in _FILES)
     if (cert is None) is not (key is None):
         there, missing = ("tls_cert", "tls_key") if key is None else ("tls_key", "tls_cert")
         raise ConfigError(f"{there} needs {missing} beside it; say --tls-cert FILE --tls-key FILE")
@@ -56,17 +56,15 @@ def door(settings: Mapping[str, Any], http: Address, advertise_http: Address) ->
             " --tls-key FILE, or --insecure-http when a proxy with TLS stands in front of it (or listen on 127.0.0.1)"
         )
     given = settings.get("tls_ca")
-    ca = None if given is None else _readable("tls_ca", Path(text_of("tls_ca", given)))
+    ca = None if given is None else file_of("tls_ca", given)
     hosts = _hosts(settings.get("http_hosts", ()))
-    return Door(cert, key, client_ca, insecure, flag("open", settings.get("open", False)), ca, hosts)
+    return HttpProtection(cert, key, client_ca, insecure, flag("open", settings.get("open", False)), ca, hosts)
 
 
 def raft_files(settings: Mapping[str, Any], insecure_raft: bool) -> dict[str, Any]:
-    """The certificate, key and authorities for other nodes: all three or none. Raises ConfigError."""
-    from raftsched.config.node import ConfigError, text_of
-
+    """Returns certificate, key and authorities for the Raft port: all three or none. Raises ConfigError."""
     names = ("raft_cert", "raft_key", "raft_ca")
-    files = {n: _readable(n, Path(text_of(n, settings[n]))) for n in names if settings.get(n) is not None}
+    files = {n: file_of(n, settings[n]) for n in names if settings.get(n) is not None}
     missing = [f"--{name.replace('_', '-')} FILE" for name in names if name not in files]
     if files and missing:
         raise ConfigError(f"{', '.join(files)}: say {' and '.join(missing)} as well; 'raftsched certs' makes all three")
@@ -76,15 +74,13 @@ def raft_files(settings: Mapping[str, Any], insecure_raft: bool) -> dict[str, An
 
 
 def beyond_loopback(http: Address, advertise_http: Address) -> bool:
-    """Whether others than this machine may reach the API. Wildcards and names other than localhost count; so does what
-    is advertised, for then something passes connections on."""
+    """Returns True when other machines may reach the API. Wildcards and names other than localhost count; so does the
+    advertised address, for then something passes connections on."""
     return not (http.loopback and advertise_http.loopback)
 
 
 def _hosts(value: Any) -> tuple[str, ...]:
-    """Host names: text with commas, or a list. Raises ConfigError."""
-    from raftsched.config.node import ConfigError, text_of
-
+    """Returns host names, of text with commas or a list. Raises ConfigError."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)):
         raise ConfigError(f"http_hosts must be text or a list, not {value!r}")
@@ -96,19 +92,36 @@ def _hosts(value: Any) -> tuple[str, ...]:
 
 
 def local_url(http: Address, advertise_http: Address, tls: bool) -> str:
-    """Where who is on this machine finds the API: by a name that the certificate is for, if there is one."""
+    """Returns the URL of the API on this machine, by a name that the certificate is for, if there is one."""
     if tls:
         return f"https://{advertise_http}"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(http.host, http.host)  # to be called, not bound  # nosec B104
     return f"http://{http._replace(host=host)}"
 
 
-def _readable(name: str, file: Path) -> Path:
-    from raftsched.config.node import ConfigError
+def cluster_key(
+    settings: Mapping[str, Any], data: Path, addresses: Sequence[Address], join: bool
+) -> tuple[Path | None, bool]:
+    """Returns the key file, and True when there is to be no key. A single node makes its own key; several must have the
+    same one, or anybody could join. `addresses`: the node's own two, and those of all peers.
 
-    try:
-        with file.open("rb") as opened:
-            opened.read(1)
-    except OSError as error:
-        raise ConfigError(f"{name} {file} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    return file
+    Raises ConfigError, Unprotected."""
+    given = settings.get("cluster_key_file")
+    insecure = flag("insecure_raft", settings.get("insecure_raft", False))
+    if given is not None and insecure:
+        raise ConfigError("insecure_raft and cluster_key_file exclude each other; keep --cluster-key-file")
+    if insecure:
+        for address in addresses:
+            if not address.loopback:
+                raise Unprotected(
+                    f"insecure_raft is for 127.0.0.1 only, and {address} can be reached from outside; make a key with"
+                    " 'raftsched keys new --file FILE', put it on every node and say --cluster-key-file FILE"
+                )
+        return None, True
+    if given is None and (join or len({*addresses[1:]}) > 1) and not (data / KEY_FILE).exists():
+        raise Unprotected(
+            "several nodes need a key, so that nobody else is one of them: make one with 'raftsched keys new --file"
+            " FILE', put it on every node and say --cluster-key-file FILE (or, on 127.0.0.1 and trusting all users of"
+            " this machine, --insecure-raft)"
+        )
+    return None if given is None else Path(text_of("cluster_key_file", given)), False
