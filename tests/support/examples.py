@@ -24,10 +24,10 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     "POST /hook HTTP/1.1",  # what a webhook is sent
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
-    "./scripts/dev": "tests/unit/cli/test_dev.py",
+    "./scripts/dev": "tests/unit/cli/dev/test_dev.py",
     "./scripts/test": "this is what runs here",
     "./scripts/bench": "tests/e2e/test_bench.py",
-    "raftsched dev kill-leader": "tests/unit/cli/test_dev.py",
+    "raftsched dev kill-leader": "tests/unit/cli/dev/test_dev.py",
     "raftsched node --id n1": "tests/e2e/test_startup.py",
     "raftsched node --id n4": "tests/e2e/test_membership.py",
     "raftsched keys new --file /etc": "tests/e2e/test_three_machines.py",
@@ -46,13 +46,13 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched cluster restore": "tests/e2e/test_backup.py",
     "raftsched cluster transfer --to": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
-    "curl -sN": "tests/integration/api/test_events.py",  # goes on without end
+    "curl -sN": "tests/integration/api/runs/test_events.py",  # goes on without end
     "raftsched tokens bootstrap": "tests/e2e/test_tokens.py",  # the other examples have none
-    "raftsched login": "tests/unit/cli/test_login.py",  # wants an issuer
-    "raftsched logout": "tests/unit/cli/test_login.py",
-    "raftsched audit export": "tests/integration/api/test_audit_chain.py",  # to other machines, without end
-    "raftsched audit verify /mnt": "tests/integration/api/test_audit_chain.py",
-    "raftsched jobs edit": "tests/unit/cli/test_files.py",  # wants somebody at a terminal
+    "raftsched login": "tests/unit/cli/auth/test_login.py",  # wants an issuer
+    "raftsched logout": "tests/unit/cli/auth/test_login.py",
+    "raftsched audit export": "tests/integration/api/auth/test_audit_chain.py",  # to other machines, without end
+    "raftsched audit verify /mnt": "tests/integration/api/auth/test_audit_chain.py",
+    "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
 }
 
 

@@ -1,7 +1,7 @@
 """How each POST of the route table is sent: what has to be there, a body, and another body that is as good.
 
 `PREPARED` has an entry for every POST that changes something; a new route without one fails
-`tests/integration/api/test_idempotency.py`, which says so.
+`tests/integration/api/http/test_idempotency.py`, which says so.
 """
 
 from __future__ import annotations
