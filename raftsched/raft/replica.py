@@ -159,7 +159,8 @@ class Replica:
         self._on_applied: list[OnApplied] = []
         self._on_role: list[Action] = []
         self._role: tuple[int, str | None, bool] = (self.engine.term, None, False)
-        self._forming = Forming(self.formation, note=self.journal.put_local, hold=self.hold, tell=self._introduce_again)
+        introduce = self._introduce_again
+        self._forming = Forming(self.formation, note=self.journal.put_local, hold=self.hold, introduce=introduce)
         self._forming.note(first_records)
 
     @staticmethod
@@ -326,17 +327,17 @@ class Replica:
         self._follow_role()
         self.forwarding.pump()
         engine = self.engine
-        waits = self._answers_due()
+        awaits_answers = self._awaits_answers()
         if engine.is_leader:
             gathers = not self.changes.handing_over
-            if gathers and not waits and self.batching.due(self.driver.busy):
+            if gathers and not awaits_answers and self.batching.due(self.driver.busy):
                 engine.append(encode_entry(self.timestamps.now_ms(), self.batching.take(engine.entry_bytes)))
-            engine.replicate(more_soon=(gathers and bool(self.queue)) or self.batching.told_later())
+            engine.replicate(more_soon=(gathers and bool(self.queue)) or self.batching.commit_can_wait())
             self.changes.pump()
-        if not waits and self.driver.pump() and not self.driver.busy:
+        if not awaits_answers and self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
 
-    def _answers_due(self) -> bool:
+    def _awaits_answers(self) -> bool:
         """Returns whether a leader on a slow disk should wait a little before its next write batch.
 
         A batch has just been written here, and by now the followers have written the same entry as well. The next
@@ -358,9 +359,9 @@ class Replica:
             if self.queue:
                 self.queue.clear()
         self._role = role
-        self._tell_role()
+        self._notify_role()
 
-    def _tell_role(self) -> None:
+    def _notify_role(self) -> None:
         for on_role in self._on_role:
             self._call(on_role)
 
@@ -378,7 +379,7 @@ class Replica:
     def _written(self, result: WriteResult) -> None:
         engine = self.engine
         engine.write_done()
-        led = self.leading
+        was_leading = self.leading
         for entry in result.applied:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:
                 self.leading = True
@@ -390,11 +391,11 @@ class Replica:
                     self.proposer.applied(batch)
         if result.applied:
             self.peer_set.applied()
-            self._tell_applied(result.applied)
-        if self.leading != led:
-            self._tell_role()
+            self._notify_applied(result.applied)
+        if self.leading != was_leading:
+            self._notify_role()
 
-    def _tell_applied(self, entries: list[EntryResult]) -> None:
+    def _notify_applied(self, entries: list[EntryResult]) -> None:
         for on_applied in self._on_applied:
             self._call(partial(on_applied, entries))
 
@@ -423,7 +424,7 @@ class Replica:
         self._read_members(log_gone=True)
         if self.guards.jumped_proposals_answered:
             self.proposer.jumped()
-        self._tell_applied([])  # state changed without entries
+        self._notify_applied([])  # state changed without entries
 
     # ------------------------------------------------------------ containment
 

@@ -14,14 +14,14 @@ from raftsched.raft.options import RaftOptions
 class Window:
     """The window of one connection, in one direction."""
 
-    def __init__(self, options: RaftOptions, most: int) -> None:
-        """`most`: bytes that it never grows beyond."""
-        self.size = min(options.window_first_bytes, most)
-        self._least = min(options.window_min_bytes, most)
-        self._most = most
+    def __init__(self, options: RaftOptions, max_bytes: int) -> None:
+        """`max_bytes`: bytes that it never grows beyond."""
+        self.size = min(options.window_first_bytes, max_bytes)
+        self._min_bytes = min(options.window_min_bytes, max_bytes)
+        self._max_bytes = max_bytes
         self._slack_ms = 2 * options.heartbeat_ms
         self._best_ms: float | None = None
-        self._peak = 0  # the most that was on its way since the last measurement
+        self._peak = 0  # the most that was in flight since the last measurement
 
     def used(self, size: int) -> None:
         """Notes the number of bytes in flight."""
@@ -33,6 +33,6 @@ class Window:
         peak, self._peak = self._peak, 0
         target_ms = self._best_ms + self._slack_ms
         if took_ms > target_ms:
-            self.size = max(self._least, int(self.size * target_ms / took_ms))
+            self.size = max(self._min_bytes, int(self.size * target_ms / took_ms))
         elif 2 * peak >= self.size:
-            self.size = min(self._most, 2 * self.size)
+            self.size = min(self._max_bytes, 2 * self.size)

@@ -85,15 +85,24 @@ def trailer(label: Label, digest: Any, keys: Keyring | None = None) -> bytes:
     if keys:
         mac = _mac(keys.derive(PURPOSE), label, digest.digest())
         label = msgspec.structs.replace(label, key=keys.ids()[0], mac=mac)
-    said = (_MARK + msgspec.json.encode(label)).ljust(TRAILER - _SUM - 2) + b"\n"
-    assert len(said) == TRAILER - _SUM - 1, "versions and ids of nodes are short"
-    digest.update(said)
-    return bytes(said + digest.hexdigest().encode() + b"\n")
+    text = (_MARK + msgspec.json.encode(label)).ljust(TRAILER - _SUM - 2) + b"\n"
+    assert len(text) == TRAILER - _SUM - 1, "versions and ids of nodes are short"
+    digest.update(text)
+    return bytes(text + digest.hexdigest().encode() + b"\n")
 
 
 def _mac(key: bytes, label: Label, digest: bytes) -> str:
-    said = (label.format, label.index, label.term, label.size, label.cluster_id, label.node, label.version, label.at_ms)
-    return hmac.digest(key, msgspec.json.encode([*said, digest.hex()]), "sha256").hex()
+    fields = (
+        label.format,
+        label.index,
+        label.term,
+        label.size,
+        label.cluster_id,
+        label.node,
+        label.version,
+        label.at_ms,
+    )
+    return hmac.digest(key, msgspec.json.encode([*fields, label.at_ms, digest.hex()]), "sha256").hex()
 
 
 def _check_signed(label: Label, digest: bytes, keys: Keyring, name: str) -> None:

@@ -205,7 +205,7 @@ async def _speak(
     grew = memory() - first_rss if first_rss else 0
     if grew > GREW_MAX:
         found.wrong.append(f"the node grew by {grew >> 20} MiB")
-    if len(transport._pending) or len(transport.refusals._told) > 200:
+    if len(transport._pending) or len(transport.refusals._logged) > 200:
         found.wrong.append("it remembers strangers")
     took = time.monotonic() - started
     found.figures.update(

@@ -64,7 +64,7 @@ class Journal:
         self._running: WriteBatch | None = None
         self._bytes = store.log_bytes  # of the entries found at the start, and of all appended since
         self._marks = list(store.log_marks)  # (index, _bytes before it), ascending
-        self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_grown` is above that)
+        self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_disk_bytes` is above that)
         self._find_configurations()
 
     def _find_configurations(self) -> None:
@@ -247,7 +247,7 @@ class Journal:
     def pin(self, index: int, max_bytes: int) -> None:
         """Keeps the entries behind `index` for `max_bytes` more of log, while a snapshot of `index` is on its way to a
         peer."""
-        self._pin = (index, self._grown + max_bytes)
+        self._pin = (index, self._disk_bytes + max_bytes)
 
     def unpin(self) -> None:
         self._pin = None
@@ -255,10 +255,10 @@ class Journal:
     @property
     def pinned_index(self) -> int | None:
         """None: not pinned, or the limit is passed."""
-        return None if self._pin is None or self._grown > self._pin[1] else self._pin[0]
+        return None if self._pin is None or self._disk_bytes > self._pin[1] else self._pin[0]
 
     @property
-    def _grown(self) -> int:
+    def _disk_bytes(self) -> int:
         """The disk space that the log has taken so far, approximately."""
         return self._bytes + _ROW_BYTES * self.last_index
 

@@ -77,8 +77,8 @@ class LeaderReplication:
             if progress.snapshot:
                 continue
             if progress.probing:
-                if progress.asked and not self._send_empty(peer, progress):
-                    progress.asked = False  # what it is asked about is compacted away meanwhile
+                if progress.probe_sent and not self._send_empty(peer, progress):
+                    progress.probe_sent = False  # what it is asked about is compacted away meanwhile
             elif self._core.match_index(peer) < self._journal.last_index:
                 self._send_empty(peer, progress)  # shows whether it lost something, as it may while it loads a snapshot
 
@@ -97,7 +97,7 @@ class LeaderReplication:
                 self._replicate(peer, self._of(peer), more_soon)
 
     def _replicate(self, peer: str, progress: Progress, more_soon: bool) -> None:
-        if progress.snapshot or (progress.probing and progress.asked):
+        if progress.snapshot or (progress.probing and progress.probe_sent):
             return
         journal, options, core = self._journal, self._options, self._core
         limit = _PROBE_BYTES if progress.probing else min(options.append_bytes, progress.window.size)
@@ -115,13 +115,13 @@ class LeaderReplication:
             commit = journal.commit_index
             if not self._host.send(peer, Append(core.term, start - 1, prev_term, commit, sent)):
                 return
-            progress.told(commit, start - 1 + len(sent))
+            progress.commit_sent(commit, start - 1 + len(sent))
             if progress.probing:
-                progress.asked = True
+                progress.probe_sent = True
                 return
             core.set_next_index(peer, entries[-1].index + 1)
             progress.sent(entries[-1].index, sum(len(data) for _, data in sent))
-        if progress.told_commit < journal.commit_index and not more_soon:
+        if progress.sent_commit < journal.commit_index and not more_soon:
             self._send_empty(peer, progress)
 
     def _send_empty(self, peer: str, progress: Progress) -> bool:
@@ -132,7 +132,7 @@ class LeaderReplication:
         if prev_term is None:
             return False
         commit = self._journal.commit_index
-        progress.told(commit, prev_index)
+        progress.commit_sent(commit, prev_index)
         self._host.send(peer, Append(self._core.term, prev_index, prev_term, commit, []))
         return True
 

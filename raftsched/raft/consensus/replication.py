@@ -80,17 +80,17 @@ class Progress:
 
     window: Window
     probing: bool = True  # one message at a time until one matched
-    asked: bool = False  # a probe is on its way
+    probe_sent: bool = False  # a probe is on its way
     lowest: int | None = None  # lowest start a follower asked for since something matched
-    told_commit: int = 0  # what it can have taken of the commit index
+    sent_commit: int = 0  # as far as it can have learned
     inflight: deque[tuple[int, int]] = field(default_factory=deque)  # (last index, bytes)
     inflight_bytes: int = 0
     snapshot: bool = False  # a snapshot is being prepared or sent
 
-    def told(self, commit: int, last_index: int) -> None:
+    def commit_sent(self, commit: int, last_index: int) -> None:
         """Notes that the commit index was sent with a message up to `last_index`; the follower commits no further than
         that."""
-        self.told_commit = max(self.told_commit, min(commit, last_index))
+        self.sent_commit = max(self.sent_commit, min(commit, last_index))
 
     def sent(self, last_index: int, size: int) -> None:
         self.inflight.append((last_index, size))
@@ -100,7 +100,7 @@ class Progress:
     def acknowledged(self, match: int) -> None:
         while self.inflight and self.inflight[0][0] <= match:
             self.inflight_bytes -= self.inflight.popleft()[1]
-        self.probing = self.asked = False
+        self.probing = self.probe_sent = False
         self.lowest = None
 
     def probe(self, index: int, guards: Guards) -> int:
@@ -109,7 +109,7 @@ class Progress:
             self.lowest = index if self.lowest is None else min(self.lowest, index)
             index = self.lowest
             self.probing = True
-        self.asked = False
+        self.probe_sent = False
         self.inflight.clear()
         self.inflight_bytes = 0
         return index

@@ -24,7 +24,7 @@ class Admission:
         self._clock = clock
         self._refused: dict[str, tuple[float, bytes | None]] = {}  # member -> (monotonic, the disk it knows of us)
         self._back: dict[str, tuple[float, str]] = {}  # member -> (monotonic, what it says of our disk)
-        self._told = ""
+        self._logged = ""
 
     def heard(self, peer: Hello) -> None:
         """Takes the hello of a node that proved to hold the cluster key."""
@@ -42,9 +42,9 @@ class Admission:
         elif peer.node in self._refused or len(self._refused) < PEERS_MAX:
             self._refused[peer.node] = (self._clock.monotonic(), known)
         text = self.refusal or ""
-        if text and text != self._told:
+        if text and text != self._logged:
             log.warning("%s", text)
-        self._told = text
+        self._logged = text
 
     @property
     def refusal(self) -> str | None:

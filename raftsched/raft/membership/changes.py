@@ -31,7 +31,7 @@ ANSWERS_MAX = 256  # who waits for a change under way
 class _Transfer:
     to: str
     deadline: float  # monotonic seconds
-    asked: bool = False  # the follower was told to campaign
+    campaign_sent: bool = False  # the follower was told to campaign
     waiting: list[tuple[str, int]] = field(default_factory=list)  # (peer, request)
 
 
@@ -209,8 +209,8 @@ class Changes:
     def pump(self) -> None:
         """Tells the next leader to campaign as soon as it has everything."""
         transfer = self._transfer
-        if transfer is not None and not transfer.asked and self._engine.has_everything(transfer.to):
-            transfer.asked = True
+        if transfer is not None and not transfer.campaign_sent and self._engine.has_everything(transfer.to):
+            transfer.campaign_sent = True
             self._engine.hand_over(transfer.to)
 
     # ------------------------------------------------------------ answers

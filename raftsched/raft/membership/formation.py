@@ -106,9 +106,9 @@ class Formation:
         self._rng = rng
         self._guards = guards
         self._seen: dict[str, Hello] = {}  # connected now
-        self._same: set[str] = {node_id}  # who said that it remembers the disks that this node remembers
-        self._told: set[str] = set()
-        self._strangers: set[str] = set()  # peers of another cluster, met since the start
+        self._agreeing: set[str] = {node_id}  # nodes that said they remember the same disks
+        self._warned: set[str] = set()
+        self._foreign_peers: set[str] = set()  # peers of another cluster, met since the start
         self._met_own_cluster = False  # a peer of the own cluster was met since the start
 
     # ------------------------------------------------------------ start
@@ -220,7 +220,7 @@ class Formation:
                 return f"node {peer.node!r} is not in the peer list of {self.node_id!r}"
             return f"node {peer.node!r} is not a member: admit it with 'raftsched cluster members add {peer.node}'"
         if self.foreign(peer):
-            self._strangers.add(peer.node)
+            self._foreign_peers.add(peer.node)
             return (
                 f"node {peer.node!r} belongs to another cluster ({peer.cluster_id.hex()[:8]}, this one is "
                 f"{self.cluster_id.hex()[:8]}); check the peer list and the data directory"
@@ -316,8 +316,8 @@ class Formation:
         know only one of the members, and has to ask the one that leads."""
         if self.is_member or not peer.formed or self.foreign(peer) or len(peer.addresses) > MEMBERS_MAX:
             return False
-        told = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
-        after = {**self.addresses, **told}
+        known = {n: a for n, a in peer.addresses.items() if n != self.node_id and is_sound(n, a)}
+        after = {**self.addresses, **known}
         if after == self.addresses or len(after) > ADDRESSES_MAX:
             return False
         self.addresses = after
@@ -338,11 +338,12 @@ class Formation:
         cluster, none to its own. None after a peer of its own cluster was met since the start, whatever others claim to
         be."""
         others = len(self._names - {self.node_id})
-        if self._met_own_cluster or 2 * len(self._strangers) <= others:
+        if self._met_own_cluster or 2 * len(self._foreign_peers) <= others:
             return None
+        peers = ", ".join(sorted(self._foreign_peers))
         return (
-            f"The data directory is of cluster {self.cluster_id.hex()[:8]}, but {', '.join(sorted(self._strangers))} "
-            "belong to another one; check --data and --peers."
+            f"The data directory is of cluster {self.cluster_id.hex()[:8]}, but {peers} belong to another one; check "
+            "--data and --peers."
         )
 
     def connected(self, peer: Hello) -> dict[str, bytes] | None:
@@ -354,14 +355,14 @@ class Formation:
         if peer.remembered.get(self.node_id) == self.store_id and self._counted_at_formation(peer):
             return dict(peer.remembered)
         if self.join or peer.formed:
-            self._wait()  # the log will say so when it is let in
+            self._warn_not_member()  # the log will say so when it is let in
             return None
         others = [node for node in self.addresses if node != self.node_id]
         if any(node not in self._seen for node in others):
             return None
         if all(self._seen[node].empty for node in others):
             return {node: self._seen[node].store_id for node in others}
-        self._wait()
+        self._warn_not_member()
         return None
 
     def all_remember(self) -> bool:
@@ -376,8 +377,8 @@ class Formation:
             if peer.remembered == self.remembered and self.remembered.get(peer.node) == peer.store_id:
                 if peer.agreed:
                     return True
-                self._same.add(peer.node)
-        return self._same >= self.remembered.keys()
+                self._agreeing.add(peer.node)
+        return self._agreeing >= self.remembered.keys()
 
     @property
     def not_agreed_yet(self) -> list[str]:
@@ -385,7 +386,7 @@ class Formation:
         after the agreement."""
         if not self.is_member or self.agreed or self.formed:
             return []
-        return sorted(self.remembered.keys() - self._same)
+        return sorted(self.remembered.keys() - self._agreeing)
 
     def _counted_at_formation(self, peer: Hello) -> bool:
         """Returns whether the peer counted this disk in when it saw all nodes empty. A later disk is let in by
@@ -395,9 +396,9 @@ class Formation:
             return False
         return peer.remembered.keys() == self.addresses.keys() and not self.join
 
-    def _wait(self) -> None:
-        if "waits" not in self._told:
-            self._told.add("waits")
+    def _warn_not_member(self) -> None:
+        if "waits" not in self._warned:
+            self._warned.add("waits")
             log.warning("%s is no member of the cluster that it found: waiting to be let in", self.node_id)
 
     def disconnected(self, peer: str) -> None:

@@ -10,7 +10,7 @@ from raftsched.raft.membership.formation import AGREED, Formation
 
 class Forming:
     """Runs the steps. `note` puts an own record into the next write batch, `hold` calls back when all records noted so
-    far are durable, `tell` introduces this node again to its connected peers."""
+    far are durable, `introduce` introduces this node again to its connected peers."""
 
     def __init__(
         self,
@@ -18,12 +18,12 @@ class Forming:
         *,
         note: Callable[[str, bytes | None], None],
         hold: Callable[[Callable[[], None]], None],
-        tell: Callable[[], None],
+        introduce: Callable[[], None],
     ) -> None:
         self._formation = formation
         self._note = note
         self._hold = hold
-        self._tell = tell
+        self._introduce = introduce
         self._agreeing = False  # that all remember the same disks is on its way to the disk
 
     def note(self, records: dict[str, bytes | None]) -> None:
@@ -42,7 +42,7 @@ class Forming:
 
     def _remembered(self) -> None:
         self._formation.is_member = True
-        self._tell()
+        self._introduce()
         self._compare()
 
     def _compare(self) -> None:
@@ -53,4 +53,4 @@ class Forming:
 
     def _agreed(self) -> None:
         self._formation.agreed = True
-        self._tell()
+        self._introduce()

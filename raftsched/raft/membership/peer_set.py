@@ -54,7 +54,7 @@ class PeerSet:
         self._is_leading = is_leading
         self._drop = drop
         self._peers: dict[str, Hello] = {}  # connected now
-        self._strangers = False  # somebody is connected who is no member, or whose removal is not committed
+        self._has_non_members = False  # somebody is connected who is no member, or whose removal is not committed
         self._seen = self._membership.current
         formation.leaving = self._is_leaving
         formation.settled = lambda: self._membership.applied_at
@@ -65,7 +65,7 @@ class PeerSet:
 
     def connected(self, hello: Hello) -> None:
         self._peers[hello.node] = hello
-        self._strangers = self._strangers or not self._is_in(self._membership.current, hello)
+        self._has_non_members = self._has_non_members or not self._is_in(self._membership.current, hello)
         if not self._asks_to_join(hello):
             self.join_requests.let_in(hello.node)
 
@@ -73,10 +73,10 @@ class PeerSet:
         """Remembers a join request of a peer that is connected though it is no member with that disk. Its configuration
         looks newer than ours, and may be one that came to nothing; while it is connected it does not ask again by
         itself."""
-        waits = self._formation.may_join(hello) and not self._is_leaving(hello)
-        if waits:
+        asks = self._formation.may_join(hello) and not self._is_leaving(hello)
+        if asks:
             self.join_requests.heard(hello)
-        return waits
+        return asks
 
     def disconnected(self, peer: str) -> None:
         self._peers.pop(peer, None)
@@ -129,13 +129,13 @@ class PeerSet:
     def _drop_non_members(self) -> None:
         """Drops connected peers that are no members. A member that is being removed stays connected until the removal
         is committed: the removal may have been its own request."""
-        self._strangers = False
+        self._has_non_members = False
         for peer, hello in list(self._peers.items()):
             if self._is_in(self._membership.current, hello) or not self._formation.is_member:
                 continue
             removed = self._membership.member(hello.node) is None
             if self._is_leaving(hello) or self._formation.has_newer_configuration(hello):
-                self._strangers = True
+                self._has_non_members = True
             else:
                 self._drop(peer)
                 if removed and self._guards.replaced_disk_forgotten:
@@ -154,7 +154,7 @@ class PeerSet:
     def applied(self) -> None:
         """Entries were applied."""
         self.changes.applied()
-        if self._strangers and not self._membership.pending:
+        if self._has_non_members and not self._membership.pending:
             self._drop_non_members()
             self._links.members_changed()
 

@@ -13,7 +13,7 @@ from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcom
 from raftsched.raft.codec import Answered, ChangeMembers, TransferLeadership
 
 WAITING_MAX = 256
-_AGAIN_S = 1.0
+_RESEND_S = 1.0
 _SOON_S = 0.1  # after an answer that says: not at this moment
 
 Request = ChangeMembers | TransferLeadership
@@ -25,10 +25,10 @@ class _Waiting:
     frame: Request
     deadline: float  # monotonic seconds
     done: Done
-    next_at: float = 0.0  # when it is asked again
-    asked: bool = False
-    lost: bool = False  # it was asked and not answered: whatever comes, it may have been done
-    later: RaftschedError | None = None  # the newest answer: not at this moment
+    next_at: float = 0.0  # when it is sent again
+    sent: bool = False
+    may_be_done: bool = False  # it was sent and not answered: whatever comes, it may have been done
+    retry_error: RaftschedError | None = None  # the newest answer: not at this moment
 
 
 class Requests:
@@ -54,8 +54,8 @@ class Requests:
         found = []
         for waiting in self._waiting.values():
             if now >= waiting.next_at:
-                waiting.lost = waiting.lost or (waiting.asked and waiting.later is None)
-                waiting.next_at, waiting.asked, waiting.later = now + _AGAIN_S, True, None
+                waiting.may_be_done = waiting.may_be_done or (waiting.sent and waiting.retry_error is None)
+                waiting.next_at, waiting.sent, waiting.retry_error = now + _RESEND_S, True, None
                 found.append(waiting.frame)
         return found
 
@@ -68,7 +68,7 @@ class Requests:
         if waiting is None:
             return
         if m.code == "moved":
-            waiting.later = RaftschedError("membership-busy", m.detail)
+            waiting.retry_error = RaftschedError("membership-busy", m.detail)
             waiting.next_at = now + _SOON_S
             return
         del self._waiting[m.request]
@@ -78,10 +78,10 @@ class Requests:
         late = [number for number, waiting in self._waiting.items() if waiting.deadline <= now]
         for number in late:
             waiting = self._waiting.pop(number)
-            if waiting.later is not None and not waiting.lost:
-                waiting.done(waiting.later)
+            if waiting.retry_error is not None and not waiting.may_be_done:
+                waiting.done(waiting.retry_error)
             else:
-                waiting.done(UnknownOutcome() if waiting.asked else NoLeader())
+                waiting.done(UnknownOutcome() if waiting.sent else NoLeader())
 
     def stop(self) -> None:
         self.expire(float("inf"))

@@ -49,7 +49,7 @@ class Committed:
         self._raft = raft
         self._clock = clock
         self._number = 0  # of the question that is on its way
-        self._asked: list[asyncio.Future[int | None]] = []  # who waits for it
+        self._waiting: list[asyncio.Future[int | None]] = []  # who waits for it
         self._next: list[asyncio.Future[int | None]] = []  # who came later
         self._silent: tuple[str, float] | None = None  # a leader, until when
         raft.on_message(QUESTION, self._on_question)
@@ -58,11 +58,11 @@ class Committed:
     async def index(self, timeout: float) -> int | None:
         """Returns the leader's commit index, as of this call or later. None: there is no leader, or none that answered
         within `timeout` (seconds)."""
-        if self._whom() is None:
+        if self._leader_to_ask() is None:
             return None
         waiter = asyncio.get_running_loop().create_future()
         self._next.append(waiter)
-        if not self._asked:
+        if not self._waiting:
             self._ask()
         try:
             async with asyncio.timeout(timeout):
@@ -71,7 +71,7 @@ class Committed:
         except TimeoutError:
             return None
 
-    def _whom(self) -> str | None:
+    def _leader_to_ask(self) -> str | None:
         leader = self._raft.leader_id
         if self._silent is not None and self._silent[0] == leader and self._clock.monotonic() < self._silent[1]:
             return None
@@ -80,25 +80,25 @@ class Committed:
     def _ask(self) -> None:
         """Asks the leader, for all calls that wait."""
         self._number += 1
-        self._asked, self._next = self._next, []
-        leader = self._whom()
+        self._waiting, self._next = self._next, []
+        leader = self._leader_to_ask()
         if leader is None or not self._raft.send(leader, QUESTION, _PAIR.pack(self._number, 0)):
-            self._tell(None)
+            self._resolve(None)
         else:
             asyncio.get_running_loop().call_later(ANSWER_S, self._lost, self._number, leader)
 
-    def _tell(self, index: int | None) -> None:
-        asked, self._asked = self._asked, []
-        for waiter in asked:
+    def _resolve(self, index: int | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(index)
         if self._next:
             self._ask()
 
     def _lost(self, number: int, leader: str) -> None:
-        if number == self._number and self._asked:
+        if number == self._number and self._waiting:
             self._silent = (leader, self._clock.monotonic() + SILENT_S)
-            self._tell(None)
+            self._resolve(None)
 
     def _on_question(self, peer: str, payload: bytes) -> None:
         number, _ = _PAIR.unpack(payload)
@@ -109,5 +109,5 @@ class Committed:
 
     def _on_answer(self, peer: str, payload: bytes) -> None:
         number, index = _PAIR.unpack(payload)
-        if number == self._number and self._asked:
-            self._tell(index or None)
+        if number == self._number and self._waiting:
+            self._resolve(index or None)

@@ -23,7 +23,7 @@ from raftsched.raft.window import Window
 log = logging.getLogger(__name__)
 
 _PROPOSE_BYTES = 2 * 1024 * 1024  # of batches in one message to the leader
-_TOLD_S = 60.0
+_WARN_EVERY_S = 60.0
 
 
 class Forwarding:
@@ -55,7 +55,7 @@ class Forwarding:
         self._underway: deque[tuple[int, int, float]] = deque()  # (number, bytes, when it was sent)
         self._underway_bytes = 0
         self._taken: dict[str, int] = {}  # as the leader: number of the newest batch of each node
-        self._told_at: dict[str, float] = {}  # of whom it was said lately that he sends what is no command
+        self._warned_at: dict[str, float] = {}  # by peer: a warning was logged
 
     # ------------------------------------------------------------ to the leader
 
@@ -143,7 +143,7 @@ class Forwarding:
             places = unfit(batch[2], self._options)
             if places:
                 self.rejected += 1
-                self._say(peer, len(places))
+                self._warn(peer, len(places))
                 self._links.send(peer, codec.ProposeRejected(m.term, batch[1], places))
             else:
                 self._queue.add(batch)
@@ -156,8 +156,8 @@ class Forwarding:
         """Returns the number of the newest batch that came from this peer."""
         return self._taken.get(peer, 0)
 
-    def _say(self, peer: str, many: int) -> None:
+    def _warn(self, peer: str, many: int) -> None:
         now = self._clock.monotonic()
-        if now - self._told_at.get(peer, float("-inf")) > _TOLD_S:
-            self._told_at[peer] = now
+        if now - self._warned_at.get(peer, float("-inf")) > _WARN_EVERY_S:
+            self._warned_at[peer] = now
             log.warning("%s sent %d commands that this version does not know; they are refused", peer, many)

@@ -26,7 +26,7 @@ Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
 
 _BACKLOG = 1024 * 1024  # bytes that wait: below that nobody waits long
 _RATE_S, _SAMPLE_S = 1.5, 0.25
-_HOPE = 0.8  # of the time until its deadline that a call may be expected to wait
+_DEADLINE_SHARE = 0.8  # of the time until its deadline that a call may be expected to wait
 
 OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
@@ -116,7 +116,7 @@ class Proposer:
             )
         if self._bytes + size > options.waiting_max_bytes:
             raise Overloaded()
-        if self._rate is not None and (self._bytes + size) / self._rate > _HOPE * (deadline - now):
+        if self._rate is not None and (self._bytes + size) / self._rate > _DEADLINE_SHARE * (deadline - now):
             raise Overloaded(
                 f"{self._bytes} bytes wait here, and {int(self._rate)} a second get through; try again in a while."
             )
@@ -154,9 +154,9 @@ class Proposer:
     def batches(self, max_bytes: int, batch_bytes: int | None = None) -> list[Batch]:
         """Returns the batches to send now, at most about `max_bytes`; calls are gathered into batches of `batch_bytes`,
         or up to the size of an entry."""
-        most = self._options.entry_max_bytes
+        limit = self._options.entry_max_bytes
         if batch_bytes is not None:
-            most = min(most, batch_bytes)
+            limit = min(limit, batch_bytes)
         chosen: list[Batch] = []
         size = 0
         if self._sent < self._seq:
@@ -171,7 +171,7 @@ class Proposer:
                 self._sent = seq
             self._sent = self._seq
         while self._waiting and size < max_bytes:
-            sealed = self._seal(most)
+            sealed = self._seal(limit)
             chosen.append((self.origin, sealed.seq, sealed.commands))
             size += sealed.size
         return chosen
@@ -284,10 +284,10 @@ class Proposer:
         for batch in sealed.values():
             self._fail(batch.calls, UnknownOutcome())
 
-    def expire(self, now: float, led: bool = True) -> None:
-        """Answers the calls whose time is over, and without a leader (`led`) those that have waited for one for long
-        enough and were never sent. A batch is no longer sent when all of its callers are gone."""
-        patience = 0.0 if led else self._options.leader_wait_ms / 1000
+    def expire(self, now: float, has_leader: bool = True) -> None:
+        """Answers the calls whose time is over, and those that have waited for a leader for long enough and were
+        never sent. `has_leader`: there is one now. A batch is no longer sent when all of its callers are gone."""
+        patience = 0.0 if has_leader else self._options.leader_wait_ms / 1000
         if now < self._next_deadline and not (patience and self._waiting):
             return
         late = [call for call in self._waiting if call.deadline <= now or (patience and _gives_up(call, now, patience))]

@@ -56,12 +56,12 @@ class ProposalQueue:
     def take(self, max_bytes: int) -> list[Batch]:
         """Takes the batches of one entry of about `max_bytes`, at least one if there is one."""
         options = self._options
-        most = min(options.entry_max_bytes, max_bytes)
+        limit = min(options.entry_max_bytes, max_bytes)
         chosen: list[Batch] = []
         size = commands = 0
         while self._batches:
             batch, bytes_ = self._batches[0]
-            over = size + bytes_ > most or commands + len(batch[2]) > options.entry_max_commands
+            over = size + bytes_ > limit or commands + len(batch[2]) > options.entry_max_commands
             if chosen and over:
                 break
             self._batches.popleft()

@@ -76,7 +76,7 @@ class Installer:
         if isinstance(m, SnapshotChunk):
             self._receiver.chunk(peer, m)
         elif self._has(m.index, m.snapshot_term):
-            self._say_where_to_go_on(peer)
+            self._send_next_index(peer)
         else:
             self._receiver.offered(peer, m)
 
@@ -110,9 +110,9 @@ class Installer:
         log.info("the snapshot of entry %d is not needed any more", incoming.meta.index)
         self._receiver.discard()
         if not self._engine.is_leader:
-            self._say_where_to_go_on(self._engine.leader_id or incoming.peer)
+            self._send_next_index(self._engine.leader_id or incoming.peer)
 
-    def _say_where_to_go_on(self, peer: str) -> None:
+    def _send_next_index(self, peer: str) -> None:
         answer = AppendAnswer(self._engine.term, self._journal.commit_index + 1, True, False)
         self._hold(lambda: self._answer(peer, answer))
 

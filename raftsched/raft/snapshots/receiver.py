@@ -31,7 +31,7 @@ class Incoming:
     path: Path
     queued: int = 0  # everything below has arrived
     written: int = 0  # everything below is in the file
-    asked: bool = False  # an offer waits for its answer
+    answer_due: bool = False  # an offer waits for its answer
     dropped: bool = False  # not wanted any more; jobs for it may be on their way
 
     @property
@@ -77,7 +77,7 @@ class Receiver:
         if incoming is None:
             return
         incoming.peer, incoming.term = peer, m.term
-        incoming.asked = True
+        incoming.answer_due = True
         self._answer(incoming)
 
     def _start(self, peer: str, term: int, meta: SnapshotMeta) -> Incoming | None:
@@ -137,9 +137,9 @@ class Receiver:
 
     def _answer(self, incoming: Incoming) -> None:
         """Answers an offer once everything that came before it is written, so that nothing comes twice."""
-        if incoming.asked and incoming.written < incoming.queued:
+        if incoming.answer_due and incoming.written < incoming.queued:
             return
-        incoming.asked = False
+        incoming.answer_due = False
         meta = incoming.meta
         offset = min(incoming.written, meta.size)
         self._send(incoming.peer, SnapshotAnswer(incoming.term, meta.index, meta.sha256, offset))

@@ -22,7 +22,7 @@ from raftsched.store.snapshot import SnapshotMeta
 log = logging.getLogger(__name__)
 
 _PATIENCE = 6  # offers without any progress before a transfer is given up
-_TOLD_EVERY_S = 1.0  # progress is logged no more often
+_LOG_EVERY_S = 1.0  # progress is logged no more often
 
 
 class CopyStore(Protocol):
@@ -43,14 +43,14 @@ class _Transfer:
 
     began_at: float
     moved_at: float  # it had more than before, or said that it has all
-    asked_at: float | None = None  # the newest offer
-    asking: bool = False  # that offer is not answered: nothing else is sent
+    offered_at: float | None = None  # the newest offer
+    offer_open: bool = False  # that offer is not answered: nothing else is sent
     first: int | None = None  # what it had at the first answer
     acked: int = 0  # it has everything below
     sent: int = 0  # it was sent everything below
     reading: bool = False  # the next chunk is being read
-    told_at: float = 0.0
-    told: int = 0  # tenths logged
+    logged_at: float = 0.0
+    logged_tenths: int = 0
     allowed: int = 0  # bytes that may be sent now,
     allowed_at: float = 0.0  # counted up to here
 
@@ -145,7 +145,7 @@ class Sender:
                 )
                 self.finished(peer)
                 self._failed(peer)
-            elif transfer.asked_at is not None and now - max(transfer.asked_at, transfer.moved_at) > retry:
+            elif transfer.offered_at is not None and now - max(transfer.offered_at, transfer.moved_at) > retry:
                 self._offer(peer, transfer, copy)
             else:
                 self._fill(peer, transfer, copy)
@@ -164,7 +164,7 @@ class Sender:
             self._begin_again()
         elif copy is not None:
             for peer, transfer in self._transfers.items():
-                if transfer.asked_at is None:
+                if transfer.offered_at is None:
                     transfer.moved_at = now
                     self._offer(peer, transfer, copy)
         if self._copy is None and self._transfers and now >= self._copy_after:
@@ -219,33 +219,33 @@ class Sender:
     # ------------------------------------------------------------ a transfer
 
     def _offer(self, peer: str, transfer: _Transfer, copy: _Copy) -> None:
-        transfer.asking = True
-        transfer.asked_at = self._clock.monotonic()
+        transfer.offer_open = True
+        transfer.offered_at = self._clock.monotonic()
         meta = copy.meta
         self._send(peer, SnapshotOffer(self._term, meta.index, meta.term, meta.size, meta.sha256))
 
     def answered(self, peer: str, m: SnapshotAnswer) -> None:
         """Takes a follower's answer: how much it has."""
         transfer, copy = self._transfers.get(peer), self._copy
-        if transfer is None or copy is None or m.term != self._term or transfer.asked_at is None:
+        if transfer is None or copy is None or m.term != self._term or transfer.offered_at is None:
             return
         meta = copy.meta
         if (m.index, m.sha256) != (meta.index, meta.sha256) or not 0 <= m.offset <= meta.size:
             return
-        if transfer.asking:
+        if transfer.offer_open:
             if not self._resumes(peer, transfer, copy, m.offset):
                 return
         elif m.offset > transfer.acked:
             transfer.acked = m.offset
             transfer.sent = max(transfer.sent, m.offset)
             transfer.moved_at = self._clock.monotonic()
-            self._tell(peer, transfer, meta)
+            self._log_progress(peer, transfer, meta)
         self._fill(peer, transfer, copy)
 
     def _resumes(self, peer: str, transfer: _Transfer, copy: _Copy, offset: int) -> bool:
         """Continues a transfer behind an answered offer; returns False when this copy is to be replaced."""
         now, meta = self._clock.monotonic(), copy.meta
-        transfer.asking = False
+        transfer.offer_open = False
         if transfer.first is None:
             transfer.first, transfer.moved_at = offset, now
             log.info(
@@ -265,13 +265,13 @@ class Sender:
         transfer.acked = transfer.sent = offset
         return True
 
-    def _tell(self, peer: str, transfer: _Transfer, meta: SnapshotMeta) -> None:
+    def _log_progress(self, peer: str, transfer: _Transfer, meta: SnapshotMeta) -> None:
         now, tenths = transfer.moved_at, transfer.acked * 10 // meta.size
         if transfer.acked == meta.size:
             size, seconds = meta.size - (transfer.first or 0), now - transfer.began_at
             log.info("%s has the snapshot of entry %d: %d bytes in %.1f s", peer, meta.index, size, seconds)
-        elif tenths > transfer.told and now - transfer.told_at >= _TOLD_EVERY_S:
-            transfer.told, transfer.told_at = tenths, now
+        elif tenths > transfer.logged_tenths and now - transfer.logged_at >= _LOG_EVERY_S:
+            transfer.logged_tenths, transfer.logged_at = tenths, now
             log.info("%s has %d0 %% of the snapshot of entry %d", peer, tenths, meta.index)
 
     def _fill(self, peer: str, transfer: _Transfer, copy: _Copy) -> None:
@@ -279,7 +279,7 @@ class Sender:
         options = self._options
         offset = transfer.sent
         size = min(options.snapshot_chunk_bytes, copy.meta.size - offset)
-        if transfer.asked_at is None or transfer.asking or transfer.reading or size <= 0:
+        if transfer.offered_at is None or transfer.offer_open or transfer.reading or size <= 0:
             return
         if offset + size - transfer.acked > options.snapshot_window_bytes:
             return
@@ -330,7 +330,7 @@ class Sender:
             self._copy_after = self._clock.monotonic() + self._options.snapshot_retry_ms / 1000
             self._begin_again()
             return
-        if not transfer.asking and transfer.sent == offset:
+        if not transfer.offer_open and transfer.sent == offset:
             data, checksum = chunk
             transfer.sent += len(data)
             self._send(peer, SnapshotChunk(self._term, copy.meta.index, offset, checksum, data))

@@ -87,11 +87,11 @@ class Link(asyncio.Protocol):
                 if self._transport is None or self._transport.is_closing():
                     return
                 if self.peer is None:
-                    self._shake(frame)
+                    self._on_handshake_frame(frame)
                 elif type(frame) not in _OF_LINKS:
                     self._owner.on_frame(self.peer, self.number, frame)
                 else:
-                    self._said(frame, self.peer)
+                    self._on_member_frame(frame, self.peer)
         except codec.Malformed as error:
             self.close(f"{self.name} sent what is not a message: {error}", "malformed")
         except Broken as error:
@@ -156,7 +156,7 @@ class Link(asyncio.Protocol):
     def close(self, line: str | None = None, why: str = "") -> None:
         """Closes at once, dropping unsent bytes. `why`: a reason of Refusals, when the other end is to blame."""
         if line is not None:
-            self._owner.refusals.refused(why, self._host, line) if why else self._owner.refusals.tell(
+            self._owner.refusals.refused(why, self._host, line) if why else self._owner.refusals.log_line(
                 "closed", self._host, line
             )
         if self._transport is not None:
@@ -200,35 +200,35 @@ class Link(asyncio.Protocol):
         self._mine = codec.Greeting(codec.PROTOCOL, owner.node_id, to, owner.nonce(32))
         self.send(codec.encode(self._mine))
 
-    def _shake(self, frame: codec.Frame) -> None:
+    def _on_handshake_frame(self, frame: codec.Frame) -> None:
         if isinstance(frame, codec.Refused):
             if not frame.quiet:
                 reason = frame.reason[:_REASON_CHARS]
                 about = reason if self.proven else ""
                 line = f"{self.name} refuses this node: {reason!r}"
-                self._owner.refusals.tell("refuses this node", self._host, line, about)
+                self._owner.refusals.log_line("refuses this node", self._host, line, about)
             self.close()
         elif isinstance(frame, codec.Greeting) and self._theirs is None:
-            self._greeted(frame)
+            self._on_greeting(frame)
         elif isinstance(frame, codec.Proof) and self._theirs is not None and not self.proven:
-            self._proved(frame)
+            self._on_proof(frame)
         elif isinstance(frame, codec.Hello) and self.proven and self._hello is None:
-            self._told(frame)
+            self._on_hello(frame)
         elif isinstance(frame, codec.Welcome) and self.expected is not None and self._hello is not None:
             self._open(self._hello)
         else:
             self.close(f"{self.name} broke the handshake", "handshake")
 
-    def _said(self, frame: codec.Frame, peer: str) -> None:
+    def _on_member_frame(self, frame: codec.Frame, peer: str) -> None:
         """Handles a member's frame about the connection itself or about its identity. Raises Malformed."""
         if isinstance(frame, codec.Refused):  # it has heard who we are when it was welcome already
-            self._shake(frame)
+            self._on_handshake_frame(frame)
         elif isinstance(frame, codec.Hello) and frame.node == peer:
             self._owner.on_frame(peer, self.number, frame)
         elif not isinstance(frame, codec.KeepAlive):
             raise codec.Malformed(f"a {type(frame).__name__} out of place")
 
-    def _greeted(self, theirs: codec.Greeting) -> None:
+    def _on_greeting(self, theirs: codec.Greeting) -> None:
         owner = self._owner
         self._theirs = theirs
         self.step = 2
@@ -251,7 +251,7 @@ class Link(asyncio.Protocol):
         else:
             self._prove(next(iter(owner.keys)))
 
-    def _proved(self, frame: codec.Proof) -> None:
+    def _on_proof(self, frame: codec.Proof) -> None:
         assert self._theirs is not None
         owner, role = self._owner, b"dial" if self.expected is None else b"accept"
         if not any(owner.verifies(frame, self._proof(key, role)) for key in owner.keys):
@@ -268,7 +268,7 @@ class Link(asyncio.Protocol):
             self._prove(next(iter(owner.keys)))  # what it seals must be read by all
             self.send(codec.encode(owner.hello()))
 
-    def _told(self, theirs: codec.Hello) -> None:
+    def _on_hello(self, theirs: codec.Hello) -> None:
         assert self._theirs is not None
         owner = self._owner
         self._hello = theirs

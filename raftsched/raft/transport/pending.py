@@ -41,47 +41,47 @@ class Pending(Generic[C]):
 
     def __init__(self, options: RaftOptions) -> None:
         self._options = options
-        self._rooms: dict[str, dict[C, None]] = {}  # by place, in the order they came
+        self._by_place: dict[str, dict[C, None]] = {}  # by place, in the order they came
         self._placed: dict[C, str] = {}
         self._rates: dict[str, tuple[float, float]] = {}  # by home, "" for all others: (tokens, when)
 
     def __len__(self) -> int:
         return len(self._placed)
 
-    def comes(self, connection: C, where: str, homes: Container[str], now: float) -> C | None:
+    def add(self, connection: C, where: str, homes: Container[str], now: float) -> C | None:
         """Counts a new connection; returns the one that has to go, perhaps this one, which is no longer counted.
         `homes`: the members' addresses."""
         home = where if where in homes else ""
-        if not self._takes(home, now):
+        if not self._within_rate(home, now):
             return connection
-        room = self._rooms.setdefault(where, {})
-        room[connection] = None
+        group = self._by_place.setdefault(where, {})
+        group[connection] = None
         self._placed[connection] = where
-        if len(room) > self._options.pending_per_address:
-            return self._out(room)
-        strange = {w: r for w, r in self._rooms.items() if w not in homes}
-        if not home and sum(map(len, strange.values())) > self._options.pending_handshakes:
-            return self._out(max(strange.values(), key=len))
+        if len(group) > self._options.pending_per_address:
+            return self._evict(group)
+        strangers = {w: r for w, r in self._by_place.items() if w not in homes}
+        if not home and sum(map(len, strangers.values())) > self._options.pending_handshakes:
+            return self._evict(max(strangers.values(), key=len))
         return None
 
-    def goes(self, connection: C) -> None:
+    def remove(self, connection: C) -> None:
         """Removes a connection that has proved itself, or ended."""
         where = self._placed.pop(connection, None)
         if where is not None:
-            room = self._rooms[where]
-            del room[connection]
-            if not room:
-                del self._rooms[where]
+            group = self._by_place[where]
+            del group[connection]
+            if not group:
+                del self._by_place[where]
 
-    def _out(self, room: dict[C, None]) -> C:
-        connection = min(room, key=lambda one: one.step)  # of those alike the oldest
-        self.goes(connection)
+    def _evict(self, group: dict[C, None]) -> C:
+        connection = min(group, key=lambda one: one.step)  # of those alike the oldest
+        self.remove(connection)
         return connection
 
-    def _takes(self, home: str, now: float) -> bool:
-        most = self._options.handshakes_per_s
-        tokens, at = self._rates.get(home, (most, now))
-        tokens = min(most, tokens + (now - at) * most)
+    def _within_rate(self, home: str, now: float) -> bool:
+        rate = self._options.handshakes_per_s
+        tokens, at = self._rates.get(home, (rate, now))
+        tokens = min(rate, tokens + (now - at) * rate)
         if len(self._rates) > 64:  # members move
             self._rates.clear()
         self._rates[home] = (max(0.0, tokens - 1), now)

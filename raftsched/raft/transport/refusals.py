@@ -22,16 +22,16 @@ WHY = (
     "too-many",  # connections that have not proved themselves
     "no-command",  # a member passed on what is no command
 )
-TOLD_S = 60.0
-HOSTS_MAX = 100  # told of one by one within that time; the others together
+LOG_EVERY_S = 60.0
+HOSTS_MAX = 100  # logged one by one within that time; the others together
 LINE_CHARS = 600  # it may quote a stranger
 _OTHERS = "other addresses"
 
 
 @dataclass
-class _Told:
+class _Logged:
     until: float
-    more: int = 0  # kept to themselves since
+    suppressed: int = 0  # not logged since
 
 
 class Refusals:
@@ -40,7 +40,7 @@ class Refusals:
     def __init__(self, now: Callable[[], float]) -> None:
         self.counts = dict.fromkeys(WHY, 0)
         self._now = now
-        self._told: dict[tuple[str, str, str], _Told] = {}
+        self._logged: dict[tuple[str, str, str], _Logged] = {}
 
     def count(self, why: str) -> None:
         self.counts[why] += 1
@@ -49,26 +49,26 @@ class Refusals:
         """Counts, and logs the line unless this host and reason were logged within a minute. `about` tells reasons of
         members further apart; for strangers it is empty, as it may quote them."""
         self.counts[why] += 1
-        self.tell(why, host, line, about)
+        self.log_line(why, host, line, about)
 
-    def tell(self, why: str, host: str, line: str, about: str = "") -> None:
+    def log_line(self, why: str, host: str, line: str, about: str = "") -> None:
         key = why, host, about
-        told = self._told.get(key)
-        if (told is None and len(self._told) >= HOSTS_MAX) or (told is not None and told.until <= self._now()):
+        logged = self._logged.get(key)
+        if (logged is None and len(self._logged) >= HOSTS_MAX) or (logged is not None and logged.until <= self._now()):
             self.tick()
-            key = key if key in self._told or len(self._told) < HOSTS_MAX else (why, _OTHERS, "")
-            told = self._told.get(key)
-        if told is not None:
-            told.more += 1
+            key = key if key in self._logged or len(self._logged) < HOSTS_MAX else (why, _OTHERS, "")
+            logged = self._logged.get(key)
+        if logged is not None:
+            logged.suppressed += 1
             return
-        self._told[key] = _Told(self._now() + TOLD_S)
+        self._logged[key] = _Logged(self._now() + LOG_EVERY_S)
         log.warning("%s", line[:LINE_CHARS])
 
     def tick(self) -> None:
         """Logs the number of further refusals, a minute after the first."""
         now = self._now()
-        for key in [key for key, told in self._told.items() if told.until <= now]:
-            told = self._told.pop(key)
-            if told.more:
+        for key in [key for key, logged in self._logged.items() if logged.until <= now]:
+            logged = self._logged.pop(key)
+            if logged.suppressed:
                 why, host, about = key
-                log.warning("%s: %d more within a minute (%s)", host, told.more, about or why)
+                log.warning("%s: %d more within a minute (%s)", host, logged.suppressed, about or why)

@@ -85,14 +85,14 @@ class MutualTls:
     ones. Faulty files are reported, and the ones read before stay in use."""
 
     def __init__(
-        self, node_id: str, certificate: Path, key: Path, authorities: Path, clock: Clock, tell: Callable[[str], None]
+        self, node_id: str, certificate: Path, key: Path, authorities: Path, clock: Clock, report: Callable[[str], None]
     ) -> None:
-        """`tell` is called with a line for the operator. Raises StartupError."""
+        """`report` is called with a line for the operator. Raises StartupError."""
         self._clock = clock
         self._look_again = float("-inf")  # monotonic
         self._node_id = node_id
         self._files = (certificate, key, authorities)
-        self._tell = tell
+        self._report = report
         self._seen = self._look()
         self._contexts = self._read()
 
@@ -104,9 +104,9 @@ class MutualTls:
                 self._contexts = self._read()
             except Exception as error:  # whatever is in the files, the node goes on
                 detail = error.detail if isinstance(error, StartupError) else f"{self._files[0]}: {error}."
-                self._tell(f"{detail} What was read before is used until they are right.")
+                self._report(f"{detail} What was read before is used until they are right.")
             else:
-                self._tell(f"the certificate in {self._files[0]} is used for new connections with other nodes")
+                self._report(f"the certificate in {self._files[0]} is used for new connections with other nodes")
         return self._contexts
 
     def tick(self) -> None:
@@ -119,7 +119,7 @@ class MutualTls:
         days = 0.0 if ends_ms is None else (ends_ms - self._clock.wall_ms()) / 86_400_000
         if days < _SOON_DAYS:
             when = f"ends in {days:.1f} days" if days > 0 else "has ended: no node takes it any more"
-            self._tell(f"the certificate in {self._files[0]} {when}; put a new one there (raftsched certs node)")
+            self._report(f"the certificate in {self._files[0]} {when}; put a new one there (raftsched certs node)")
 
     def _look(self) -> list[tuple[int, int, int] | None]:
         found: list[tuple[int, int, int] | None] = []
@@ -141,9 +141,9 @@ class MutualTls:
             raise StartupError(f"{self._files[0]} is not a certificate in PEM.") from None
         mine = [found for found in names if found[1] == self._node_id]
         if not mine:
-            said = ", ".join(certificates.uri(*found) for found in names) or "no node"
+            named = ", ".join(certificates.uri(*found) for found in names) or "no node"
             raise StartupError(
-                f"The certificate in {self._files[0]} names {said}; the one of this node has the URI"
+                f"The certificate in {self._files[0]} names {named}; the one of this node has the URI"
                 f" {certificates.uri('CLUSTER', self._node_id)}. Make it with 'raftsched certs node {self._node_id}'."
             )
         dialling, accepting = _context(server=False), _context(server=True)
@@ -163,11 +163,11 @@ class MutualTls:
         return Contexts(dialling, accepting, shown, mine[0], ends_ms)
 
 
-def configured(config: NodeConfig, clock: Clock, tell: Callable[[str], None]) -> MutualTls | None:
+def configured(config: NodeConfig, clock: Clock, report: Callable[[str], None]) -> MutualTls | None:
     """Returns the certificates that the configuration names; None: it names none. Raises StartupError."""
     if config.raft_cert is None or config.raft_key is None or config.raft_ca is None:
         return None
-    return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, clock, tell)
+    return MutualTls(config.id, config.raft_cert, config.raft_key, config.raft_ca, clock, report)
 
 
 def _content(file: Path, *, private: bool = False) -> bytes:

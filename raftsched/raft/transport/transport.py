@@ -211,7 +211,7 @@ class Transport:
             link.close()
         elif link.expected is None:
             homes = self._known.union(self._homes.values(), self._reached.values())
-            other = self._pending.comes(link, place(link.address), homes, self.now())
+            other = self._pending.add(link, place(link.address), homes, self.now())
             if other is not None:
                 other.close(f"too many connections of {link.address} have not proved who they are", "too-many")
         elif link.address:
@@ -219,7 +219,7 @@ class Transport:
 
     def proved(self, link: Link) -> None:
         """Frees the link's place among unproven connections."""
-        self._pending.goes(link)
+        self._pending.remove(link)
 
     def welcomed(self, link: Link, hello: codec.Hello) -> None:
         self._number += 1
@@ -235,7 +235,7 @@ class Transport:
 
     def lost(self, link: Link) -> None:
         self._all.pop(link, None)
-        self._pending.goes(link)
+        self._pending.remove(link)
         if link.peer is None:
             return
         if self._links.get(link.peer) is link:

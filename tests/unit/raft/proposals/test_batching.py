@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft import codec
-from raftsched.raft.proposals.batching import ALONE_BYTES, ALONE_CALLS
+from raftsched.raft.proposals.batching import FEW_BYTES, FEW_CALLS
 from tests.support.raft_replica import ManualWriter, Solo, numbers, unique
 
 
@@ -72,12 +72,12 @@ def test_else_a_turn_gathers(tmp_path: Path, why: str) -> None:
     if why == "others wait":
         led.apply(1, early_ack=False)
     elif why == "much in one":
-        led.apply(*range(100, 100 + ALONE_BYTES // len(unique(100)) + 1), early_ack=True)
+        led.apply(*range(100, 100 + FEW_BYTES // len(unique(100)) + 1), early_ack=True)
     else:
         led.b.propose(100, early_ack=True)  # the others are gathered during its turn
-        for number in range(ALONE_CALLS):
+        for number in range(FEW_CALLS):
             led.b.propose(101 + number, early_ack=True)
-        led.apply(101 + ALONE_CALLS, early_ack=True)
+        led.apply(101 + FEW_CALLS, early_ack=True)
     led.sent()
     led.b.propose(2, early_ack=True)
     assert led.sent() == []

@@ -129,12 +129,12 @@ def test_with_a_leader_it_waits_for_its_turn(tmp_path: Path) -> None:
     answers: list[object] = []
     proposer.add([unique(1)], 10.0, lambda given, error: answers.append(error))
     for now in (0.0, 2.0, 4.0):
-        proposer.expire(now, led=True)
+        proposer.expire(now, has_leader=True)
     assert answers == []
-    proposer.expire(4.0, led=False)
-    proposer.expire(4.9, led=False)
+    proposer.expire(4.0, has_leader=False)
+    proposer.expire(4.9, has_leader=False)
     assert answers == []
-    proposer.expire(5.0, led=False)
+    proposer.expire(5.0, has_leader=False)
     assert isinstance(answers[0], NoLeader)
 
 

@@ -103,7 +103,7 @@ def test_they_write_no_line_of_the_log_each(caplog: pytest.LogCaptureFixture) ->
     lines = [record.getMessage() for record in caplog.records]
     more = [line for line in lines if "49 more within a minute" in line]
     assert len(more) == len(lines) / 2 == 2 * len(says(0))
-    assert owner.refusals._told == {}
+    assert owner.refusals._logged == {}
 
 
 def test_many_hosts_write_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
@@ -112,14 +112,14 @@ def test_many_hosts_write_a_bounded_number_of_lines(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         for number in range(3_000):
             refusals.refused("tls", f"host {number}", "a line" * 1_000)
-        assert len(refusals._told) <= HOSTS_MAX + len(WHY)
+        assert len(refusals._logged) <= HOSTS_MAX + len(WHY)
         clock.forward(61_000)
         refusals.tick()
     assert len(caplog.records) == HOSTS_MAX + 2
     assert all(len(record.getMessage()) < 1_000 for record in caplog.records)
     assert f"{3_000 - HOSTS_MAX - 1} more within a minute" in caplog.text
     assert refusals.counts["tls"] == 3_000
-    assert refusals._told == {}
+    assert refusals._logged == {}
 
 
 def test_what_is_not_tls_is_counted(caplog: pytest.LogCaptureFixture) -> None:
