@@ -16,6 +16,7 @@ from raftsched.core.apply import Applier, attempts, calendars, jobs, operations
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from tests.property.author import Author
+from tests.support.amounts import examples
 from tests.support.invariants import violations
 from tests.support.memory_view import MemoryView
 
@@ -31,7 +32,7 @@ def stored(store: Store) -> dict[str, list[tuple[bytes, bytes]]]:
         return dump(view)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_invariants_hold_and_the_log_replays(seed: int) -> None:
     note(f"seed {seed}")
@@ -50,7 +51,7 @@ def test_invariants_hold_and_the_log_replays(seed: int) -> None:
     assert again.dump() == author.view.dump()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(SEEDS)
 def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
     note(f"seed {seed}")
@@ -64,7 +65,7 @@ def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
         Author(seed).write(150)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(SEEDS)
 def test_on_disk_cut_into_writes_and_through_a_snapshot(seed: int) -> None:
     note(f"seed {seed}")

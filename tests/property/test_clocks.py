@@ -24,6 +24,7 @@ from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.leader.leader import Leader
 from raftsched.raft.timestamps import Timestamps
+from tests.support.amounts import examples
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World, after, cron, every, policy
 from tests.unit.leader.house import View
@@ -260,7 +261,7 @@ def _goes_on(cluster: Cluster, job_id: int) -> None:
         assert job.nominal_at_ms <= cluster.true_ms + 2 * SECOND
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_clocks_that_jump(seed: int) -> None:
     note(f"seed {seed}")

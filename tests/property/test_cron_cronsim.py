@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from raftsched.schedule import TriggerError, next_nominal
 from tests.property.cron_strategies import five_fields
+from tests.support.amounts import examples
 from tests.support.cron_times import cron, following
 from tests.support.crontab_lines import Line, schedules
 
@@ -28,7 +29,7 @@ def their_next(expr: str, start: datetime, count: int) -> list[int]:
     return found
 
 
-@settings(max_examples=600, deadline=None, print_blob=True)
+@settings(max_examples=examples(600), deadline=None, print_blob=True)
 @given(expr=five_fields(), start=st.datetimes(datetime(1990, 1, 1), datetime(2045, 1, 1)))
 def test_agrees_with_cronsim(expr: str, start: datetime) -> None:
     start = start.replace(microsecond=0, tzinfo=UTC)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from raftsched.schedule import TriggerError, missed, next_nominal
 from tests.property.cron_strategies import day_fields, many_fields
+from tests.support.amounts import examples
 from tests.support.cron_oracle import Oracle, clock_changes
 from tests.support.cron_times import cron, ms, within
 from tests.support.crontab_lines import Line, schedules
@@ -51,7 +52,7 @@ def check(expr: str, zone: str, low: int, high: int) -> None:
     assert gone.until_ms == (expected[-1] if expected else None)
 
 
-@settings(max_examples=450, deadline=None, print_blob=True)
+@settings(max_examples=examples(450), deadline=None, print_blob=True)
 @given(expr=many_fields(), zone=st.sampled_from(ZONES), data=st.data())
 def test_around_a_clock_change(expr: str, zone: str, data: st.DataObject) -> None:
     moments = changes(zone) or [1_790_000_000]
@@ -63,7 +64,7 @@ def test_around_a_clock_change(expr: str, zone: str, data: st.DataObject) -> Non
         assert not list(Oracle(expr, zone).fires(change - 5 * HOUR, change + 6 * HOUR))
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@settings(max_examples=examples(200), deadline=None, print_blob=True)
 @given(
     expr=many_fields(),
     zone=st.sampled_from(ZONES),
@@ -78,7 +79,7 @@ def test_any_other_time(expr: str, zone: str, start: int, days: int) -> None:
         assert not list(islice(Oracle(expr, zone).fires(start * HOUR, start * HOUR + days * 24 * HOUR), 1))
 
 
-@settings(max_examples=80, deadline=None, print_blob=True)
+@settings(max_examples=examples(80), deadline=None, print_blob=True)
 @given(days=day_fields(), start=st.integers(1_700_000_000 // HOUR, 3_500_000_000 // HOUR))
 def test_days_through_a_year(days: str, start: int) -> None:
     low, high = start * HOUR, start * HOUR + 366 * 86_400
@@ -90,7 +91,7 @@ def test_days_through_a_year(days: str, start: int) -> None:
         assert not expected
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=examples(150), deadline=None, print_blob=True)
 @given(
     weekday=st.sampled_from(["1", "2-4", "7", "6#3", "4L", "L2", "7L", "SUN", "6-2", "L", "1/3", "*/2", "MON-FRI"]),
     day=st.sampled_from(["?", "*", "13", "*/3", "1-7"]),
@@ -103,7 +104,7 @@ def test_quartz_weekdays(weekday: str, day: str, start: int) -> None:
     assert within(cron(expr, dialect="quartz"), low * 1000, (low + 60 * 86_400) * 1000) == expected
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=examples(150), deadline=None, print_blob=True)
 @given(expr=many_fields(), zone=st.sampled_from(ZONES), data=st.data())
 def test_the_answer_does_not_depend_on_where_one_asks_from(expr: str, zone: str, data: st.DataObject) -> None:
     """From any instant, also within a second, the next time is the first of all times behind it."""

@@ -15,6 +15,7 @@ from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.intervals import jitter_ms
 from raftsched.core.model import Instance, InstanceState, Job, Misfire, MisfirePolicy, Overlap, Retention, Trigger
 from raftsched.leader.firing import fire_command
+from tests.support.amounts import examples
 from tests.support.memory_view import World, cron, every
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
@@ -88,7 +89,7 @@ def trigger_of(r: random.Random) -> Trigger:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32))
 def test_nothing_is_missed_in_silence(seed: int) -> None:
     note(f"seed {seed}")

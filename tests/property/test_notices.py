@@ -19,6 +19,7 @@ from raftsched.core.tables import Table
 from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec
 from tests.property.author import Author
 from tests.property.test_apply_replay import SEEDS
+from tests.support.amounts import examples
 
 LISTENER = "all"
 
@@ -89,7 +90,7 @@ class Listening(Author):
                 yield instance_key(change.nominal_at_ms, change.job_id, change.request)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_each_end_is_told_once(seed: int) -> None:
     note(f"seed {seed}")

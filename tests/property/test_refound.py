@@ -14,12 +14,13 @@ from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD, refound
 from raftsched.core.rows import decode_meta, decode_session
 from raftsched.core.tables import Table
 from tests.property.author import Author
+from tests.support.amounts import examples
 from tests.support.invariants import violations
 
 TERM = 5_000
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 2**32))
 def test_any_state_can_be_the_beginning_of_another_cluster(seed: int) -> None:
     note(f"seed {seed}")

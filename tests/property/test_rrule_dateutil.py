@@ -18,6 +18,7 @@ from raftsched.schedule.rule import _fixed
 from raftsched.schedule.rule_text import parse_rule
 from raftsched.schedule.rule_times import RuleTimes
 from tests.property.rule_strategies import rules
+from tests.support.amounts import examples
 
 EPOCH = datetime(1970, 1, 1)
 ZONES = [
@@ -54,7 +55,7 @@ def never(rule: str, start: datetime) -> bool:
     return RuleTimes(parse_rule(rule), seconds(start)).next_from(seconds(start)) is None
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@settings(max_examples=examples(400), deadline=None, print_blob=True)
 @given(rule=rules(), start=STARTS, data=st.data())
 @example("FREQ=YEARLY;BYWEEKNO=53;BYDAY=MO", datetime(2026, 1, 1), None)
 @example("FREQ=MONTHLY;BYMONTHDAY=31;INTERVAL=2", datetime(2026, 1, 31, 9, 0, 1), None)
@@ -113,7 +114,7 @@ NIGHTS = [
 ]
 
 
-@settings(max_examples=250, deadline=None, print_blob=True)
+@settings(max_examples=examples(250), deadline=None, print_blob=True)
 @given(
     rule=rules().filter(lambda text: "COUNT" not in text),
     night=st.sampled_from(NIGHTS),
@@ -148,7 +149,7 @@ def test_in_zones(rule: str, night: datetime, zone: str, back: int) -> None:
     assert found.times == tuple(at * 1000 for at in times[-5:])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.one_of(rules(), st.text(alphabet="FREQ=DAILYHOURBNTWKSM;,0123456789-+:", max_size=80)))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     trigger = Trigger(kind=TriggerKind.RRULE, expr=text, timezone="Europe/Madrid")
@@ -156,7 +157,7 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
         next_nominal(trigger, 1_800_000_000_000, anchor_ms=1_700_000_000_000)
 
 
-@settings(max_examples=120, deadline=None, print_blob=True)
+@settings(max_examples=examples(120), deadline=None, print_blob=True)
 @given(
     rule=rules().filter(lambda text: "COUNT" not in text and "UNTIL" not in text),
     night=st.sampled_from(NIGHTS),

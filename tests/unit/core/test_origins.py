@@ -11,6 +11,7 @@ from raftsched.core.entry import encode_entry
 from raftsched.core.model import DAY_MS
 from raftsched.core.origins import WINDOW, claim
 from raftsched.core.tables import Table
+from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView, World, every, policy
 
 CREATE = encode(c.CreateJob("default", None, policy(every(1000)), b"{}"))
@@ -27,7 +28,7 @@ def test_the_first_time_only(numbers: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3 * WINDOW), st.integers(1, 3)), max_size=40))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_never_twice_however_far_apart(steps: list[tuple[int, int]]) -> None:
     view = MemoryView()
     seen: set[int] = set()

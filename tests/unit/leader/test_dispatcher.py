@@ -15,6 +15,7 @@ from raftsched.core.rows import decode_session
 from raftsched.core.tables import Table, u64
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
+from tests.support.amounts import examples
 from tests.unit.leader.dispatch_house import House
 from tests.unit.leader.house import place
 
@@ -183,7 +184,7 @@ def test_who_is_busy_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) ->
     assert [key for key in got if key in keys] == keys
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32))
 def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
     """However often things change: pumped often enough, nothing is left that place() could place."""

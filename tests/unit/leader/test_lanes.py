@@ -16,6 +16,7 @@ from raftsched.core.tables import LANE_NOBODY, Table, from_lane
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.lanes import lanes_in_use
+from tests.support.amounts import examples
 from tests.support.memory_view import MemoryView, policy
 from tests.unit.leader.dispatch_house import House, anew, keys
 from tests.unit.leader.house import place
@@ -277,7 +278,7 @@ class TestChanges:
         assert sorted(house.settle()) == sorted([*waiting[:2], free])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(0, 2**32))
 def test_whoever_may_go_goes_and_nobody_else(seed: int) -> None:
     """However queues, rules and nodes change: pumped often enough, nothing waits that could start, whatever is in its

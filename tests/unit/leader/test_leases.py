@@ -15,6 +15,7 @@ from raftsched.raft.options import RaftOptions
 from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.worker import TICK_S
+from tests.support.amounts import examples
 
 TTL = 5_000
 MARGIN = TTL // 4
@@ -172,7 +173,7 @@ class Worker:
             self.until = max(self.until or 0.0, sent + grant)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 2**32),
     st.sampled_from([0.9, 1.0, 1.1]),

@@ -18,6 +18,7 @@ from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.rows import decode_queue
 from raftsched.core.tables import Table
+from tests.support.amounts import examples
 from tests.support.invariants import violations
 from tests.support.memory_view import policy
 from tests.unit.leader.dispatch_house import House, anew, keys
@@ -181,7 +182,7 @@ def test_a_namespace_that_goes_takes_its_limits_along() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_at_random(seed: int) -> None:
     note(f"seed {seed}")
     rng = random.Random(seed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from raftsched.leader.wheel import Wheel
+from tests.support.amounts import examples
 
 SPAN = Wheel.SPAN_MS
 START = 1_763_600_400_123
@@ -64,7 +65,7 @@ class WheelAgainstModel(RuleBasedStateMachine):
 
 
 TestWheelAgainstModel = WheelAgainstModel.TestCase
-TestWheelAgainstModel.settings = settings(max_examples=60, stateful_step_count=40)
+TestWheelAgainstModel.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 def test_beyond_the_span_is_refused() -> None:
@@ -93,7 +94,7 @@ def test_sleeping_through_years_costs_no_walk() -> None:
 
 
 @given(st.lists(st.integers(1, SPAN), min_size=1, max_size=50), st.integers(1, 700))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_stepping_from_next_to_next_is_never_late(delays: list[int], most: int) -> None:
     wheel: Wheel[int] = Wheel(START)
     for key, delay in enumerate(delays):

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from raftsched.core.tables import Table, u64
 from raftsched.leader.wheel import Wheel
 from raftsched.leader.window import Window
+from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView
 
 
@@ -119,7 +120,7 @@ class WindowAgainstTable(RuleBasedStateMachine):
 
 
 TestWindowAgainstTable = WindowAgainstTable.TestCase
-TestWindowAgainstTable.settings = settings(max_examples=80, stateful_step_count=40)
+TestWindowAgainstTable.settings = settings(max_examples=examples(80), stateful_step_count=40)
 
 
 def test_memory_follows_what_is_due_soon() -> None:

@@ -23,6 +23,7 @@ from raftsched.schedule import (
     shut_out,
 )
 from raftsched.schedule.exclusions import exclusion, parse_date, parse_month_day
+from tests.support.amounts import examples
 from tests.support.cron_times import cron, following, local, ms, rrule, within
 
 MADRID = "Europe/Madrid"
@@ -164,7 +165,7 @@ ZONES = ["UTC", MADRID, "Australia/Lord_Howe", "America/St_Johns", "Asia/Beirut"
 START = datetime(2010, 10, 20, tzinfo=UTC)  # St John's set its clocks at one past midnight then
 
 
-@settings(max_examples=300, deadline=None, print_blob=True)
+@settings(max_examples=examples(300), deadline=None, print_blob=True)
 @given(
     data=st.data(), zone=st.sampled_from(ZONES), begin=st.integers(0, 40 * 86_400), length=st.integers(1, 6 * 86_400)
 )
