@@ -24,9 +24,19 @@ from prometheus_client import CollectorRegistry
 from raftsched import __version__, descriptors
 from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
-from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer, Reply
+from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
 from raftsched.api.http.tls import certificates_of, peer_trust
+from raftsched.api.ports import (
+    ClusterPort,
+    ClusterStatus,
+    CopyPort,
+    LogPort,
+    MembersPort,
+    Peer,
+    Reply,
+    Security,
+)
 from raftsched.api.resources.kept import unreadable
 from raftsched.bounds import SLOTS_MAX
 from raftsched.clock import Clock, SystemClock
@@ -297,37 +307,44 @@ class Node:
         assert self._store is not None
         assert self._raft is not None
         config = self.config
+        members = MembersPort(self._raft.members, self._raft.join_requests, self._change_members, self._transfer)
         return ApiContext(
             node_id=config.id,
             clock=self.clock,
             read=self._store.read,
-            propose=self._propose,
-            ask=self._ask,
-            applied_index=self._applied_index,
-            unapplied_ack_index=self._unapplied_ack_index,
-            position=self._position,
-            barrier=self._barrier,
-            committed=committed.index,
-            status=self._status,
-            peers=self._peers,
-            heartbeat_ages=self._heartbeat_ages,
-            troubles=self._troubles,
-            members=MembersPort(self._raft.members, self._raft.join_requests, self._change_members, self._transfer),
+            log=LogPort(
+                propose=self._propose,
+                propose_then=self._ask,
+                barrier=self._barrier,
+                wait_applied=self._wait_applied,
+                committed=committed.index,
+                applied_index=self._applied_index,
+                unapplied_ack_index=self._unapplied_ack_index,
+                position=self._position,
+            ),
+            cluster=ClusterPort(
+                status=self._status,
+                peers=self._peers,
+                members=members,
+                heartbeat_ages=self._heartbeat_ages,
+                troubles=self._troubles,
+            ),
+            security=Security(
+                guarded=config.guarded,
+                open=config.http_beyond and config.open,
+                local_digest=self.local_token.digest,
+                peer_trust=peer_trust(config),
+                sealer=sealer,
+                keys=keys,
+                peer_keys=keys.derive_all(PURPOSE),
+            ),
             output=output,
             copies=CopyPort(config.data / "snapshots", self._copy),
             rng=self._rng,
-            wait_applied=self._wait_applied,
             hosts=frozenset({config.advertise_http.host, config.http.host, *config.http_hosts}),
-            peer_trust=peer_trust(config),
             version=__version__,
-            guarded=config.guarded,
-            open=config.http_beyond and config.open,
-            registry=registry,
-            local_digest=self.local_token.digest,
-            sealer=sealer,
             bounds=config.bounds.within(descriptors.limit(), config.slots),
-            keys=keys,
-            peer_keys=keys.derive_all(PURPOSE),
+            registry=registry,
         )
 
     def _copy(self, target: Path) -> SnapshotMeta:

@@ -1,10 +1,10 @@
-"""What the API is given of the node it runs on."""
+"""What a handler is given besides the request: the node's parts, and what the API remembers between requests."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from raftsched.api.auth.peer_proof import Seen
 from raftsched.api.auth.rates import Rates
 from raftsched.api.auth.refusals import Refusals
 from raftsched.api.jobs.defaults import Space, read_space
+from raftsched.api.ports import ClusterPort, CopyPort, LogPort, Reply, Security
 from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
 from raftsched.core.access import Access, Oidc, Token
@@ -28,193 +29,112 @@ from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.rows import META_KEY, decode_calendar, decode_instance, decode_meta
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
-from raftsched.security.keyring import Keyring
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from raftsched.api.http.tls import PeerTrust
-    from raftsched.raft import Change, JoinRequest, MemberStatus
-    from raftsched.security.sealing import Sealer
-    from raftsched.store import SnapshotMeta
     from raftsched.worker.output import OutputStore
 
-SPACES_MAX = 1_000  # namespaces remembered
+NAMESPACES_SEEN_MAX = 1_000
 VISIBLE_WAIT_S = 1.0
 CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
-SETTINGS_FRESH_S = 1.0  # how long the replicated settings are remembered; apply checks them again
-
-
-Reply = Callable[[list[Answer] | None, RaftschedError | None], None]  # one of the two
-Ask = Callable[[Sequence[bytes], float, Reply], None]
+FRESH_S = 1.0  # how long settings and namespaces are remembered; apply checks them again
 
 
 @dataclass(slots=True)
 class AccessSeen:
-    """What was read about access, as of this applied index."""
+    """Rows about access that were read, as of this applied index."""
 
     index: int
-    access: Access | None  # None: nothing was ever said
+    access: Access | None  # None: it was never set
     tokens: dict[bytes, Token | None]  # by the hash of their secret
-    oidc: Oidc  # whose tokens are taken beside these
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another member as this node sees it."""
-
-    node_id: str
-    connected: bool
-    match_index: int | None = None  # known to the leader only
-    clock_offset_ms: float | None = None
-    http: str | None = None  # host:port of its API, when known
-
-
-@dataclass(slots=True)
-class ClusterStatus:
-    """This node's view of the cluster."""
-
-    node_id: str
-    leader: str | None
-    term: int
-    role: str  # "leader", "follower", "candidate"
-    commit_index: int
-    applied_index: int
-    formed: bool
-    waits_for: str | None = None  # what a node without a leader waits for, and what its operator should do
-
-
-@dataclass(slots=True)
-class MembersPort:
-    """The cluster's members, to be seen and changed; see raft.facade.Raft, whose methods these are. `change` and
-    `transfer` raise NoLeader, UnknownOutcome and RaftschedError with codes of their own."""
-
-    list: Callable[[], Sequence[MemberStatus]]
-    join_requests: Callable[[], Sequence[JoinRequest]]
-    change: Callable[[Change, str, bytes | None, float], Awaitable[None]]  # what, whom, its disk, timeout in seconds
-    transfer: Callable[[str | None, float], Awaitable[str]]  # to whom, timeout in seconds; the new leader
-
-
-@dataclass(slots=True)
-class CopyPort:
-    """`copy(file)` writes the state as of now, in any thread; it raises OSError. `directory` is where such files go;
-    nothing in it outlives the process."""
-
-    directory: Path
-    copy: Callable[[Path], SnapshotMeta]
+    oidc: Oidc  # the issuer whose tokens are accepted, too
 
 
 @dataclass(slots=True)
 class ApiContext:
-    """`propose(commands, timeout_s)` gives one answer per command, as applied on this node; it raises NoLeader,
-    UnknownOutcome or Overloaded. `ask(commands, timeout_s, reply)` is the same for who has no task: what `propose`
-    would raise at once it raises, all else is for `reply`, which may come before reads on this node show what was done
-    (see `unapplied_ack_index`); None: by way of `propose`. After `barrier(timeout_s)` this
-    node has applied all that was committed before; it raises NoLeader or Overloaded. `wait_applied(index, timeout_s)`
-    is True as soon as this node has applied the index,
-    False when the time is over."""
+    """The node that answers. What is proposed through it says who asked for it (`auth.callers`)."""
 
     node_id: str
     clock: Clock
     read: Callable[[], AbstractContextManager[ReadView]]
-    propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]]
-    barrier: Callable[[float], Awaitable[None]]
-    status: Callable[[], ClusterStatus]
-    peers: Callable[[], Sequence[Peer]]  # the other members, as this node sees them
-    members: MembersPort
+    log: LogPort
+    cluster: ClusterPort
     output: OutputStore
     copies: CopyPort
     rng: random.Random
-    wait_applied: Callable[[int, float], Awaitable[bool]]
-    heartbeat_ages: Callable[[], Mapping[str, int]] = dict  # ms since the newest, by node; on the leader
-    troubles: Callable[[], Mapping[str, str]] = dict  # why nodes start nothing, by id: this one; on the leader all
+    security: Security = field(default_factory=Security)
     hosts: frozenset[str] = frozenset()  # names by which this node may be called, beside IP addresses and localhost
     version: str = ""
+    bounds: Bounds = field(default_factory=Bounds)
     propose_timeout_s: float = 10.0
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
-    guarded: bool = False  # this node wants tokens whatever the cluster says: others than this machine reach it
-    open: bool = False  # they do, and it was started to be open
-    local_digest: bytes = b""  # of the secret that lies in the data directory; empty: there is none
-    peer_trust: PeerTrust | None = None  # for calls to other nodes by TLS; None: as the system has it
-    sealer: Sealer | None = None  # for the values of secrets; None: the cluster has no key
-    keys: Keyring = field(default_factory=Keyring)  # of the cluster; empty: it has none
-    peer_keys: Sequence[bytes] = ()  # see peer_proof.py; none: the cluster has no key
-    peers_seen: Seen = field(default_factory=Seen)
-    applied_index: Callable[[], int] | None = None  # None: as `status` has it
-    # Index up to which callers have been answered, while reads do not show all of that yet; else 0.
-    unapplied_ack_index: Callable[[], int] = lambda: 0
-    position: Callable[[], tuple[str | None, int, int]] | None = None  # of `cluster_position`; None: as in `status`
-    access_seen: AccessSeen | None = None
-    issuer: Issuer = field(default_factory=Issuer)
-    ask: Ask | None = None
-    committed: Callable[[float], Awaitable[int | None]] | None = None  # see `catch_up_soon`; None: `applied` is all
-    rates: Rates = field(init=False)  # how often somebody may ask
-    strict_transport: bool = False  # browsers are told to come by TLS only
-    bounds: Bounds = field(default_factory=Bounds)
+    # Remembered between requests.
+    rates: Rates = field(init=False)
     refusals: Refusals = field(default_factory=Refusals)
+    issuer: Issuer = field(default_factory=Issuer)
+    peers_seen: Seen = field(default_factory=Seen)
+    access_seen: AccessSeen | None = None
     _settings: Settings | None = None
     _settings_at: float = 0.0
-    _propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]] = field(init=False)
+    _spaces: dict[str, Space] = field(default_factory=dict)
+    _spaces_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self._propose, self.propose = self.propose, self._signed
         self.rates = Rates(self.bounds.proxies)
 
+    def propose(self, commands: Sequence[bytes], timeout_s: float) -> Awaitable[list[Answer]]:
+        """Returns one answer for each command, as applied on this node. Raises NoLeader, UnknownOutcome, Overloaded."""
+        return self._answered(self.log.propose(self._signed(commands), timeout_s))
+
+    async def _answered(self, proposed: Awaitable[list[Answer]]) -> list[Answer]:
+        answers = await proposed
+        reading_from(self.applied())
+        return answers
+
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
-        """With who asked for them; `reply` comes from the event loop. Raises what `propose` would at once."""
-        if self.ask is not None:
-            told = signed(commands)
-            proposing()
-            self.ask(told, self.propose_timeout_s, reply)
+        """Calls `reply` from the event loop, once. Raises at once what `propose` would raise at once."""
+        if self.log.propose_then is not None:
+            self.log.propose_then(self._signed(commands), self.propose_timeout_s, reply)
         else:
             task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
             task.add_done_callback(partial(_tell, reply))
 
+    def _signed(self, commands: Sequence[bytes]) -> Sequence[bytes]:
+        """Returns the commands with who asked for them, and notes that they are on their way."""
+        told = signed(commands)
+        proposing()
+        return told
+
     async def wait_until_visible(self) -> None:
         """Waits until reads show what callers have been told, so that a caller finds the job whose creation was
         acknowledged. A second at most: a disk that hangs for longer shows an old state."""
-        index = self.unapplied_ack_index()
+        index = self.log.unapplied_ack_index()
         if index:
-            await self.wait_applied(index, VISIBLE_WAIT_S)
+            await self.log.wait_applied(index, VISIBLE_WAIT_S)
 
     async def catch_up_soon(self) -> int | None:
         """Waits until this node has applied what the leader had committed when this was called, and returns the index.
         None: there is no leader, or it took too long. It costs the log nothing, and is no proof as the barrier is one
         (raft.committed)."""
-        if self.committed is None:
+        if self.log.committed is None:
             return self.applied()
         loop = asyncio.get_running_loop()
         until = loop.time() + CATCH_UP_S
-        index = await self.committed(CATCH_UP_S)
-        if index is None or not await self.wait_applied(index, max(0.0, until - loop.time())):
+        index = await self.log.committed(CATCH_UP_S)
+        if index is None or not await self.log.wait_applied(index, max(0.0, until - loop.time())):
             return None
         return index
 
     def cluster_position(self) -> tuple[str | None, int, int]:
         """Returns the leader, its term, and the newest index of which callers of this node have been told. Only the
         answer to a write may give that index: reads may not show it yet."""
-        if self.position is not None:
-            return self.position()
-        status = self.status()
-        return status.leader, status.term, max(status.applied_index, self.unapplied_ack_index())
+        if self.log.position is not None:
+            return self.log.position()
+        status = self.cluster.status()
+        return status.leader, status.term, max(status.applied_index, self.log.unapplied_ack_index())
 
     def applied(self) -> int:
-        """The newest index that reads here show, at the least."""
-        return self.status().applied_index if self.applied_index is None else self.applied_index()
-
-    def _signed(self, commands: Sequence[bytes], timeout_s: float) -> Awaitable[list[Answer]]:
-        """With who asked for them."""
-        told = signed(commands)
-        proposing()
-        return self._done(self._propose(told, timeout_s))
-
-    async def _done(self, proposed: Awaitable[list[Answer]]) -> list[Answer]:
-        answers = await proposed
-        reading_from(self.applied())
-        return answers
-
-    _spaces: dict[str, Space] = field(default_factory=dict)
-    _spaces_at: float = 0.0
+        """Returns an index that reads here show at the least."""
+        return self.cluster.status().applied_index if self.log.applied_index is None else self.log.applied_index()
 
     def now_ms(self) -> int:
         return self.clock.wall_ms()
@@ -224,14 +144,14 @@ class ApiContext:
             return meta(view)
 
     def calendar(self, name: str) -> bytes | None:
-        """The content of a calendar."""
+        """Returns the content of a calendar; None: there is none of this name."""
         key = name.encode()
         with self.read() as view:
             raw = view.get(Table.CALENDARS, key) if 0 < len(key) <= CALENDAR_NAME_MAX else None
         return None if raw is None else decode_calendar(raw).content
 
-    def begun(self, job: Job) -> Attempt | None:
-        """The attempt of a one-shot that is under way: its own row tells of it when it has ended."""
+    def live_attempt(self, job: Job) -> Attempt | None:
+        """Returns the attempt of a one-shot that is under way. The job's row has it only when it has ended."""
         if not job.active or not job.policy.trigger.once or job.last_instance is None:
             return None
         with self.read() as view:
@@ -241,21 +161,21 @@ class ApiContext:
 
     def settings(self) -> Settings:
         now = self.clock.monotonic()
-        if self._settings is None or now - self._settings_at > SETTINGS_FRESH_S:
+        if self._settings is None or now - self._settings_at > FRESH_S:
             with self.read() as view:
                 self._settings = meta(view).settings
             self._settings_at = now
         return self._settings
 
     def forget_settings(self) -> None:
-        """They were changed here."""
+        """Reads them again when they are asked for next: they were changed here."""
         self._settings = None
 
     def space(self, namespace: str) -> Space:
-        """What is said about a namespace, as of a moment ago: apply refuses a job that was filled in from what is not
-        so any more (resolving.py)."""
+        """Returns the defaults of a namespace as of a moment ago. Apply refuses a job that was filled in from defaults
+        which have changed since (resolving.py)."""
         now = self.clock.monotonic()
-        if now - self._spaces_at > SETTINGS_FRESH_S or len(self._spaces) >= SPACES_MAX:
+        if now - self._spaces_at > FRESH_S or len(self._spaces) >= NAMESPACES_SEEN_MAX:
             self._spaces.clear()
             self._spaces_at = now
         space = self._spaces.get(namespace)
@@ -265,7 +185,7 @@ class ApiContext:
         return space
 
     def forget_spaces(self) -> None:
-        """They were changed here, or elsewhere."""
+        """Reads them again when they are asked for next: they were changed, here or elsewhere."""
         self._spaces.clear()
 
 
@@ -282,7 +202,7 @@ def _tell(reply: Reply, task: asyncio.Task[list[Answer]]) -> None:
 
 
 def own_jobs(cluster: Meta) -> dict[JobState, int]:
-    """How many jobs there are in each state, but for those that the cluster made for itself: one of each webhook."""
+    """Returns the number of jobs in each state, without those that the cluster made for itself: one of each webhook."""
     counts = {state: cluster.jobs[state] for state in JobState}
     counts[JobState.SCHEDULED] -= cluster.webhooks
     return counts

@@ -14,8 +14,9 @@ import aiohttp
 import msgspec
 
 from raftsched.api.auth.peer_proof import PURPOSE
-from raftsched.api.context import ApiContext, ClusterStatus, CopyPort, MembersPort, Peer
+from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
+from raftsched.api.ports import ClusterPort, ClusterStatus, CopyPort, LogPort, MembersPort, Peer, Security
 from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
@@ -179,34 +180,37 @@ class LocalCluster:
     def context(self, node: str) -> ApiContext:
         if node not in self.outputs:
             self.outputs[node] = OutputStore(self.directory / node / "output")
+        members = MembersPort(
+            lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
+            lambda: self.join_requests,
+            self.change_members,
+            self.transfer,
+        )
         return ApiContext(
             node_id=node,
             clock=self.clock,
             read=self.store.read,
-            propose=self.propose,
-            barrier=Barriers(self.propose).wait,
-            status=lambda: self.status(node),
-            peers=lambda: [
-                Peer(m.node, True, self.store.applied_index, 0.0, self.http.get(m.node))
-                for m in self.members
-                if m.node != node
-            ],
-            members=MembersPort(
-                lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
-                lambda: self.join_requests,
-                self.change_members,
-                self.transfer,
+            log=LogPort(self.propose, Barriers(self.propose).wait, self.wait_applied),
+            cluster=ClusterPort(
+                status=lambda: self.status(node),
+                peers=lambda: [
+                    Peer(m.node, True, self.store.applied_index, 0.0, self.http.get(m.node))
+                    for m in self.members
+                    if m.node != node
+                ],
+                members=members,
+                heartbeat_ages=lambda: self.heartbeat_ages,
+            ),
+            security=Security(
+                sealer=Sealer(self.keys) if self.keys else None,
+                keys=self.keys,
+                peer_keys=self.keys.derive_all(PURPOSE),
             ),
             output=self.outputs[node],
             copies=CopyPort(self.directory / node / "snapshots", self.store.copy),
             rng=self.rng,
-            wait_applied=self.wait_applied,
-            heartbeat_ages=lambda: self.heartbeat_ages,
             hosts=frozenset({"node.example"}),
             version="0",
-            sealer=Sealer(self.keys) if self.keys else None,
-            keys=self.keys,
-            peer_keys=self.keys.derive_all(PURPOSE),
             bounds=self.bounds,
         )
 
@@ -255,7 +259,7 @@ class Client:
 async def serving(cluster: LocalCluster, node: str, *, guarded: bool = False) -> AsyncIterator[Client]:
     """The API of a node on a free port. `guarded`: as if others than this machine could reach it."""
     context = cluster.context(node)
-    context.guarded = guarded
+    context.security.guarded = guarded
     server = await ApiServer.start(context, "127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Content-Type"]) as session:

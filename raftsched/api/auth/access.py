@@ -92,8 +92,8 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
     """Whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
     access, token, oidc = _look_up(ctx, digest)
     required = access is not None and access.required
-    locked = ctx.guarded and not required
-    if (required or locked) and digest and hmac.compare_digest(digest, ctx.local_digest):
+    locked = ctx.security.guarded and not required
+    if (required or locked) and digest and hmac.compare_digest(digest, ctx.security.local_digest):
         return Caller(Role.ADMIN, name=f"local at {ctx.node_id}", digest=digest, counted=False)
     if locked:
         raise Locked() if digest else Problem("locked", LOCKED, headers=_challenge(""))
@@ -134,7 +134,7 @@ def asker(ctx: ApiContext, request: web.Request) -> Caller:
 
 def is_locked(ctx: ApiContext) -> bool:
     """Whether nobody is let in but who can read this node's disk."""
-    if not ctx.guarded:
+    if not ctx.security.guarded:
         return False
     access, _, _ = _look_up(ctx, b"")
     return access is None or not access.required
@@ -316,8 +316,8 @@ def peer_header(ctx: ApiContext, node: str, target: str) -> dict[str, str]:
 
 def _peer_keys(ctx: ApiContext) -> Sequence[bytes]:
     """What nodes prove to each other with: what comes of the cluster's keys, else what lies in the tables."""
-    if ctx.peer_keys:
-        return ctx.peer_keys
+    if ctx.security.peer_keys:
+        return ctx.security.peer_keys
     with ctx.read() as view:
         secret = access_of(view).secret
     return (secret,) if secret else ()
@@ -336,7 +336,7 @@ def still_holds(ctx: ApiContext, who: Caller) -> bool:
     if who.issued is not None:
         return ctx.now_ms() < (who.expires_at_ms or 0) and oidc_of(ctx).revision == who.issued.revision
     if not who.actor:
-        return who.known or not (ctx.guarded or _required(ctx))
+        return who.known or not (ctx.security.guarded or _required(ctx))
     try:
         return identify(ctx, who.digest).actor == who.actor
     except Problem:

@@ -77,7 +77,7 @@ def others(view: ReadView, made: Token, now_ms: int) -> list[Token]:
 
 def reached_from_outside(ctx: ApiContext) -> list[str]:
     """Members whose API others than their own machine can reach, as far as this node knows."""
-    return [peer.node_id for peer in ctx.peers() if peer.http is not None and not _is_loopback(peer.http)]
+    return [peer.node_id for peer in ctx.cluster.peers() if peer.http is not None and not _is_loopback(peer.http)]
 
 
 def _is_loopback(address: str) -> bool:

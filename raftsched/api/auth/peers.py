@@ -23,10 +23,10 @@ def url_of(address: str, path: str) -> str:
 async def trust(ctx: ApiContext, address: str) -> ssl.SSLContext | bool:
     """What aiohttp takes as `ssl` for a call to this address. Raises Problem output-unavailable: the files that say who
     is trusted cannot be used."""
-    if ctx.peer_trust is None or not address.startswith("https://"):
+    if ctx.security.peer_trust is None or not address.startswith("https://"):
         return True
     try:
-        return await asyncio.to_thread(ctx.peer_trust.context)
+        return await asyncio.to_thread(ctx.security.peer_trust.context)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         log.warning("calls to other nodes: what is trusted cannot be read: %s", error)
         raise Problem("output-unavailable", "This node cannot read whom it trusts; its log says more.") from None

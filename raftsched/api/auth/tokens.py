@@ -63,8 +63,8 @@ async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
     secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     if accepted is None:
         answer = b""
-        if name.key and ctx.sealer is not None:
-            answer = ctx.sealer.seal_whole(ANSWERS, name.key.hex(), secret.encode())
+        if name.key and ctx.security.sealer is not None:
+            answer = ctx.security.sealer.seal_whole(ANSWERS, name.key.hex(), secret.encode())
         accepted = await propose_one(ctx, under(name, _command(ctx, given, sha256(secret.encode()).digest(), answer)))
     assert accepted.number is not None
     with ctx.read() as view:
@@ -83,7 +83,7 @@ def _shown_before(ctx: ApiContext, name: Named, made: Token, answer: bytes) -> s
     why = "without a cluster key it is not kept"
     if answer:
         try:
-            return open_whole(ctx.sealer, ANSWERS, name.key.hex(), answer).decode()
+            return open_whole(ctx.security.sealer, ANSWERS, name.key.hex(), answer).decode()
         except Unsealable as error:
             why = str(error)
     raise Problem(
@@ -277,7 +277,7 @@ async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
     if given.required:
         if not digest:
             await _check_way_back(ctx, digest_of(call.request.headers.get("Authorization")))
-        secret = b"" if ctx.peer_keys else secrets.token_bytes(SECRET_BYTES)  # see peer_proof.py
+        secret = b"" if ctx.security.peer_keys else secrets.token_bytes(SECRET_BYTES)  # see peer_proof.py
     else:
         _check_enclosed(ctx)
     name = given.admin.name if given.admin is not None else ""
@@ -298,7 +298,7 @@ async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
 
 def _check_enclosed(ctx: ApiContext) -> None:
     """Raises Problem not-possible."""
-    outside = [ctx.node_id] if ctx.guarded else [] if ctx.open else reached_from_outside(ctx)
+    outside = [ctx.node_id] if ctx.security.guarded else [] if ctx.security.open else reached_from_outside(ctx)
     if outside:
         raise Problem(
             "not-possible",

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of
-from raftsched.api.context import ApiContext, ClusterStatus, Peer, meta
+from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
@@ -16,6 +16,7 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
+from raftsched.api.ports import ClusterStatus, Peer
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.core.cluster import Session
@@ -81,7 +82,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     """What this node knows, and what the leader knows of the others."""
-    status = ctx.status()
+    status = ctx.cluster.status()
     out = _own_view(ctx, status)
     if status.leader is None or status.leader == status.node_id or HOP in request.headers:
         return out
@@ -102,13 +103,13 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
 
 
 def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
-    members = {m.node: m for m in ctx.members.list()}
-    peers = {peer.node_id: peer for peer in ctx.peers()}
+    members = {m.node: m for m in ctx.cluster.members.list()}
+    peers = {peer.node_id: peer for peer in ctx.cluster.peers()}
     with ctx.read() as view:
         cluster = meta(view)
         names = sorted(members.keys() | {status.node_id})
         nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
-    ages, now_ms = ctx.heartbeat_ages(), ctx.now_ms()
+    ages, now_ms = ctx.cluster.heartbeat_ages(), ctx.now_ms()
     for node in nodes:
         if node.id in ages:
             node.last_heartbeat_at = format_time(now_ms - ages[node.id])
@@ -122,7 +123,7 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         nodes=nodes,
         waiting=[
             WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
-            for k in sorted(ctx.members.join_requests(), key=lambda k: k.node)
+            for k in sorted(ctx.cluster.members.join_requests(), key=lambda k: k.node)
         ],
         paused=cluster.paused,
     )
@@ -176,7 +177,7 @@ def _node(
         version=_version(ctx, session, own),
         session_open=session is not None and session.open,
         drained=rule.drained,
-        trouble=ctx.troubles().get(name),
+        trouble=ctx.cluster.troubles().get(name),
     )
 
 

@@ -30,13 +30,13 @@ async def readyz(ctx: ApiContext, call: Call[None]) -> web.Response:
     """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
     `waits_for` says what for, and what its operator should do. A node that takes requests and starts no runs is ready;
     `trouble` says why it starts none."""
-    status = ctx.status()
+    status = ctx.cluster.status()
     checks = {
         "formed": status.formed,
         "leader": status.leader is not None,
         "caught_up": status.commit_index - status.applied_index <= LAG_MAX,
     }
-    trouble = ctx.troubles().get(status.node_id)
+    trouble = ctx.cluster.troubles().get(status.node_id)
     if all(checks.values()):
         return reply_fields({"ready": True, "checks": checks, "trouble": trouble})
     behind = f"{status.commit_index - status.applied_index} entries are committed and not applied here yet."

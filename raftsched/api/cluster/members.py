@@ -71,7 +71,7 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
         return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
     proposing()
-    await ctx.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
+    await ctx.cluster.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
     await _note(ctx, name)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
         await catch_up(ctx)
@@ -90,13 +90,13 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
 async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Takes a member out. When it leads, leadership is handed over first."""
     node = call.path["id"]
-    if all(m.node != node for m in ctx.members.list()):
+    if all(m.node != node for m in ctx.cluster.members.list()):
         await catch_up(ctx)
-    names = [m.node for m in ctx.members.list()]
+    names = [m.node for m in ctx.cluster.members.list()]
     if node not in names:
         raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
     proposing()
-    await ctx.members.change("remove", node, None, ctx.propose_timeout_s)
+    await ctx.cluster.members.change("remove", node, None, ctx.propose_timeout_s)
     await _note(ctx, UNNAMED)
     return web.Response(status=204)
 
@@ -123,9 +123,9 @@ async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
     if done is not None:
         return reply(done.note)
     proposing()
-    leader = await ctx.members.transfer(given.to, ctx.propose_timeout_s)
+    leader = await ctx.cluster.members.transfer(given.to, ctx.propose_timeout_s)
     await _note(ctx, name)
-    return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.status().term))))
+    return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.cluster.status().term))))
 
 
 async def _note(ctx: ApiContext, name: Named) -> None:

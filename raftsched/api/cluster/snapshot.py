@@ -67,7 +67,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     if backups.under_way:
         raise Problem("overloaded", "A backup of this node is on its way; wait for its end, or ask another node.")
     if request.method == "HEAD":
-        head = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE, _INDEX: str(ctx.status().applied_index)})
+        head = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE, _INDEX: str(ctx.cluster.status().applied_index)})
         stamp(ctx, head.headers)
         await head.prepare(request)  # how long it would be is not known before it is made
         return head
@@ -163,4 +163,4 @@ async def _stream(
         ahead = sent / BYTES_PER_S - (ctx.clock.monotonic() - began)
         if ahead > 0:
             await asyncio.sleep(ahead)
-    return response, trailer(label, digest, ctx.keys)
+    return response, trailer(label, digest, ctx.security.keys)

@@ -48,7 +48,7 @@ _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def build_app(ctx: ApiContext) -> web.Application:
     """server.ApiServer serves it."""
     app = web.Application(client_max_size=BODY_MAX)
-    metrics = ApiMetrics(ctx.status, ctx.meta, ctx.rates)
+    metrics = ApiMetrics(ctx.cluster.status, ctx.meta, ctx.rates)
     ctx.registry.register(metrics)
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
@@ -78,8 +78,8 @@ def build_app(ctx: ApiContext) -> web.Application:
         "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
     )
     odd = _guarded(ctx, check, _odd(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*"))
-    app[ODD] = handler_of(unless_locked(ctx, odd) if ctx.guarded else odd)
-    if ctx.guarded:
+    app[ODD] = handler_of(unless_locked(ctx, odd) if ctx.security.guarded else odd)
+    if ctx.security.guarded:
         app.middlewares.append(lock(ctx, metrics.route("*", "*")))
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
@@ -155,7 +155,7 @@ async def _handled(
     ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
 ) -> web.StreamResponse:
     watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
-    told = 0 if watches else ctx.unapplied_ack_index()
+    told = 0 if watches else ctx.log.unapplied_ack_index()
     if told:
         await ctx.wait_until_visible()
     try:

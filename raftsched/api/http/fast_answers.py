@@ -37,7 +37,7 @@ async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
 
 def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     job = job_of(accepted)
-    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job))
+    body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job))
     headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
     if not accepted.created:
         return 200, headers, body
@@ -60,7 +60,7 @@ def head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) ->
     if not told:
         index = ctx.applied()
     stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
-    stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.strict_transport)
+    stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.security.strict_transport)
     return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()
 
 

@@ -53,7 +53,7 @@ def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = 
     headers = {"ETag": etag(job)}
     if location:
         headers["Location"] = f"/v1/jobs/{job_text(job.id)}"
-    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.begun(job)), status, headers)
+    return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job)), status, headers)
 
 
 def reply_page(
@@ -82,7 +82,7 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     index = request.shown or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")
     headers.update(GUARDS)
-    if ctx.strict_transport:
+    if ctx.security.strict_transport:
         headers["Strict-Transport-Security"] = STRICT
     headers["Raftsched-Leader"] = leader or ""
     headers["Raftsched-Term"] = str(term)

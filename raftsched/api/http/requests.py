@@ -353,14 +353,18 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
     if query.choice("consistency", "local", "leader") == "leader":
         await catch_up(ctx)
     index = query.integer("min_index", 0, 2**53)
-    if index is not None and ctx.status().applied_index < index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
+    if (
+        index is not None
+        and ctx.cluster.status().applied_index < index
+        and not await ctx.log.wait_applied(index, MIN_INDEX_WAIT_S)
+    ):
         raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
     reading_from(ctx.applied())
 
 
 async def catch_up(ctx: ApiContext) -> None:
     """What was committed before is applied here afterwards."""
-    await ctx.barrier(ctx.propose_timeout_s)
+    await ctx.log.barrier(ctx.propose_timeout_s)
     reading_from(ctx.applied())
 
 

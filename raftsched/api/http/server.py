@@ -58,7 +58,7 @@ class ApiServer:
     ) -> ApiServer:
         """Raises OSError when the address cannot be bound. Port 0: any free one. `sock`: already bound there. `tls`:
         this is shown, and nothing but TLS is spoken."""
-        ctx.strict_transport = tls is not None and not _is_loopback(host)
+        ctx.security.strict_transport = tls is not None and not _is_loopback(host)
         app = build_app(ctx)
         runner = web.AppRunner(app, shutdown_timeout=STOP_S)
         await runner.setup()

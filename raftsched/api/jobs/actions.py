@@ -213,7 +213,7 @@ async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
             why = "a run of it is active" if job.active else f"it is {job.state.name}"
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")
         await catch_up(ctx)  # the leader is about to say when a calendar job is due
-        await ctx.wait_applied(ctx.status().applied_index + 1, SKIP_WAIT_S)
+        await ctx.log.wait_applied(ctx.cluster.status().applied_index + 1, SKIP_WAIT_S)
         job = await target_job(ctx, request)
     raise Problem("illegal-transition", "The next time of the job is not known yet; try again.")
 

@@ -50,5 +50,5 @@ async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
             return None if raw is None else match(wanted, raw)
 
         jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
-    shown = [job_json(job, now_ms, ctx.calendar, ctx.begun(job)) for job in jobs]
+    shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
     return reply_page(request, shown, "jobs", query.filters(), last)

@@ -170,10 +170,10 @@ async def _ended(ctx: ApiContext, operation: Operation) -> Operation:
         left = until - ctx.clock.monotonic()
         if left <= 0:
             break
-        seen = ctx.status().applied_index
+        seen = ctx.cluster.status().applied_index
         with ctx.read() as view:
             operation = _find(view, operation.id) or operation
-        if operation.state is OperationState.RUNNING and not await ctx.wait_applied(seen + 1, left):
+        if operation.state is OperationState.RUNNING and not await ctx.log.wait_applied(seen + 1, left):
             break
     return operation
 

@@ -39,20 +39,20 @@ _Put = TypeVar("_Put", PutWebhook, RotateSecret)
 async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:
     """The command with its secret sealed, where the cluster has a key. Apply knows a sealed secret again only when it
     was sealed with the key in use: the one that is there is sealed anew first, if need be."""
-    if ctx.sealer is None or not command.secret:
+    if ctx.security.sealer is None or not command.secret:
         return command
     with ctx.read() as view:
         raw = view.get(Table.WEBHOOK_SECRETS, command.name.encode())
-    if raw is not None and not _current(ctx.sealer, decode_secrets(raw)):
-        await _seal_anew(ctx, _later(_webhook, ctx.sealer, command.name, raw))
-    nonce, secret, digest = ctx.sealer.seal(WEBHOOKS, command.name, command.secret)
+    if raw is not None and not _current(ctx.security.sealer, decode_secrets(raw)):
+        await _seal_anew(ctx, _later(_webhook, ctx.security.sealer, command.name, raw))
+    nonce, secret, digest = ctx.security.sealer.seal(WEBHOOKS, command.name, command.secret)
     return msgspec.structs.replace(command, secret=secret, nonce=nonce, digest=digest)
 
 
 def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
     """The one in use; empty when it cannot be read here."""
     try:
-        return open_value(ctx.sealer, WEBHOOKS, name, held.nonce, held.current)
+        return open_value(ctx.security.sealer, WEBHOOKS, name, held.nonce, held.current)
     except Unsealable:
         return b""
 
@@ -62,7 +62,7 @@ def unreadable(ctx: ApiContext) -> int:
     with ctx.read() as view:
         nonces = [decode_secret(raw).nonce for _, raw in view.scan(Table.SECRETS)]
         nonces += [decode_secrets(raw).nonce for _, raw in view.scan(Table.WEBHOOK_SECRETS)]
-    return sum(1 for nonce in nonces if nonce and (ctx.sealer is None or not ctx.sealer.knows(nonce)))
+    return sum(1 for nonce in nonces if nonce and (ctx.security.sealer is None or not ctx.security.sealer.knows(nonce)))
 
 
 @operation(
@@ -84,7 +84,7 @@ async def reseal(ctx: ApiContext, request: web.Request) -> web.Response:
     before = done_before(ctx, key)
     if before is not None:
         return reply(before.note)
-    sealer = ctx.sealer
+    sealer = ctx.security.sealer
     if sealer is None:
         raise Problem(
             "not-possible",

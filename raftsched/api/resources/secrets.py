@@ -96,8 +96,8 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
         raise Problem("invalid-parameter", f"A namespace has {names.NAMESPACE.rule}; a secret has {names.SECRET.rule}.")
     value, shared = _read(await read_body(request, BODY_MAX))
     nonce = digest = b""
-    if ctx.sealer is not None:
-        nonce, value, digest = ctx.sealer.seal(namespace, name, value)
+    if ctx.security.sealer is not None:
+        nonce, value, digest = ctx.security.sealer.seal(namespace, name, value)
     revision = if_match(request)
     if revision is None and "If-Match" in request.headers:
         await _exists(ctx, request)

@@ -226,7 +226,7 @@ async def _start(ctx: ApiContext, call: Call[Any], query: Query, follow: bool) -
     header = call.request.headers.get("Last-Event-ID")
     text = header or query.text("after")
     if text is None and follow:
-        return change_key(ctx.status().applied_index, POSITION_MAX)
+        return change_key(ctx.cluster.status().applied_index, POSITION_MAX)
     if text is None or (text == "oldest" and not header):
         return ctx.meta().changes_gone or change_key(0, 0)
     match = _NUMBER.fullmatch(text)
@@ -236,7 +236,7 @@ async def _start(ctx: ApiContext, call: Call[Any], query: Query, follow: bool) -
             raise Problem("invalid-parameter", f"Last-Event-ID {rule}.")
         raise bad_parameter("after", f'{rule}, or "oldest"')
     index = int(match[1])
-    if index > ctx.status().applied_index and not await ctx.wait_applied(index, MIN_INDEX_WAIT_S):
+    if index > ctx.cluster.status().applied_index and not await ctx.log.wait_applied(index, MIN_INDEX_WAIT_S):
         raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
     return change_key(index, POSITION_MAX if match[2] is None else int(match[2]))
 
@@ -251,12 +251,12 @@ def _number(at: bytes) -> str:
 
 async def _comes(ctx: ApiContext, at: bytes) -> bool:
     """True as soon as there may be more; False when nothing came for a while."""
-    return await ctx.wait_applied(split_change(at)[0] + 1, HEARTBEAT_S)
+    return await ctx.log.wait_applied(split_change(at)[0] + 1, HEARTBEAT_S)
 
 
 def _read(ctx: ApiContext, at: bytes, wanted: _Wanted) -> tuple[list[bytes], bytes, bool]:
     """(frames, the number after which to go on, whether there is more already). Raises Problem events-gone."""
-    applied = ctx.status().applied_index
+    applied = ctx.cluster.status().applied_index
     frames: list[bytes] = []
     looked = 0
     with ctx.read() as view:

@@ -130,12 +130,16 @@ class ExplainOut(msgspec.Struct):
 @operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
-    found = _read(ctx, key, ctx.troubles())
-    if found[3] is not None and found[3].reason in _OF_NODES and ctx.status().role != "leader":
+    found = _read(ctx, key, ctx.cluster.troubles())
+    if found[3] is not None and found[3].reason in _OF_NODES and ctx.cluster.status().role != "leader":
         nodes = (await seen(ctx, call.request)).nodes
         found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
     live = found[0].live
-    known = live is None or live.node == ctx.node_id or any(p.node_id == live.node and p.connected for p in ctx.peers())
+    known = (
+        live is None
+        or live.node == ctx.node_id
+        or any(p.node_id == live.node and p.connected for p in ctx.cluster.peers())
+    )
     heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
     return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms))
 
@@ -156,7 +160,7 @@ def _read(
         policy = None if job is None else _policy(view, job, row)
         obstacle = None
         if job is not None and policy is not None:
-            obstacle = waits_for(view, meta(view), ctx.status(), job, policy, row, ctx.now_ms(), troubles)
+            obstacle = waits_for(view, meta(view), ctx.cluster.status(), job, policy, row, ctx.now_ms(), troubles)
     return row, job, policy, obstacle
 
 

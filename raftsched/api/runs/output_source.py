@@ -127,7 +127,8 @@ async def ask(
         raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, has no known address.")
     parameters = dict(request.query)
     parameters["attempt"] = str(attempt.number)
-    parameters["min_index"] = str(ctx.status().applied_index)  # so that it knows the end of the attempt, as we do
+    # So that it knows the end of the attempt, as this node does.
+    parameters["min_index"] = str(ctx.cluster.status().applied_index)
     parameters.pop("consistency", None)
     path = f"/v1/instances/{instance_text(row.key)}/output"
     url = URL(url_of(session.http, path)).with_query(parameters)

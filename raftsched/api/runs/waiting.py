@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from raftsched.api.context import ClusterStatus
 from raftsched.api.http.durations import format_time
+from raftsched.api.ports import ClusterStatus
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
 from raftsched.core import rows
 from raftsched.core.admission import opens_at_ms, shut

@@ -85,7 +85,7 @@ def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
     """Also not who shows the token of an admin that was made while the cluster was open."""
 
     async def test(call: Client) -> None:
-        call.context.local_digest = sha256(b"rl_local").digest()
+        call.context.security.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
         planted = {role: As(call, await make(local, role, role)) for role in tokens.ROLES}
         place = Place(call, {"admin": local}, local)
@@ -148,7 +148,7 @@ def bootstrap(name: str = "root", secret: str = "rs_mine", **more: Any) -> dict[
 
 def test_bootstrap_revokes_what_was_planted_and_says_what_it_found(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.context.local_digest = sha256(b"rl_local").digest()
+        call.context.security.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
         planted = As(call, await make(local, "planted", "admin"))
         rules = [{"claim": "sub", "value": "me", "role": "admin"}]
@@ -216,21 +216,21 @@ def test_others_hear_of_the_first_admin(tmp_path: Path) -> None:
     """A node that has not applied it yet asks how far the log is before it refuses; when it cannot, it stays shut."""
 
     async def test(call: Client) -> None:
-        call.context.local_digest = sha256(b"rl_local").digest()
+        call.context.security.local_digest = sha256(b"rl_local").digest()
         cluster, context = call.cluster, call.context
         root = As(call, "rs_mine")
 
         async def behind(timeout_s: float) -> int | None:
             return None
 
-        context.committed = behind
+        context.log.committed = behind
         assert (await root("GET", "/v1/jobs"))[0] == 401, "and not 503: nothing is told to who is not let in"
 
         async def committed(timeout_s: float) -> int | None:
             cluster.apply(SetAccess(True, b"s" * 32, None, "root", sha256(b"rs_mine").digest()))
             return cluster.store.applied_index
 
-        context.committed = committed
+        context.log.committed = committed
         cluster.clock.forward(2_000)
         assert (await root("GET", "/v1/jobs"))[0] == 200
 
@@ -246,10 +246,10 @@ def test_a_cluster_with_a_node_beyond_loopback_is_not_opened_from_another(tmp_pa
                 root = As(call, "rs_mine")
                 cluster.http["n2"] = "10.0.0.2:7401"
                 assert (await root("PUT", "/v1/cluster/access", {"required": False}))[0] == 409
-                call.context.open = True  # was started to be open
+                call.context.security.open = True  # was started to be open
                 assert (await root("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
                 await call("PUT", "/v1/cluster/access", bootstrap("root-2", "rs_2"))
-                call.context.open = False
+                call.context.security.open = False
                 cluster.http["n2"] = "127.0.0.1:7402"
                 assert (await As(call, "rs_2")("PUT", "/v1/cluster/access", {"required": False}))[0] == 200
         finally:
@@ -380,7 +380,7 @@ def test_a_locked_node_answers_the_other_nodes(tmp_path: Path) -> None:
 
     async def test(call: Client) -> None:
         now = call.cluster.clock.wall
-        (key, *_) = call.context.peer_keys
+        (key, *_) = call.context.security.peer_keys
         said = {PEER: peer_said(key, "n2", "n1", "/v1/cluster", now)}
         assert (await call("GET", "/v1/cluster", headers=said))[0] == 200
         assert (await call("GET", "/v1/cluster", headers=said))[0] == 401, "it was said before"
@@ -395,7 +395,7 @@ def test_the_secret_of_the_data_directory_opens_its_node(tmp_path: Path) -> None
         await guarded(call)
         local = As(call, "rl_local")
         assert (await local("GET", "/v1/jobs"))[0] == 401
-        call.context.local_digest = sha256(b"rl_local").digest()
+        call.context.security.local_digest = sha256(b"rl_local").digest()
         assert (await local("POST", "/v1/tokens", {"name": "again", "role": "admin"}))[0] == 201
         assert (await local("PUT", "/v1/cluster/access", {"required": True}))[0] == 200
         _, found = await local("GET", "/v1/audit?actor=local%20at%20n1")

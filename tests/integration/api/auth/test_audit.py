@@ -64,7 +64,7 @@ def test_changes_are_noted_whoever_asked(tmp_path: Path) -> None:
 
 def test_work_is_noted_with_a_token_and_costs_nothing_without(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.context.local_digest = sha256(b"rl_x").digest()
+        call.context.security.local_digest = sha256(b"rl_x").digest()
         for who in (call, As(call, "rl_x")):  # also a program with its own node
             assert (await who("POST", "/v1/jobs", JOB))[0] == 201
         assert await listed(call) == []
@@ -92,7 +92,7 @@ def test_work_is_noted_with_a_token_and_costs_nothing_without(tmp_path: Path) ->
 
 async def guarded_again(call: Client) -> dict[str, str]:
     """One more operator, made with the secret of the node."""
-    call.context.local_digest = sha256(b"rl_x").digest()
+    call.context.security.local_digest = sha256(b"rl_x").digest()
     status, made = await As(call, "rl_x")("POST", "/v1/tokens", {"name": "op-2", "role": "operator"})
     assert status == 201
     return {"operator": made["secret"]}

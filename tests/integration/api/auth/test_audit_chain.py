@@ -159,7 +159,7 @@ def test_a_copy_without_its_hashes_is_no_copy(tmp_path: Path) -> None:
 
 def test_who_is_in_it_cannot_shorten_it(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.context.local_digest = sha256(b"rl_x").digest()
+        call.context.security.local_digest = sha256(b"rl_x").digest()
         people = await guarded(call)
         admin = people["admin"]
         for less in ({"audit_max": 1_000}, {"audit_keep": "1d"}, {"audit_max": 1_000, "audit_keep": None}):

@@ -116,7 +116,7 @@ def test_nobody_asks_the_leader_for_who_failed_too_often(tmp_path: Path) -> None
             asked += 1
             return catch_up()
 
-        call.context.committed = committed
+        call.context.log.committed = committed
         for number in range(10):
             status, _ = await As(call, unknown(str(number)))("GET", "/v1/jobs")
             assert status == (401 if number < 2 else 429)

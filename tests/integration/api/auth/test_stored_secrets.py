@@ -106,10 +106,10 @@ def test_secrets_that_no_key_of_the_node_opens_are_counted(tmp_path: Path) -> No
         assert (await call("POST", "/v1/webhooks", HOOK))[0] == 201
         assert (await call("PUT", "/v1/namespaces/billing/secrets/pem", {"value": PEM}))[0] == 201
         assert unreadable(call.context) == 0
-        call.context.sealer = Sealer(Keyring(new_key(), *call.context.keys))
+        call.context.security.sealer = Sealer(Keyring(new_key(), *call.context.security.keys))
         assert unreadable(call.context) == 0, "it was sealed with a key that is still in the file"
         for without in (Sealer(Keyring(new_key())), None):
-            call.context.sealer = without
+            call.context.security.sealer = without
             assert unreadable(call.context) == 2
 
     run(tmp_path, test)
@@ -122,11 +122,11 @@ def test_a_repeat_is_answered_with_the_secret_while_its_key_is_known(tmp_path: P
         _, first = await call("POST", TOKENS, body, root)
         assert (await call("POST", TOKENS, body, root)) == (201, first)
         assert (await call("GET", "/v1/jobs", None, {"Authorization": f"Bearer {first['secret']}"}))[0] == 200
-        before, call.context.sealer = call.context.sealer, Sealer(Keyring(new_key()))
+        before, call.context.security.sealer = call.context.security.sealer, Sealer(Keyring(new_key()))
         status, problem = await call("POST", TOKENS, body, root)
         assert (status, problem["code"]) == (409, "not-possible")
         assert "not shown again" in problem["detail"]
-        call.context.sealer = before
+        call.context.security.sealer = before
         call.cluster.clock.forward(3_600_001)
         status, problem = await call("POST", TOKENS, body, root)  # it is another request by now
         assert (status, problem["code"]) == (409, "name-taken")
@@ -136,8 +136,8 @@ def test_a_repeat_is_answered_with_the_secret_while_its_key_is_known(tmp_path: P
 
 def test_without_a_cluster_key_a_repeat_is_told_so(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.context.sealer = None
-        call.context.peer_keys = ()
+        call.context.security.sealer = None
+        call.context.security.peer_keys = ()
         keyed = {"Idempotency-Key": "one"}
         body = {"name": "ci", "role": "admin"}
         _, first = await call("POST", TOKENS, body, keyed)
@@ -175,7 +175,7 @@ def test_old_stores_work_and_are_sealed_by_the_next_write_or_all_at_once(tmp_pat
         call.cluster.store.copy(tmp_path / "copy.mdb")
         tables = contents(tmp_path / "copy.mdb", log=False)
         assert b"in clear" not in tables
-        sealer = call.context.sealer
+        sealer = call.context.security.sealer
         assert sealer is not None
         one = held(call, "hook1")
         assert open_value(sealer, WEBHOOKS, "hook1", one.previous_nonce, one.previous) == clear[1]
@@ -194,12 +194,12 @@ async def propose(call: Client, command: Any) -> None:
 def test_a_key_is_changed_and_nothing_is_left_under_the_old_one(tmp_path: Path, count: int) -> None:
     async def test(call: Client) -> None:
         old, new = new_key(), new_key()
-        call.context.sealer = Sealer(Keyring(old))
+        call.context.security.sealer = Sealer(Keyring(old))
         for number in range(count):
             value = {"value": f"value {number}"}
             assert (await call("PUT", f"/v1/namespaces/billing/secrets/s{number}", value))[0] == 201
         _, hook = await call("POST", "/v1/webhooks", HOOK)
-        call.context.sealer = Sealer(Keyring(new, old))
+        call.context.security.sealer = Sealer(Keyring(new, old))
         done, left = 0, 1
         began = time.monotonic()
         while left:
@@ -208,7 +208,7 @@ def test_a_key_is_changed_and_nothing_is_left_under_the_old_one(tmp_path: Path, 
             assert said["resealed"] or not said["left"], f"{left} after {time.monotonic() - began:.1f} s"
             done, left = done + said["resealed"], said["left"]
         assert done == count + 1
-        sealer = call.context.sealer = Sealer(Keyring(new))
+        sealer = call.context.security.sealer = Sealer(Keyring(new))
         assert said["key"] == Keyring(new).ids()[0]
         secret = open_value(sealer, WEBHOOKS, "ops", held(call).nonce, held(call).current)
         assert webhooks.encode_secret(secret) == hook["secret"]
@@ -220,9 +220,9 @@ def test_a_key_is_changed_and_nothing_is_left_under_the_old_one(tmp_path: Path, 
 
 def test_what_cannot_be_read_is_named_and_left(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        call.context.sealer = Sealer(Keyring(new_key()))
+        call.context.security.sealer = Sealer(Keyring(new_key()))
         assert (await call("PUT", "/v1/namespaces/billing/secrets/lost", {"value": "x"}))[0] == 201
-        call.context.sealer = Sealer(Keyring(new_key()))
+        call.context.security.sealer = Sealer(Keyring(new_key()))
         assert (await call("PUT", "/v1/namespaces/billing/secrets/kept", {"value": "x"}))[0] == 201
         _, said = await call("POST", "/v1/secrets:reseal")
         assert (said["resealed"], said["left"]) == (0, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.api.context import Peer
+from raftsched.api.ports import Peer
 from raftsched.errors import NoLeader, RaftschedError, UnknownOutcome
 from raftsched.raft import JoinRequest
 from raftsched.raft.membership.configuration import promoted
@@ -59,7 +59,7 @@ def test_what_a_new_leader_has_not_heard_of_is_not_known(tmp_path: Path) -> None
     async def test(call: Client) -> None:
         cluster = call.cluster
         cluster.configure((*cluster.members[:2], msgspec.structs.replace(cluster.members[2], voter=False)))
-        call.context.peers = lambda: [Peer("n2", True, 0), Peer("n3", True, 0)]
+        call.context.cluster.peers = lambda: [Peer("n2", True, 0), Peer("n3", True, 0)]
         _, page = await call("GET", "/v1/cluster")
         assert [n["lag"] for n in page["nodes"]] == [0, None, cluster.store.applied_index]
 
@@ -72,7 +72,7 @@ def test_a_follower_shows_what_the_leader_sees(tmp_path: Path) -> None:
         try:
             async with serving(cluster, "n1") as leader, serving(cluster, "n2") as follower:
                 cluster.http["n1"] = leader.url.removeprefix("http://")
-                leader.context.members.join_requests = lambda: [NEW]
+                leader.context.cluster.members.join_requests = lambda: [NEW]
                 _, page = await follower("GET", "/v1/cluster")
                 assert [w["id"] for w in page["waiting"]] == ["n4"]
                 assert [(n["id"], n["lag"]) for n in page["nodes"]] == [("n1", 0), ("n2", 0), ("n3", 0)]
@@ -93,9 +93,9 @@ def test_a_follower_shows_clocks_and_troubles_as_the_leader_knows_them(tmp_path:
         try:
             async with serving(cluster, "n1") as leader, serving(cluster, "n2") as follower:
                 cluster.http["n1"] = leader.url.removeprefix("http://")
-                leader.context.peers = lambda: [Peer("n2", True, 1, 3_600_000.0), Peer("n3", True, 1, 2.0)]
-                leader.context.troubles = lambda: {"n3": "no process"}
-                follower.context.troubles = lambda: {"n2": "it waits"}
+                leader.context.cluster.peers = lambda: [Peer("n2", True, 1, 3_600_000.0), Peer("n3", True, 1, 2.0)]
+                leader.context.cluster.troubles = lambda: {"n3": "no process"}
+                follower.context.cluster.troubles = lambda: {"n2": "it waits"}
                 for path, items in (("/v1/cluster", "nodes"), ("/v1/nodes", "items")):
                     _, page = await follower("GET", path)
                     assert [n["trouble"] for n in page[items]] == [None, "it waits", "no process"]

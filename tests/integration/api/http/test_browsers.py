@@ -82,7 +82,7 @@ def test_browsers_keep_to_tls_where_they_came_by_it(tmp_path: Path, host: str, t
         server = await ApiServer.start(context, host, 0, tls=ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
         await server.stop()
         cluster.close()
-        assert context.strict_transport is told
+        assert context.security.strict_transport is told
 
     asyncio.run(main())
     assert (f"Strict-Transport-Security: {STRICT}\r\n" in _stamp(0, "n1", 1, told)) is told

@@ -248,7 +248,7 @@ def test_a_request_being_answered_gets_its_answer_when_the_node_stops(tmp_path: 
             return await applied(commands, timeout_s)
 
         async with serving(cluster, "n1") as call:
-            call.context.propose = slow
+            call.context.log.propose = slow
             port = int(call.url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request())
@@ -271,15 +271,15 @@ def test_a_read_waits_until_it_shows_what_was_said(tmp_path: Path) -> None:
         cluster, context = call.cluster, call.context
         cluster.quiet = True
         told = cluster.store.applied_index + 1
-        context.unapplied_ack_index = lambda: told if cluster.store.applied_index < told else 0
+        context.log.unapplied_ack_index = lambda: told if cluster.store.applied_index < told else 0
         waits = asyncio.Event()
-        wait_applied = context.wait_applied
+        wait_applied = context.log.wait_applied
 
         async def wait(index: int, timeout: float) -> bool:
             waits.set()
             return await wait_applied(index, timeout)
 
-        context.wait_applied = wait
+        context.log.wait_applied = wait
         reading = asyncio.ensure_future(call("GET", "/v1/jobs"))
         await asyncio.wait((reading, asyncio.ensure_future(waits.wait())), return_when=asyncio.FIRST_COMPLETED)
         assert waits.is_set()
@@ -298,8 +298,8 @@ def test_health_does_not_wait_for_it(tmp_path: Path) -> None:
         async def wait(index: int, timeout: float) -> bool:
             raise AssertionError("waits")
 
-        call.context.unapplied_ack_index = lambda: 4_711
-        call.context.wait_applied = wait
+        call.context.log.unapplied_ack_index = lambda: 4_711
+        call.context.log.wait_applied = wait
         for path in ("/livez", "/readyz", "/metrics", "/openapi.json"):
             status, _ = await call("GET", path)
             assert status == 200, path
@@ -309,11 +309,11 @@ def test_health_does_not_wait_for_it(tmp_path: Path) -> None:
 
 def test_the_index_of_an_answer_is_that_of_what_it_says(tmp_path: Path) -> None:
     async def test(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: Client) -> None:
-        call.context.unapplied_ack_index = lambda: 4_711
+        call.context.log.unapplied_ack_index = lambda: 4_711
         writer.write(request())
         status, headers, _ = await read_answer(reader)
         assert (status, headers["raftsched-index"]) == (201, "4711")
-        call.context.unapplied_ack_index = lambda: 0
+        call.context.log.unapplied_ack_index = lambda: 0
         writer.write(request())
         _, headers, _ = await read_answer(reader)
         assert headers["raftsched-index"] == str(call.cluster.store.applied_index)

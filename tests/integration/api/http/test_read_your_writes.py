@@ -33,7 +33,7 @@ class Elsewhere:
         self.answers = True  # else there is no leader
         self._call = call
         self._act = act
-        call.context.committed = self._committed
+        call.context.log.committed = self._committed
 
     async def _committed(self, timeout: float) -> int | None:
         self.asked += 1
@@ -57,13 +57,13 @@ def test_a_read_does_not_claim_what_others_were_told_meanwhile(tmp_path: Path) -
 
     async def test(call: Client) -> None:
         context = call.context
-        barrier = context.barrier
+        barrier = context.log.barrier
 
         async def passed(timeout: float) -> None:
             await barrier(timeout)
-            context.unapplied_ack_index = lambda: AHEAD  # a write batch began, and answered its callers
+            context.log.unapplied_ack_index = lambda: AHEAD  # a write batch began, and answered its callers
 
-        context.barrier = passed
+        context.log.barrier = passed
         status, _ = await call("GET", "/v1/jobs?consistency=leader")
         assert (status, call.headers["Raftsched-Index"]) == (200, str(call.cluster.store.applied_index))
         assert "Raftsched-Stale" not in call.headers, "it shows all that was known when it came"
@@ -83,7 +83,7 @@ def test_an_answer_to_a_write_reaches_as_far_as_it(tmp_path: Path) -> None:
 def test_while_the_disk_hangs_what_is_old_says_so(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         job = create(call, "a")
-        call.context.unapplied_ack_index = lambda: AHEAD
+        call.context.log.unapplied_ack_index = lambda: AHEAD
         status, _ = await call("GET", "/v1/jobs")
         assert (status, call.headers["Raftsched-Stale"]) == (200, "true")
         assert call.headers["Raftsched-Index"] == str(call.cluster.store.applied_index)
@@ -266,7 +266,7 @@ def test_so_many_of_one_address_wait_at_a_time(tmp_path: Path) -> None:
             await go.wait()
             return call.cluster.store.applied_index
 
-        call.context.committed = committed
+        call.context.log.committed = committed
         asked = [
             asyncio.ensure_future(As(call, unknown(f"of-nobody-{i}"))("GET", "/v1/jobs"))
             for i in range(WAITING_MAX_EACH + 5)

@@ -457,7 +457,7 @@ def test_a_node_asks_another_one_by_tls(tmp_path: Path, pair: Pair, trusted: str
         try:
             async with serving(cluster, "n2") as call:
                 cluster.open_session("n1", f"https://127.0.0.1:{server.port}")
-                call.context.peer_trust = PeerTrust(None, ca_file(trusted), [(None, None), own])
+                call.context.security.peer_trust = PeerTrust(None, ca_file(trusted), [(None, None), own])
                 path, token = await start(call)
                 end(cluster, token, FRAMES)
                 status, said = await call("GET", f"{path}/output")

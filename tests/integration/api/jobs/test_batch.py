@@ -92,7 +92,7 @@ def test_a_part_whose_outcome_is_unknown_says_so(tmp_path: Path) -> None:
                 raise UnknownOutcome()
             return await direct(commands, timeout_s)
 
-        call.context.propose = second_fails
+        call.context.log.propose = second_fails
         status, body = await call("POST", "/v1/jobs:batch", [JOB] * 2_500)
         assert status == 200
         assert [i["status"] for i in body["items"]] == [201] * 1000 + [504] * 1000 + [201] * 500
@@ -137,7 +137,7 @@ def test_a_batch_that_found_a_job_there_says_so_again(tmp_path: Path) -> None:
 def test_a_batch_of_many_that_names_itself(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         key = {"Idempotency-Key": "b1"}
-        direct = call.context.propose
+        direct = call.context.log.propose
 
         async def second_is_lost(commands: Sequence[bytes], timeout_s: float) -> list[Answer]:
             answers = await direct(commands, timeout_s)
@@ -145,11 +145,11 @@ def test_a_batch_of_many_that_names_itself(tmp_path: Path) -> None:
                 raise UnknownOutcome()
             return answers
 
-        call.context.propose = second_is_lost
+        call.context.log.propose = second_is_lost
         given = [JOB] * 2_500
         _, first = await call("POST", "/v1/jobs:batch", given, key)
         assert [i["status"] for i in first["items"]] == [201] * 1000 + [504] * 1000 + [201] * 500
-        call.context.propose = direct
+        call.context.log.propose = direct
         _, again = await call("POST", "/v1/jobs:batch", given, key)
         assert [i["status"] for i in again["items"]] == [201] * 2_500
         assert len({i["id"] for i in again["items"]}) == 2_500

@@ -217,7 +217,7 @@ def test_a_run_may_refer_to_them_too(tmp_path: Path) -> None:
 
 def test_with_a_key_it_is_sealed_before_it_is_proposed(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        sealer = call.context.sealer = Sealer(Keyring(b"k" * 32))
+        sealer = call.context.security.sealer = Sealer(Keyring(b"k" * 32))
         found = await put(call)
         assert found["sealed"]
         assert await put(call) == found  # known again, though it is sealed otherwise each time

@@ -35,7 +35,7 @@ def secrets(call: Client) -> Secrets:
     held = decode_secrets(raw)
 
     def opened(nonce: bytes, value: bytes) -> bytes:
-        return open_value(call.context.sealer, WEBHOOKS, "ops", nonce, value) if value else b""
+        return open_value(call.context.security.sealer, WEBHOOKS, "ops", nonce, value) if value else b""
 
     assert held.nonce, "it is sealed"
     return Secrets(opened(held.nonce, held.current), opened(held.previous_nonce, held.previous))

@@ -203,7 +203,7 @@ def test_a_step_that_is_not_confirmed_says_what_was_done(tmp_path: Path, monkeyp
                 raise UnknownOutcome
             return await propose(commands, timeout_s)
 
-        call.context.propose = failing
+        call.context.log.propose = failing
         status, problem = await call("POST", f"{PATH}/requeue", {"all": True})
         assert (status, problem["code"]) == (504, "unknown-outcome")
         assert "2 were requeued before; ask again for the rest." in problem["detail"]

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.context import ClusterStatus
 from raftsched.api.http.durations import format_time
+from raftsched.api.ports import ClusterStatus
 from raftsched.api.runs.explain import ExplainOut, explain
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
