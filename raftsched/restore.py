@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from raftsched.core import refound
+from raftsched.core import new_cluster
 from raftsched.core.apply.tx import Tx
 from raftsched.errors import StartupError
 from raftsched.raft.membership.formation import alone
@@ -107,7 +107,7 @@ def _make(
     contents = backup.look(source)
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
     fresh = snapshot.unpack(copy, work / "store", was, map_bytes=MAP_BYTES, sync=False)
-    ahead = refound.ahead(now_ms)
+    ahead = new_cluster.ahead(now_ms)
     index = label.index + ahead.entries
     cluster_id = rng.randbytes(16)
     member, own = alone(node, raft, rng)
@@ -116,7 +116,7 @@ def _make(
         with env.lmdb.begin(write=True) as txn:
             tx = Tx(WriteView(txn, env.tables))
             term = max(label.term, tx.meta.epoch) + ahead.terms
-            refound.refound(tx, index, cluster_id, member, ahead.tokens, paused=paused)
+            new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused)
             state = records.State(
                 term=term,
                 commit_index=index,

@@ -14,7 +14,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import InstanceState
-from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD
+from raftsched.core.new_cluster import INDEX_AHEAD, TOKENS_AHEAD
 from raftsched.core.rows import decode_instance, decode_meta
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError

@@ -1,8 +1,9 @@
-"""What changes in a saved state that becomes the beginning of another cluster.
+"""Changes a saved state into the beginning of another cluster.
 
 Jobs, instances, queues, settings stay as they are. Numbers that others may have seen from the old cluster after it was
-saved (fencing tokens above all) go on far above where they were: none of them is given twice. How far depends on when
-it is done, so that a second cluster of the same backup goes on above what the first one can have given by then.
+saved (fencing tokens above all) go on far above where they were, so that none of them is given twice. The distance
+depends on the time of the restore, so that a second cluster of the same backup goes on above the numbers that the first
+one can have given by then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BEGAN_MS = 1_735_689_600_000  # 2025-01-01: nothing was saved earlier
 
 
 class Ahead(NamedTuple):
-    """By how much the numbers of a new cluster are above those of the backup."""
+    """The distance between the numbers of a new cluster and those of the backup."""
 
     tokens: int
     entries: int
@@ -32,7 +33,7 @@ class Ahead(NamedTuple):
 
 
 def ahead(now_ms: int) -> Ahead:
-    """`now_ms`: wall clock of who restores."""
+    """Returns the distance for a restore at `now_ms`, by the wall clock of the machine that restores."""
     since_ms = max(0, now_ms - _BEGAN_MS)
     return Ahead(
         TOKENS_AHEAD + since_ms * TOKENS_PER_MS,
@@ -41,12 +42,12 @@ def ahead(now_ms: int) -> Ahead:
     )
 
 
-def refound(tx: Tx, index: int, cluster_id: bytes, member: Member, tokens: int, *, paused: bool) -> None:
-    """`index`: of the entry that the state is said to be of from now on. `member`: the only one at first. `tokens`: how
-    far the next fencing token is above the last.
+def bootstrap_from_backup(tx: Tx, index: int, cluster_id: bytes, member: Member, tokens: int, *, paused: bool) -> None:
+    """Makes the state that of a new cluster. `index`: of the entry that it counts as the state of from now on.
+    `member`: the only one at first. `tokens`: the distance of the next fencing token from the last.
 
-    Sessions that were open stay so, and are ended by the first leader, as those of nodes that are dead: what ran is
-    lost then, and runs again under a new token."""
+    Open sessions stay open, and the first leader ends them, as those of dead nodes: their runs are lost then, and run
+    again under a new token."""
     meta = tx.meta
     forget_rules(tx, meta.members, (member,))
     meta.cluster_id = cluster_id

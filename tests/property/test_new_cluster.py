@@ -10,7 +10,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Accepted, EndSession, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
-from raftsched.core.refound import INDEX_AHEAD, TOKENS_AHEAD, refound
+from raftsched.core.new_cluster import INDEX_AHEAD, TOKENS_AHEAD, bootstrap_from_backup
 from raftsched.core.rows import decode_meta, decode_session
 from raftsched.core.tables import Table
 from tests.property.author import Author
@@ -30,7 +30,7 @@ def test_any_state_can_be_the_beginning_of_another_cluster(seed: int) -> None:
     before = decode_meta(view.get(Table.META, b"meta"))
     index = len(log) + INDEX_AHEAD
     member = Member("n2", "h:1", b"disk")
-    refound(Tx(view), index, b"another", member, TOKENS_AHEAD, paused=False)
+    bootstrap_from_backup(Tx(view), index, b"another", member, TOKENS_AHEAD, paused=False)
     assert not violations(view)
     meta = decode_meta(view.get(Table.META, b"meta"))
     assert (meta.members, meta.cluster_id, meta.members_at) == ((member,), b"another", index)
