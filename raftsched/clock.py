@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rooms may know about time. The simulator hands out a virtual one."""
+    """The interface by which everything reads time. The simulator has a virtual one."""
 
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch, UTC. May jump."""

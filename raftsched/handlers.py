@@ -54,8 +54,9 @@ variables: ContextVar[Mapping[str, str] | None] = ContextVar("variables", defaul
 
 
 def run_variables() -> Mapping[str, str]:
-    """What is said about the run that calls this: RAFTSCHED_INSTANCE_ID, RAFTSCHED_FENCING_TOKEN, ... (docs/runs.md),
-    and the job's own environment. They are those of the process, but for handlers that run in the node's own."""
+    """Returns the variables of the run that calls this: RAFTSCHED_INSTANCE_ID, RAFTSCHED_FENCING_TOKEN, ...
+    (docs/runs.md), and the job's own environment. They are those of the process, but for handlers that run in the
+    node's own."""
     return variables.get() or os.environ
 
 

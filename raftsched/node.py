@@ -85,10 +85,11 @@ class Sockets(NamedTuple):
 
 
 class Node:
-    """One member of a cluster. `start` raises StartupError; `stop` may be called at any point after.
+    """A member of a cluster. `start` raises StartupError; `stop` may be called at any point after.
 
-    It may be one of several in a process that does other things as well: only `own_process` says that the process is
-    there for this node alone, which may then move it to a control group."""
+    It may be one of several in a process that does other things as well. Only with `own_process` does the process exist
+    for this node alone; the node may then move it to a control group.
+    """
 
     def __init__(
         self,
@@ -246,7 +247,7 @@ class Node:
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
 
     def hurry(self) -> None:
-        """What runs is ended at once when the node stops, or stops already."""
+        """Ends all runs at once when the node stops, or if it is stopping already."""
         if self._worker is not None:
             self._worker.hurry()
 
@@ -420,7 +421,7 @@ class Node:
         return {} if self._leader is None else self._leader.heartbeat_ages()
 
     def _troubles(self) -> dict[str, str]:
-        """Why nodes start nothing, by node id: this one, and on the leader all others."""
+        """Returns why nodes start nothing, by node id: this node, and on the leader all others."""
         known = {} if self._leader is None else self._leader.troubles()
         own = "" if self._worker is None else self._worker.trouble
         known.pop(self.config.id, None)
@@ -499,7 +500,7 @@ def cluster_keys(config: NodeConfig) -> Keyring:
 
 
 def describe(error: BaseException, config: NodeConfig) -> str:
-    """One line for the operator: what failed, and whether the disk is why."""
+    """Returns one line for the operator: the failure, and the disk where that is the cause."""
     if isinstance(error, StartupError):
         words = str(error)
     elif isinstance(error, OSError):

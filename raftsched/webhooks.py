@@ -70,7 +70,7 @@ def verify(
 
 
 def sign(secret: bytes, ident: str, timestamp_s: int, body: bytes) -> str:
-    """One signature of `webhook-signature`."""
+    """Returns one signature for the header `webhook-signature`."""
     content = f"{ident}.{timestamp_s}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(secret, content, hashlib.sha256).digest()).decode()
 

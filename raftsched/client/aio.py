@@ -30,7 +30,7 @@ from raftsched.client.webhooks import Webhooks
 
 
 class AsyncClient:
-    """For one event loop, and any number of its tasks.
+    """A client of one cluster, for one event loop and any number of its tasks.
 
     async with AsyncClient("https://10.0.0.1:7401,https://10.0.0.2:7401") as client:
         job = await client.jobs.create(trigger={"in": "5m"}, handler={"call": "send-invoice"}, params={"number": 7})
@@ -89,8 +89,9 @@ class AsyncClient:
         self.cluster = Cluster(transport)
 
     def within(self, seconds: float) -> AsyncClient:
-        """The same client with another time for each request and its repeats, as in
-        `await client.within(2).jobs.get("default/nightly")`. It shares everything, and is not closed by itself."""
+        """Returns the same client with another time for each request and its repeats, as in `await
+        client.within(2).jobs.get("default/nightly")`. It shares everything with this one, and is not closed by itself.
+        """
         other = copy.copy(self)
         other._speak(self.transport.within(seconds), self._creates)
         return other
@@ -104,20 +105,21 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Creates that are under way are answered first."""
+        """Closes the connections. Creates that are under way are answered first."""
         await self._creates.close()
         await self.transport.close()
 
     def events(
         self, *, after: str | None = None, follow: bool = True, **filters: Unpack[EventFilter]
     ) -> AsyncIterator[Event]:
-        """What changes, as it comes; goes on at another node when one goes away. `after`: the id of the last event that
-        was dealt with, or "oldest" for all that is kept; None: from now on. With `follow=False` it ends with what there
-        is. NotFoundError "events-gone" when what comes after that id is not kept any more."""
+        """Gives each change of the cluster as it happens, and continues at another node when one goes away. `after`:
+        the id of the last event that was handled, or "oldest" for all that are kept; None: from now on. With
+        `follow=False` it ends with the last event that there is. Raises NotFoundError "events-gone" when the events
+        after that id are no longer kept."""
         return watch(self.transport, after, follow, filters)
 
     async def preview(self, trigger: Trigger, *, start: Moment | None = None, count: int = 10) -> Preview:
-        """A trigger in words and its next times; nothing is saved."""
+        """Returns a trigger in words and its next times. Nothing is saved."""
         body: dict[str, Any] = {"trigger": trigger, "count": count}
         if start is not None:
             body["from"] = start
@@ -126,5 +128,6 @@ class AsyncClient:
     async def stats(
         self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]
     ) -> Stats:
-        """How runs went: of instances due from `start` (an hour before `end`) to before `end` (now)."""
+        """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:
+        now)."""
         return await self.transport.get(Stats, "/v1/stats", {"from": start, "to": end, **filters})

@@ -16,21 +16,22 @@ class Cluster:
         self._transport = transport
 
     async def status(self) -> ClusterView:
-        """As the node that answers sees it, also when there is no leader."""
+        """Returns the cluster as the answering node sees it, also when there is no leader."""
         return await self._transport.get(ClusterView, "/v1/cluster", own=False)
 
     async def settings(self) -> dict[str, Any]:
-        """All limits and defaults that hold on every node alike; durations as text."""
+        """Returns all limits and defaults that hold on every node alike; durations as text."""
         return await self._transport.get(dict[str, Any], "/v1/cluster/settings")
 
     async def set_settings(self, **changes: Any) -> dict[str, Any]:
-        """What is given is changed, None means the default; all settings as they are then. InvalidError names what is
-        out of bounds."""
+        """Changes the given settings, None to the default, and returns all of them. InvalidError names each value out
+        of bounds."""
         answer = await self._transport.send("PATCH", "/v1/cluster/settings", body=encode(changes))
         return answer.decoded(dict[str, Any])
 
     async def whoami(self) -> Who:
-        """What the cluster takes you for: name, roles, and until when. AuthError: it wants a token, or another."""
+        """Returns the caller as the cluster knows them: name, roles, and until when. Raises AuthError when a token is
+        missing or not valid."""
         return await self._transport.get(Who, "/v1/whoami")
 
     async def oidc(self) -> dict[str, Any]:
@@ -69,11 +70,11 @@ class Cluster:
         await self._transport.post(dict[str, Any], "/v1/cluster/pause")
 
     async def resume(self) -> None:
-        """What was missed meanwhile is treated as each job's misfire policy says."""
+        """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         await self._transport.post(dict[str, Any], "/v1/cluster/resume")
 
     async def members(self) -> Members:
-        """Who belongs to the cluster, and who asks to be let in."""
+        """Returns the members of the cluster, and the nodes that ask to join."""
         return await self._transport.get(Members, "/v1/cluster/members")
 
     async def add_member(self, id: str, *, store: str | None = None, replace: bool = False) -> None:
@@ -85,7 +86,7 @@ class Cluster:
         await self._transport.post(dict[str, Any], "/v1/cluster/members", body)
 
     async def remove_member(self, id: str) -> None:
-        """When it leads, leadership is handed over first."""
+        """Removes a member. If it leads, leadership is handed over first."""
         await self._transport.send("DELETE", f"/v1/cluster/members/{segment(id)}")
 
     async def transfer(self, to: str | None = None) -> Leadership:
@@ -104,11 +105,11 @@ class ClusterNodes:
         return await self._transport.get(NodeDetail, _path(id))
 
     async def drain(self, id: str) -> NodeDetail:
-        """It takes nothing new; what runs there ends as it would. Also while the node is down."""
+        """Gives no new runs to the node; runs that are there go on. Works also while the node is down."""
         return await self._transport.post(NodeDetail, f"{_path(id)}/drain")
 
     async def undrain(self, id: str) -> NodeDetail:
-        """It takes runs again."""
+        """Gives runs to the node again."""
         return await self._transport.post(NodeDetail, f"{_path(id)}/undrain")
 
     async def set_labels(
@@ -123,7 +124,7 @@ class ClusterNodes:
         return await self._patch(id, {"slots": slots}, if_match)
 
     async def list(self) -> Sequence[NodeDetail]:
-        """All members."""
+        """Returns all members."""
         return items(NodeDetail, await self._transport.get(Page, "/v1/nodes"))
 
     async def _patch(self, id: str, change: Mapping[str, Any], if_match: int | None) -> NodeDetail:

@@ -1,6 +1,6 @@
-"""One request over one connection, HTTP/1.1 (RFC 9112), in as much as a client needs that closes it afterwards.
+"""An HTTP/1.1 connection for one request (RFC 9112), as far as the command line needs it.
 
-The command line starts fast because of it: http.client brings the whole email package along, and ssl.
+The command line starts fast because of it: http.client imports the whole email package, and ssl.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_BODY = frozenset({204, 304})
 
 
 class BrokenAnswer(Exception):
-    """What came is not the HTTP it should be, or it ended too early."""
+    """The bytes that came are not proper HTTP, or ended too early."""
 
 
 class NoAnswer(BrokenAnswer):
@@ -59,7 +59,7 @@ class Connection:
         self._socket.close()
 
     def wait_for(self, seconds: float | None) -> None:
-        """From now on, for each piece."""
+        """Sets the seconds to wait for each piece from now on."""
         self._socket.settimeout(seconds)
 
     # ------------------------------------------------------------ the request
@@ -130,7 +130,7 @@ class Connection:
         raise BrokenAnswer(f"the answer has more than {HEADERS_MAX} headers")
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes, once. Raises BrokenAnswer when it ends too early."""
+        """Gives the body as it comes, once. Raises BrokenAnswer when it ends too early."""
         if self._bodyless:
             return
         coding = self.headers.get("transfer-encoding", "").lower()
@@ -147,7 +147,7 @@ class Connection:
                 yield piece
 
     def body(self, most: int | None = None) -> bytes:
-        """All of it, or its first `most` bytes."""
+        """Returns the body, or its first `most` bytes."""
         found = bytearray()
         for piece in self.pieces():
             found += piece
@@ -181,14 +181,14 @@ class Connection:
     # ------------------------------------------------------------ bytes
 
     def _some(self, most: int) -> bytes:
-        """What is there, at least one byte; empty at the end."""
+        """Returns the bytes that are there, at least one; empty at the end."""
         if not self._buffer:
             return self._socket.recv(most)
         piece, self._buffer = self._buffer[:most], self._buffer[most:]
         return piece
 
     def _line(self) -> bytes | None:
-        """Without its end; None: there is no more."""
+        """Returns the next line without its end; None at the end."""
         while True:
             line, found, rest = self._buffer.partition(b"\n")
             if found:

@@ -1,7 +1,7 @@
-"""Which cluster is meant when nobody says so: RAFTSCHED_SERVER, else a context, else this machine's usual ports.
+"""Finds the cluster to use when none is named: RAFTSCHED_SERVER, else a context, else this machine's usual ports.
 
-Contexts are clusters by a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME); RAFTSCHED_CONTEXT names
-one, else it is the one in use (`raftsched contexts use`).
+Contexts are clusters with a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME). RAFTSCHED_CONTEXT names
+one; else it is the one in use (`raftsched contexts use`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def contexts_file() -> Path:
 
 
 class Login(NamedTuple):
-    """Where a token comes from, and how the next one is had. `use`: which token of the issuer is shown to nodes.
-    `expires_at`: of the token, in seconds since 1970."""
+    """The source of a token, for renewing it. `use`: the kind of token that is shown to nodes. `expires_at`: of the
+    token, in seconds since 1970."""
 
     issuer: str
     client_id: str
@@ -41,7 +41,7 @@ class Context(NamedTuple):
 
 
 def read_contexts() -> tuple[dict[str, Context], str | None]:
-    """(name -> context, the one in use). Raises ValueError when the file is not what it should be."""
+    """Returns all contexts by name, and the name of the one in use. Raises ValueError when the file is malformed."""
     import tomllib
 
     path = contexts_file()
@@ -82,12 +82,12 @@ def _is_login(found: Any) -> bool:
 
 
 def name_in_use(name: str | None) -> str | None:
-    """Of the context that `context_of` gives."""
+    """Returns the name of the context that `context_of` returns."""
     return name or read_contexts()[1]
 
 
 def context_of(name: str | None) -> Context | None:
-    """A context, or the one in use; None: none is in use. Raises LookupError, ValueError."""
+    """Returns a context, or the one in use; None when none is in use. Raises LookupError, ValueError."""
     if name is None and not contexts_file().is_file():
         return None
     contexts, current = read_contexts()
@@ -100,7 +100,8 @@ def context_of(name: str | None) -> Context | None:
 
 
 def usual() -> Context:
-    """Raises LookupError, ValueError: what is set is not there, or not to be read. A token is that of its context."""
+    """Returns the context to use when no servers are given. Raises LookupError, ValueError when the one that is set is
+    not there or cannot be read."""
     server = os.environ.get("RAFTSCHED_SERVER")
     if server:
         return Context(server)

@@ -33,7 +33,7 @@ class Issuer(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What a person is to open, and the code to type there."""
+    """The page for a person to open, and the code to type there."""
 
     code: str
     user_code: str
@@ -96,8 +96,8 @@ def wait(
     now: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Tokens:
-    """What it gives once a person has let the device in. `use`: "id_token" or "access_token". `now`: in seconds.
-    Raises AuthError: nobody did, or said no; ClientError."""
+    """Waits until the person has allowed the device, and returns the tokens. `use`: "id_token" or "access_token".
+    `now`: in seconds. Raises AuthError when nobody did or they refused; ClientError."""
     until, interval = now() + waiting.expires_s, waiting.interval_s
     while now() < until:
         sleep(interval)
@@ -142,7 +142,7 @@ def _tokens(found: Mapping[str, Any], use: str) -> Tokens:
 
 
 def _expiry(bearer: str) -> int | None:
-    """As the token says, when it is a JWT."""
+    """Returns when the token expires, if it is a JWT that says so."""
     parts = bearer.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
@@ -203,7 +203,7 @@ def _ask(url: str, form: Mapping[str, str] | None = None) -> tuple[int, dict[str
 
 
 def _shown(value: Any) -> str:
-    """For a terminal. Raises ValueError."""
+    """Returns the text made safe for a terminal. Raises ValueError."""
     text = str(value)
     if not text.isprintable() or len(text) > 2_048:
         raise ValueError("not to be shown")

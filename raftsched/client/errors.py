@@ -1,4 +1,4 @@
-"""What a request can end with besides its answer."""
+"""Errors with which a request can end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EXIT_OF_CODE = {"unreachable": Exit.UNAVAILABLE, "insecure": Exit.AUTH, "untrus
 
 @dataclass(frozen=True)
 class FieldError:
-    """One bad place of the body: a JSON pointer ("" for all of it) and what would be right there."""
+    """A wrong place in the body: a JSON pointer ("" for all of it), and what would be right there."""
 
     pointer: str
     detail: str
@@ -49,7 +49,7 @@ class ClientError(RaftschedError):
 
     @property
     def exit(self) -> Exit:
-        """The exit code of a command that ends with this."""
+        """The exit code of a command that ends with this error."""
         if self.code in _EXIT_OF_CODE:
             return _EXIT_OF_CODE[self.code]
         kind = KINDS.get(self.code)
@@ -57,27 +57,28 @@ class ClientError(RaftschedError):
 
 
 class InvalidError(ClientError):
-    """The request is wrong, and would be wrong again: 400, 413, 415, 422. `errors` names the places."""
+    """The request is wrong, and would be wrong again: 400, 413, 415, 422. `errors` names the wrong places."""
 
 
 class AuthError(ClientError):
-    """A token is needed, or this one does not do: 401, 403."""
+    """A token is missing, or this one does not suffice: 401, 403."""
 
 
 class NotFoundError(ClientError):
-    """There is no such thing, or not any more: 404, 410."""
+    """The thing does not exist, or not any more: 404, 410."""
 
 
 class ConflictError(ClientError):
-    """It is not possible in this state, or the thing was changed meanwhile: 409, 412."""
+    """Not possible in this state, or somebody changed the thing meanwhile: 409, 412."""
 
 
 class UnavailableError(ClientError):
-    """Nothing was done: no node answers, none leads, all are overloaded, or the disk is full (503, 507, status 0)."""
+    """Nothing was done: no node answers, there is no leader, all are overloaded, or the disk is full (503, 507, status
+    0)."""
 
 
 class UnknownOutcomeError(ClientError):
-    """It is not known whether it was done (504, or no answer)."""
+    """Nobody knows whether it was done (504, or no answer)."""
 
 
 _KIND_OF_STATUS: dict[int, type[ClientError]] = {
@@ -91,7 +92,7 @@ _KIND_OF_STATUS: dict[int, type[ClientError]] = {
 
 
 def error_of(status: int, reason: str, raw: bytes) -> ClientError:
-    """From the body of an answer: problem+json (RFC 9457), or what can be read of anything else."""
+    """Returns the error in the body of an answer: problem+json (RFC 9457), or anything else as far as it can be read."""
     try:
         problem = json.loads(raw)
     except ValueError:
@@ -104,7 +105,7 @@ def error_of(status: int, reason: str, raw: bytes) -> ClientError:
 
 
 def error_of_problem(status: int, reason: str, problem: Mapping[str, Any]) -> ClientError:
-    """From a decoded problem, as a body or as one item of a batch."""
+    """Returns the error of a decoded problem: a body, or an item of a batch."""
     code = problem.get("code") or str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
     detail = problem.get("detail") or problem.get("title") or f"{status} {reason}".rstrip()
     fields = problem.get("errors")

@@ -24,7 +24,7 @@ class Said:
 
 
 class Parser:
-    """Puts events together from pieces of a stream: those that hold an id alone as well; comments are left out, and one
+    """Assembles events from the pieces of a stream, also those with an id alone. It leaves out comments, and an event
     that breaks off."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Parser:
         self._said = Said()
 
     def feed(self, piece: bytes) -> Iterator[Said]:
-        """Those that are complete with this piece. To be used up before the next call."""
+        """Gives the events that are complete with this piece. Use them up before the next call."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in lines:
             if line:
@@ -52,8 +52,8 @@ def parse(pieces: Iterable[bytes]) -> Iterator[Said]:
 
 
 def output(client: Client, path: str, query: Mapping[str, Any]) -> Iterator[bytes]:
-    """What a run writes, byte for byte, to its end. A stream that breaks is taken up again behind the last byte, at any
-    node; raises ClientError when that does not succeed for `TRIES` tries."""
+    """Gives the output of a run, byte for byte, to its end. A stream that breaks is continued after the last byte, at
+    any node. Raises ClientError when that fails `TRIES` times in a row."""
     asked, failures = dict(query), 0
     begun = False
 
@@ -78,13 +78,13 @@ def output(client: Client, path: str, query: Mapping[str, Any]) -> Iterator[byte
 
 
 def _passes(error: ClientError) -> bool:
-    """Whether another try may find a node that answers."""
+    """Returns True when another try may find a node that answers."""
     return error.code == "unreachable" or error.status == 503
 
 
 def watch(client: Client, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The data of each event. A stream that breaks is taken up again behind the last event, at any node; raises
-    ClientError when none answers for `TRIES` tries, or one says that it cannot be gone on with."""
+    """Gives the data of each event. A stream that breaks is continued after the last event, at any node. Raises
+    ClientError when that fails `TRIES` times in a row, or a node answers that it cannot be continued."""
     last, failures = "", 0
     while True:
         try:

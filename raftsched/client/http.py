@@ -38,7 +38,7 @@ class Answer:
     body: bytes
 
     def json(self) -> Any:
-        """The decoded body. ClientError "internal" when it is not JSON, which no node answers."""
+        """Returns the decoded body. Raises ClientError "internal" when it is not JSON, which no node answers."""
         try:
             return json.loads(self.body) if self.body else None
         except ValueError:
@@ -83,7 +83,8 @@ class Client:
         return self.request("GET", path, query=query).json()
 
     def post(self, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
-        """With an Idempotency-Key of its own: the cluster does it once, however many nodes have to be asked."""
+        """Sends a POST with an Idempotency-Key of its own: the cluster does it once, however many nodes have to be
+        asked."""
         answer = self.request("POST", path, body={} if body is None else body, headers=own_key(), repeatable=repeatable)
         return answer.json()
 
@@ -117,8 +118,8 @@ class Client:
         silent_s: float | None = None,
         answered: Callable[[Mapping[str, str]], None] | None = None,
     ) -> Iterator[bytes]:
-        """The body of a GET piece by piece, as it comes; waits for each as long as the node does, or `silent_s`.
-        `answered` is told the headers of the answer, names in lower case, before the first piece."""
+        """Gives the body of a GET piece by piece as it comes; waits for each without end, or `silent_s` seconds.
+        `answered` is called with the headers, names in lower case, before the first piece."""
         connection = self._head(self._exchange("GET", path, True), "GET", path, query, None, headers)
         try:
             if answered is not None:
@@ -131,7 +132,7 @@ class Client:
             connection.close()
 
     def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[dict[str, Any]]:
-        """The items of a list, page after page, `most` of them (None: all)."""
+        """Gives the items of a list, page after page, `most` of them (None: all)."""
         left = most
         cursor: str | None = None
         while left is None or left > 0:
@@ -224,7 +225,8 @@ class Client:
     def _fresh(
         self, server: Server, method: str, path: str, query: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
-        """Another node than the one that made a change has it a moment later: a read waits there until it has."""
+        """Returns the query; with the index of this client's last write where another node is asked, which may lag
+        behind and then waits until it has that index."""
         if method not in READS or self._wrote is None or not path.startswith("/v1/") or path == "/v1/cluster":
             return query
         other, index = self._wrote

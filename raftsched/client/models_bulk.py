@@ -1,4 +1,4 @@
-"""What the cluster answers about many jobs at once: operations, statistics, revisions."""
+"""Answers about many jobs at once: operations, statistics, revisions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action would be done to. Unless `complete` there were too many rows to look at: there may be more."""
+    """The jobs or instances that an action would change. Unless `complete` there were too many rows to look at, and
+    there may be more."""
 
     action: str
     matched: int
@@ -62,7 +63,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job was: `since` (None when that is not kept any more) `until` (None: it is this now)."""
+    """A job as it was from `since` (None when that is no longer kept) to `until` (None: it is so now)."""
 
     revision: int
     name: str | None
@@ -72,7 +73,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a number of durations, in milliseconds; None when there are none."""
+    """A distribution of durations, in milliseconds; None when there are none."""
 
     count: int
     mean: int | None
@@ -83,8 +84,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the instances that were due from `since` to before `until`; unless `complete`, only of those from
-    `counted_from` on. `lateness`: of first starts, after due time and jitter."""
+    """Statistics of the instances that were due from `since` to before `until`; unless `complete`, only of those from
+    `counted_from` on. `lateness`: from the due time and its jitter to the first start."""
 
     since: datetime = msgspec.field(name="from")
     until: datetime = msgspec.field(name="to")

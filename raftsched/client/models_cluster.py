@@ -1,4 +1,4 @@
-"""What the cluster answers about itself: its nodes, members, queues, and why something ran."""
+"""Answers about the cluster: its nodes, members, queues, and why something ran."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Members(msgspec.Struct, frozen=True, kw_only=True):
-    """Who belongs to the cluster, and who asks to be let in."""
+    """The members of the cluster, and the nodes that ask to join."""
 
     items: list[ClusterNode]
     waiting: list[WaitingNode]
 
 
 class Leadership(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads after a transfer, and the term."""
+    """The leader after a transfer, and the term."""
 
     leader: str | None
     term: int
@@ -77,7 +77,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Allowed(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs may name on a node. None: anything."""
+    """The things that jobs may name on a node. None: anything."""
 
     exec_allow: list[str] | None = None
     cwd_allow: list[str] | None = None
@@ -194,8 +194,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Who(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster takes a caller for. `kind`: "token", "oidc", "local" or "anonymous". `role` holds in
-    `namespaces` (None: all) and for what is in none, each of `grants` in its namespace."""
+    """The caller as the cluster knows them. `kind`: "token", "oidc", "local" or "anonymous". `role` holds in
+    `namespaces` (None: all) and for everything outside of namespaces, each of `grants` in its namespace."""
 
     kind: str
     name: str
@@ -231,7 +231,7 @@ class WhyThen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhyThere(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen when an attempt was given to a node."""
+    """The state that the leader saw when it gave an attempt to a node."""
 
     text: str
     attempt: int
@@ -283,7 +283,7 @@ class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an instance ran then and there, waits, or was skipped; `text` says it in plain words."""
+    """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words."""
 
     id: str
     job_id: str

@@ -1,7 +1,7 @@
-"""Which node to ask next: the given servers, those that the cluster names, and which of them leads.
+"""Orders the servers of a cluster: those given, those that nodes name, and the leader among them.
 
-Any node takes any request; asking the leader saves a hop. What a node says about addresses is a hint, never a need:
-one that cannot be reached from here is passed over, and the given servers are always asked too.
+Any node takes any request; asking the leader saves a hop. The addresses that a node names are hints: one that cannot be
+reached from here is passed over, and the given servers are always asked too.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Rules:
 
 
 class Exchange:
-    """One request with all its repeats. Times are seconds of a monotonic clock."""
+    """A request with all its repeats. Times are seconds of a monotonic clock."""
 
     def __init__(
         self,
@@ -159,14 +159,14 @@ class Exchange:
     # ------------------------------------------------------------ what happened to the last `Step.server`
 
     def not_sent(self, why: str, now: float, *, untrusted: bool = False) -> None:
-        """It got nothing of the request. `untrusted`: certificates are not what they should be."""
+        """Takes that the server got nothing of the request. `untrusted`: its certificate is not to be trusted."""
         self._failures[self._server] = why
         self._nodes.failed(self._server, now)
         self._hopeless = self._hopeless and untrusted
 
     def unanswered(self, why: str, now: float) -> None:
-        """It got some of the request, and its answer did not come or broke off. Raises ClientError when the request may
-        not be repeated."""
+        """Takes that the server got some of the request, and its answer did not come or broke off. Raises ClientError
+        when the request may not be repeated."""
         self._hopeless = False
         if self._had_time or self._server not in self._failures:  # else this says less than what is known
             self._failures[self._server] = why
@@ -177,7 +177,7 @@ class Exchange:
         self._may_pass = True
 
     def answered(self, status: int, headers: Mapping[str, str]) -> Verdict:
-        """The head of its answer came. Raises ClientError for a redirection: whoever is followed gets the token."""
+        """Takes the head of an answer. Raises ClientError for a redirection: whoever is followed gets the token."""
         self._hopeless = False
         self._nodes.answered(self._server, headers, lead=self.writes, able=status != 503)
         if 300 <= status < 400 and "location" in headers:
@@ -191,7 +191,7 @@ class Exchange:
         return "error"
 
     def refused(self, error: ClientError, headers: Mapping[str, str]) -> None:
-        """Its answer is this error. Raises ClientError when no other server would do better."""
+        """Takes an answer that is an error. Raises ClientError when no other server would do better."""
         after = retry_after(headers)
         codes = self._rules.waits_for
         if error.status == 429 and after is not None and (codes is None or error.code in codes):

@@ -43,8 +43,8 @@ Connector = Callable[[], aiohttp.BaseConnector]  # makes one, in the event loop 
 
 
 def encode(value: object) -> bytes:
-    """The JSON of a request's body. orjson does plain dicts in half the time; what else JSON can be made of (times,
-    bytes, decimals, structs, keys that are numbers, integers of any size) is msgspec's."""
+    """Returns a request's body as JSON. orjson encodes plain dicts in half the time; msgspec the rest of what JSON can
+    hold: times, bytes, decimals, structs, keys that are numbers, integers of any size."""
     try:
         return orjson.dumps(value, option=_PLAIN)
     except TypeError:
@@ -58,7 +58,7 @@ class Answer:
     body: bytes
 
     def decoded(self, kind: type[_T]) -> _T:
-        """Raises ClientError "internal" for what no node answers."""
+        """Returns the decoded body. Raises ClientError "internal" for a body that no node sends."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
@@ -79,7 +79,7 @@ class _Unanswered(Exception):
 
 @dataclass(slots=True)
 class _Shared:
-    """By a transport and those that `within` made of it."""
+    """The state that a transport shares with those that `within` made of it."""
 
     index: int = 0
     session: aiohttp.ClientSession | None = None
@@ -91,7 +91,7 @@ class _Shared:
 
 
 class Transport:
-    """For one event loop."""
+    """The requests of one client. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -115,14 +115,14 @@ class Transport:
         self._shared = _Shared()
 
     def within(self, timeout: float) -> Transport:
-        """The same with another timeout: connections, and what is known of the cluster, are shared."""
+        """Returns the same transport with another timeout. Connections and knowledge of the cluster are shared."""
         other = copy.copy(self)
         other.timeout = timeout
         return other
 
     @property
     def index(self) -> int:
-        """Of the log, up to which this client's own writes reach."""
+        """The index of the log up to which this client's own writes reach."""
         return self._shared.index
 
     @index.setter
@@ -141,7 +141,7 @@ class Transport:
     # ------------------------------------------------------------ requests
 
     async def get(self, kind: type[_T], path: str, query: Query | None = None, *, own: bool = True) -> _T:
-        """`own`: what this client wrote before is seen, whichever node answers."""
+        """Decodes the answer of a GET. `own`: waits until the answering node has seen this client's earlier writes."""
         if own and self.index:
             query = {**(query or {}), "min_index": self.index}
         try:
@@ -152,7 +152,7 @@ class Transport:
             raise
 
     async def post(self, kind: type[_T], path: str, body: Any = None, *, query: Query | None = None) -> _T:
-        """With an Idempotency-Key of its own."""
+        """Decodes the answer of a POST, which gets an Idempotency-Key of its own."""
         raw = encode({} if body is None else body)
         return (await self.send("POST", path, query=query, body=raw, headers=own_key(), repeatable=True)).decoded(kind)
 
@@ -282,7 +282,8 @@ class Transport:
             raise _Unanswered(f"broke the connection: {error or type(error).__name__}{hint}") from None
 
     async def _tls(self) -> ssl.SSLContext:
-        """As the files are now, which are looked at every few seconds. Raises ClientError "untrusted"."""
+        """Returns a context of the current files, which are looked at every few seconds. Raises ClientError
+        "untrusted"."""
         shared = self._shared
         now = asyncio.get_running_loop().time()
         if shared.tls is None or now >= shared.tls_looked + FILES_EVERY_S:
@@ -313,7 +314,7 @@ class Transport:
     # ------------------------------------------------------------ who leads
 
     def _learn(self, server: Server) -> None:
-        """Where the leader and the others are, from a node that has just answered; beside what is going on."""
+        """Asks a node that has just answered for the addresses of the others, beside what is going on."""
         shared = self._shared
         now = asyncio.get_running_loop().time()
         if self.nodes.wants_to_learn(now) and (shared.learning is None or shared.learning.done()):
@@ -346,13 +347,13 @@ def _sealed(server: Server) -> bool:
 
 
 def items(kind: type[_T], page: Page) -> list[_T]:
-    """Those of one page, decoded."""
+    """Returns the decoded items of one page."""
     decode = msgspec.json.Decoder(kind).decode
     return [decode(raw) for raw in page.items]
 
 
 def _of_tls(error: BaseException) -> Exception:
-    """What is at the bottom of an error, when that is one of TLS; else the error."""
+    """Returns the TLS error at the bottom of an error; the error itself when there is none."""
     seen: BaseException | None = error
     for _ in range(5):
         if seen is None:

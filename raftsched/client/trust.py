@@ -1,7 +1,7 @@
-"""Whom a client trusts by TLS, what it shows, and what it never sends in clear.
+"""Decides which servers a client trusts by TLS, what it shows them, and what it never sends unencrypted.
 
-Certificates are always verified, with the name that was asked for. `insecure` takes nothing of that away: it lets a
-token go by plain HTTP to another machine, where whoever is on the way reads it.
+Certificates are always verified, with the host name that was asked for. `insecure` does not change that: it lets a
+token go to another machine by plain HTTP, where anybody on the way can read it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Trust(NamedTuple):
     insecure: bool = False
 
     def over(self, other: Trust) -> Trust:
-        """This one, and of the other what this one does not say."""
+        """Returns this one, completed from the other."""
         if self.client_cert is None:
             certificate = other.client_cert, other.client_key
         else:
@@ -43,7 +43,7 @@ class Trust(NamedTuple):
         return Trust(self.ca_file or other.ca_file, *certificate, self.insecure or other.insecure)
 
     def context(self) -> ssl.SSLContext:
-        """Made anew each time. Raises ClientError "untrusted": a file is not what it should be."""
+        """Returns a new context. Raises ClientError "untrusted" when a file cannot be used."""
         import ssl
 
         try:
@@ -73,8 +73,9 @@ class Trust(NamedTuple):
         return tuple(marks)
 
     def hint(self, server: Server) -> str:
-        """For a connection that broke before an answer came: with TLS 1.3 a server that is not content with what the
-        client showed hangs up only after that has begun to speak, and its reason may get lost."""
+        """Returns an addition to the error of a connection that broke before an answer came. With TLS 1.3 a server that
+        refuses the client's certificate hangs up only after the client has begun to send, and the reason may get lost.
+        """
         if server.scheme != "https":
             return ""
         if self.client_cert is None:
@@ -82,8 +83,8 @@ class Trust(NamedTuple):
         return " (perhaps it does not take the client certificate)"
 
     def explain(self, error: Exception, server: Server) -> str:
-        """What is wrong between this client and a server, and what would be right. Asks the server for its certificate
-        when that is what is wrong; nothing else is sent."""
+        """Returns what is wrong between this client and a server, and what would be right. Asks the server for its
+        certificate when that is the cause; sends nothing else."""
         import ssl
 
         if not isinstance(error, ssl.SSLCertVerificationError):
@@ -117,7 +118,7 @@ def from_environment(environ: Mapping[str, str]) -> Trust:
 
 @lru_cache(maxsize=1024)
 def in_clear(server: Server) -> bool:
-    """Whether others than this machine could read what is sent there. A name other than localhost counts as another
+    """Returns True when other machines could read what is sent there. A name other than localhost counts as another
     machine."""
     if server.scheme == "https" or server.host == "localhost":
         return False
@@ -130,7 +131,8 @@ def in_clear(server: Server) -> bool:
 
 
 def check_clear(servers: Iterable[Server], token: object, trust: Trust) -> None:
-    """Raises ClientError "insecure": a token would go to one of them in clear. Nothing has been sent then."""
+    """Raises ClientError "insecure" when a token would go to one of the servers unencrypted. Nothing has been sent
+    then."""
     if not token or trust.insecure:
         return
     for server in servers:
@@ -147,7 +149,7 @@ def untrusted(detail: str) -> ClientError:
 
 
 def is_of_tls(error: BaseException) -> bool:
-    """Whether a handshake failed. No module of TLS is loaded for a client that speaks none."""
+    """Returns True for a failed handshake. Loads no TLS module for a client that uses none."""
     import sys
 
     ssl = sys.modules.get("ssl")
@@ -155,13 +157,13 @@ def is_of_tls(error: BaseException) -> bool:
 
 
 def is_cut(error: BaseException) -> bool:
-    """Whether the other side of a TLS connection closed it without saying so."""
+    """Returns True when the other side closed a TLS connection without notice."""
     return is_of_tls(error) and type(error).__name__ == "SSLEOFError"
 
 
 def is_of_certificate(error: BaseException) -> bool:
-    """Whether the server refused what this side showed, or that it showed nothing. With TLS 1.3 that is seen only after
-    the first request has been written; the server has read nothing of it (RFC 8446, section 4.4.2)."""
+    """Returns True when the server refused this side's certificate, or that there was none. With TLS 1.3 that is seen
+    only after the first request has been written; the server has read nothing of it (RFC 8446, section 4.4.2)."""
     reason = str(getattr(error, "reason", "") or "").upper()
     return is_of_tls(error) and "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
@@ -180,8 +182,8 @@ def _of_handshake(error: Exception) -> str:
 
 
 def _seen(server: Server) -> tuple[str, str]:
-    """The names of a server's certificate, and the day it expires; empty where they cannot be seen. It is not trusted
-    for that: it is shown to somebody who is told that it is not."""
+    """Returns the names of a server's certificate, and the day it expires; empty where they cannot be seen. The
+    certificate is not trusted: its names are shown to somebody who is told that it is not."""
     import socket
     import ssl
 

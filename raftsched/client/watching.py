@@ -1,4 +1,4 @@
-"""What changes in the cluster, as it comes: GET /v1/events as an iterator that outlives the node it reads from."""
+"""Iterates over GET /v1/events, and continues at another node when one goes away."""
 
 from __future__ import annotations
 

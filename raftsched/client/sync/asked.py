@@ -18,15 +18,17 @@ class Asked:
     def events(
         self, *, after: str | None = None, follow: bool = True, **filters: Unpack[EventFilter]
     ) -> Iterator[Event]:
-        """What changes, as it comes; goes on at another node when one goes away. `after`: the id of the last event that
-        was dealt with, or "oldest" for all that is kept; None: from now on. With `follow=False` it ends with what there
-        is. NotFoundError "events-gone" when what comes after that id is not kept any more."""
+        """Gives each change of the cluster as it happens, and continues at another node when one goes away. `after`:
+        the id of the last event that was handled, or "oldest" for all that are kept; None: from now on. With
+        `follow=False` it ends with the last event that there is. Raises NotFoundError "events-gone" when the events
+        after that id are no longer kept."""
         return self._bridge.each(lambda c: c.events(after=after, follow=follow, **filters))
 
     def preview(self, trigger: Trigger, *, start: Moment | None = None, count: int = 10) -> Preview:
-        """A trigger in words and its next times; nothing is saved."""
+        """Returns a trigger in words and its next times. Nothing is saved."""
         return self._bridge.run(lambda c: c.preview(trigger, start=start, count=count))
 
     def stats(self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]) -> Stats:
-        """How runs went: of instances due from `start` (an hour before `end`) to before `end` (now)."""
+        """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:
+        now)."""
         return self._bridge.run(lambda c: c.stats(start=start, end=end, **filters))

@@ -14,20 +14,21 @@ class Cluster:
         self._bridge = bridge
 
     def status(self) -> ClusterView:
-        """As the node that answers sees it, also when there is no leader."""
+        """Returns the cluster as the answering node sees it, also when there is no leader."""
         return self._bridge.run(lambda c: c.cluster.status())
 
     def settings(self) -> dict[str, Any]:
-        """All limits and defaults that hold on every node alike; durations as text."""
+        """Returns all limits and defaults that hold on every node alike; durations as text."""
         return self._bridge.run(lambda c: c.cluster.settings())
 
     def set_settings(self, **changes: Any) -> dict[str, Any]:
-        """What is given is changed, None means the default; all settings as they are then. InvalidError names what is
-        out of bounds."""
+        """Changes the given settings, None to the default, and returns all of them. InvalidError names each value out
+        of bounds."""
         return self._bridge.run(lambda c: c.cluster.set_settings(**changes))
 
     def whoami(self) -> Who:
-        """What the cluster takes you for: name, roles, and until when. AuthError: it wants a token, or another."""
+        """Returns the caller as the cluster knows them: name, roles, and until when. Raises AuthError when a token is
+        missing or not valid."""
         return self._bridge.run(lambda c: c.cluster.whoami())
 
     def oidc(self) -> dict[str, Any]:
@@ -61,11 +62,11 @@ class Cluster:
         self._bridge.run(lambda c: c.cluster.pause())
 
     def resume(self) -> None:
-        """What was missed meanwhile is treated as each job's misfire policy says."""
+        """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         self._bridge.run(lambda c: c.cluster.resume())
 
     def members(self) -> Members:
-        """Who belongs to the cluster, and who asks to be let in."""
+        """Returns the members of the cluster, and the nodes that ask to join."""
         return self._bridge.run(lambda c: c.cluster.members())
 
     def add_member(self, id: str, *, store: str | None = None, replace: bool = False) -> None:
@@ -76,7 +77,7 @@ class Cluster:
         self._bridge.run(lambda c: c.cluster.add_member(id, store=store, replace=replace))
 
     def remove_member(self, id: str) -> None:
-        """When it leads, leadership is handed over first."""
+        """Removes a member. If it leads, leadership is handed over first."""
         self._bridge.run(lambda c: c.cluster.remove_member(id))
 
     def transfer(self, to: str | None = None) -> Leadership:
@@ -93,11 +94,11 @@ class ClusterNodes:
         return self._bridge.run(lambda c: c.nodes.get(id))
 
     def drain(self, id: str) -> NodeDetail:
-        """It takes nothing new; what runs there ends as it would. Also while the node is down."""
+        """Gives no new runs to the node; runs that are there go on. Works also while the node is down."""
         return self._bridge.run(lambda c: c.nodes.drain(id))
 
     def undrain(self, id: str) -> NodeDetail:
-        """It takes runs again."""
+        """Gives runs to the node again."""
         return self._bridge.run(lambda c: c.nodes.undrain(id))
 
     def set_labels(
@@ -112,5 +113,5 @@ class ClusterNodes:
         return self._bridge.run(lambda c: c.nodes.set_slots(id, slots, if_match=if_match))
 
     def list(self) -> Sequence[NodeDetail]:
-        """All members."""
+        """Returns all members."""
         return self._bridge.run(lambda c: c.nodes.list())
