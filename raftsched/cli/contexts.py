@@ -1,4 +1,4 @@
-"""`raftsched contexts`: clusters by a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME)."""
+"""`raftsched contexts`: clusters with a name, in ~/.config/raftsched/contexts.toml (or $XDG_CONFIG_HOME)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def contexts_file() -> Path:
 
 
 def read_contexts() -> tuple[dict[str, Context], str | None]:
-    """(name -> context, the one in use). Raises Failure when the file is not what it should be."""
+    """Returns all contexts by name, and the name of the one in use. Raises Failure when the file is malformed."""
     from raftsched.client import contexts
 
     try:
@@ -35,7 +35,7 @@ def read_contexts() -> tuple[dict[str, Context], str | None]:
 
 
 def context_of(name: str | None) -> Context | None:
-    """A context, or the one in use; None: none is in use. Raises Failure."""
+    """Returns a context, or the one in use; None when none is in use. Raises Failure."""
     from raftsched.client import contexts
 
     try:
@@ -53,7 +53,8 @@ def context_of(name: str | None) -> Context | None:
 
 
 def write_contexts(contexts: dict[str, Context], current: str | None) -> None:
-    """All of it or nothing: by a file beside it that takes its place. It may hold tokens: for its owner's eyes only."""
+    """Writes the file whole or not at all: a file beside it takes its place. It may hold tokens, so only its owner can
+    read it."""
     lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
     for name, context in sorted(contexts.items()):
         lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(context.server)}"]
@@ -78,7 +79,7 @@ def write_contexts(contexts: dict[str, Context], current: str | None) -> None:
 
 @click.group(cls=Listing)
 def contexts() -> None:
-    """Clusters by a name, so that --server need not be said each time. --context NAME takes one for one command."""
+    """Give clusters a name, instead of --server with each command. --context NAME uses one for a single command."""
 
 
 @contexts.command("list")

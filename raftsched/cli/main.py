@@ -19,39 +19,43 @@ from raftsched.errors import Exit, RaftschedError
 _CLUSTER = {
     "dev": ("dev.command", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("cluster.node", "node", "Run one node of a cluster."),
-    "cluster": ("cluster.cluster", "cluster", "Who leads, how far everybody is; members, settings, backup."),
-    "nodes": ("resources.nodes", "nodes", "What runs where: list, drain, undrain, label."),
-    "bench": ("cluster.bench", "bench", "How fast a running cluster takes jobs and runs them."),
-    "keys": ("auth.keys", "keys", "Cluster keys: make one, look at a file."),
-    "certs": ("auth.certs", "certs", "Certificates of nodes: make an authority, and what it signs."),
-    "doctor": ("doctor.command", "doctor", "What is wrong, or soon will be, and what to do about it."),
+    "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
+    "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
+    "bench": ("cluster.bench", "bench", "Measure how fast a running cluster takes jobs and runs them."),
+    "keys": ("auth.keys", "keys", "Cluster keys: make one, check a file."),
+    "certs": ("auth.certs", "certs", "Certificates of nodes: make an authority, and sign them."),
+    "doctor": ("doctor.command", "doctor", "Find what is wrong, or soon will be, and what to do about it."),
 }
 _WORK = {
     "jobs": ("jobs.commands", "jobs", "List, create, run, pause, import, ... jobs."),
     "operations": ("jobs.operations", "operations", "Actions on many jobs: list, watch, cancel."),
     "instances": ("runs.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
-    "events": ("runs.events", "events", "What changes, as it happens."),
+    "events": ("runs.events", "events", "Follow changes as they happen."),
     "namespaces": ("resources.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
     "secrets": ("resources.secrets", "secrets", "Secrets that jobs refer to: list, set, delete."),
     "queues": ("resources.queues", "queues", "Queues with limits: list, set, pause, delete."),
-    "calendars": ("resources.calendars", "calendars", "Days on which nothing is due: list, set, import."),
-    "webhooks": ("resources.webhooks", "webhooks", "Who is told what becomes of runs: create, test, deliveries."),
-    "dlq": ("runs.dlq", "dlq", "Dead letters, which failed for good: list, requeue, purge."),
-    "preview": ("jobs.preview", "preview", "Say in words and times when a schedule is due."),
-    "tokens": ("auth.tokens", "tokens", "Who may do what: create, list, revoke, bootstrap."),
+    "calendars": ("resources.calendars", "calendars", "Calendars of days without runs: list, set, import."),
+    "webhooks": (
+        "resources.webhooks",
+        "webhooks",
+        "Webhooks, which get the outcome of runs: create, test, deliveries.",
+    ),
+    "dlq": ("runs.dlq", "dlq", "Dead letters, runs that failed for good: list, requeue, purge."),
+    "preview": ("jobs.preview", "preview", "Show in words and times when a schedule is due."),
+    "tokens": ("auth.tokens", "tokens", "Tokens, who may do what: create, list, revoke, bootstrap."),
     "login": ("auth.login", "login", "Log in at an OpenID Connect issuer, for a context."),
     "logout": ("auth.login", "logout", "Forget that login."),
-    "whoami": ("auth.login", "whoami", "What the cluster takes you for."),
-    "oidc": ("auth.oidc", "oidc", "Whose logins are taken, and which roles they give."),
-    "audit": ("auth.audit", "audit", "Who asked for what."),
-    "contexts": ("contexts", "contexts", "Clusters by a name, instead of --server."),
+    "whoami": ("auth.login", "whoami", "Show who you are to the cluster."),
+    "oidc": ("auth.oidc", "oidc", "OpenID Connect: whose logins are accepted, with which roles."),
+    "audit": ("auth.audit", "audit", "The record of requests: list, verify, export."),
+    "contexts": ("contexts", "contexts", "Names for clusters, instead of --server."),
     "completion": ("terminal.completion", "completion", "Print the completion script of your shell."),
 }
 _COMMANDS = {**_CLUSTER, **_WORK}
 
 
 class Failure(click.ClickException):
-    """Ends the command: one line on stderr (more for several bad fields), and this exit code."""
+    """An error that ends the command: one line on stderr (more for several wrong fields), and this exit code."""
 
     def __init__(self, message: str, code: int = Exit.ERROR) -> None:
         super().__init__(message)
@@ -62,7 +66,7 @@ class Failure(click.ClickException):
 
 
 def failure(error: RaftschedError) -> Failure:
-    """What a user sees of an error."""
+    """Returns the failure that a user sees of an error."""
     from raftsched.client.errors import ClientError
     from raftsched.errors import KINDS
 
@@ -103,7 +107,7 @@ class _Root(LazyGroup):
 @click.option(
     "--server",
     metavar="URL[,URL]",
-    help="Nodes to ask, any of them will do (RAFTSCHED_SERVER).  [default: those of a dev cluster that runs in"
+    help="Nodes to ask; any of them will do (RAFTSCHED_SERVER).  [default: those of a dev cluster that runs in"
     " ./.raftsched/dev, else http://127.0.0.1:7401, 7402 and 7403]",
 )
 @click.option(
@@ -112,14 +116,12 @@ class _Root(LazyGroup):
 @click.option(
     "--token",
     metavar="SECRET",
-    help="Who asks, where that is needed (better: RAFTSCHED_TOKEN, or a context).",
+    help="Your token, where one is needed (better: RAFTSCHED_TOKEN, or a context).",
 )
-@click.option(
-    "--ca-file", metavar="FILE", help="For https: whose certificates are taken.  [default: those the system trusts]"
-)
-@click.option("--client-cert", metavar="FILE", help="Shown to nodes that ask for a certificate,")
+@click.option("--ca-file", metavar="FILE", help="For https: the authorities to trust.  [default: those of the system]")
+@click.option("--client-cert", metavar="FILE", help="The certificate to show to nodes that ask for one,")
 @click.option("--client-key", metavar="FILE", help="and its private key.")
-@click.option("--insecure", is_flag=True, help="Send the token by plain HTTP to other machines, too.")
+@click.option("--insecure", is_flag=True, help="Allow the token to go to other machines by plain HTTP.")
 @click.pass_context
 def cli(
     ctx: click.Context,

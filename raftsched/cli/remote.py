@@ -1,4 +1,4 @@
-"""What the commands that talk to a cluster share: --server, -o, and how users name a job."""
+"""Shared by the commands that talk to a cluster: --server, -o, and the ways to name a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)  # a job id: 13 characters
 
 
 def _format(ctx: click.Context, _: click.Parameter, value: str) -> str:
-    """For the commands YAML is JSON that is printed another way."""
+    """Turns YAML into JSON: for the commands it is JSON that is printed another way."""
     if value == "yaml":
         ctx.meta[YAML] = True
         return "json"
@@ -46,7 +46,7 @@ format_option = click.option(
 
 
 class Listing(click.Group):
-    """Without a sub-command it lists."""
+    """A group that lists when no sub-command is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:
@@ -89,9 +89,9 @@ def remote(function: _F) -> _F:
 
 
 def client(given: str | None, token: str | None = None, trust: Trust = SYSTEM) -> Client:
-    """For --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use, else the dev
-    cluster of this directory, else this machine's usual ports. `token`: None: that of the context, if it is one. What
-    `trust` does not say is as the context, or the dev cluster, has it.
+    """Returns a client of --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use,
+    else the dev cluster of this directory, else this machine's usual ports. `token` None: the context's. What `trust`
+    leaves open is taken from the context, or the dev cluster.
 
     Raises a usage error.
     """
@@ -122,7 +122,8 @@ def contexts_path() -> str:
 
 
 def _dev() -> Context | None:
-    """All nodes of a dev cluster that runs in this directory, also those that are down just now; None without one."""
+    """Returns all nodes of a dev cluster that runs in this directory, also those that are down just now; None without
+    one."""
     if not os.path.isfile(_DEV):
         return None
     from raftsched.cli.dev.state import DEFAULT_DIR, DevState
@@ -142,14 +143,14 @@ def _dev() -> Context | None:
 
 
 def check_namespace(text: str) -> str:
-    """Raises a usage error."""
+    """Returns the text. Raises a usage error when it is no namespace."""
     if not names.NAMESPACE.allows(text):
         raise click.UsageError(f"{text!r} is not a namespace; it has {names.NAMESPACE.rule}")
     return text
 
 
 def by_name(namespace: str, name: str) -> str:
-    """The path of a job by its name. Raises a usage error."""
+    """Returns the path of a job by its name. Raises a usage error."""
     check_namespace(namespace)
     if not names.JOB.allows(name):
         raise click.UsageError(f"{name!r} is not a job name; it has {names.JOB.rule}")
@@ -157,7 +158,8 @@ def by_name(namespace: str, name: str) -> str:
 
 
 def find_job(client: Client, ref: str) -> dict[str, Any]:
-    """The job meant by `ns/name`, `name` (in "default") or an id; what looks like an id is tried as one first."""
+    """Returns the job with this `ns/name`, `name` (in "default") or id. A text that looks like an id is tried as one
+    first."""
     from raftsched.client.errors import ClientError
 
     if "/" not in ref and _ID.fullmatch(ref):
@@ -177,9 +179,9 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
 
 
 def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
-    """Does it to all of them, also after one that fails; ends the command with the exit code of the first failure.
+    """Acts on all of them, also after one that fails. Ends the command with the exit code of the first failure.
 
-    Where no node answers the rest is not tried.
+    When no node answers, the rest is not tried.
     """
     from raftsched.cli.main import failure
     from raftsched.client.errors import ClientError
@@ -206,7 +208,7 @@ def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
 
 
 def job_ref(job: dict[str, Any]) -> str:
-    """The shortest text that names this job on a command line: no id, no option, no other job."""
+    """Returns the shortest text that names this job on a command line: no id, no option, no other job."""
     name, namespace = job.get("name"), job.get("namespace", "default")
     if not name or ("id" in job and (namespace.startswith("-") or {name, namespace} & {".", ".."})):
         return str(job["id"])
@@ -216,7 +218,7 @@ def job_ref(job: dict[str, Any]) -> str:
 
 
 def read_json(text: str, what: str) -> Any:
-    """Raises a usage error."""
+    """Returns the decoded JSON. Raises a usage error."""
     try:
         return json.loads(text)
     except ValueError as e:
@@ -224,6 +226,6 @@ def read_json(text: str, what: str) -> Any:
 
 
 def source_name(file: Any) -> str:
-    """What to call an opened file in messages."""
+    """Returns the name of an opened file for messages."""
     name = getattr(file, "name", "-")
     return "stdin" if name in ("-", "<stdin>") else str(name)

@@ -92,7 +92,7 @@ _KIND_OF_STATUS: dict[int, type[ClientError]] = {
 
 
 def error_of(status: int, reason: str, raw: bytes) -> ClientError:
-    """Returns the error in the body of an answer: problem+json (RFC 9457), or anything else as far as it can be read."""
+    """Returns the error in an answer's body: problem+json (RFC 9457), or anything else as far as it can be read."""
     try:
         problem = json.loads(raw)
     except ValueError:

@@ -13,7 +13,7 @@ _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no"
 
 
 class ConfigError(ValueError):
-    """One line for the operator."""
+    """An error in one line for the operator."""
 
     exit = Exit.ERROR
 

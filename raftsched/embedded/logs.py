@@ -25,8 +25,8 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: at (RFC 3339, UTC, milliseconds), level, logger, node, message; term, job and instance
-    where they are given; error with the traceback of an exception."""
+    """Formats a message as a JSON object in one line: at (RFC 3339, UTC, milliseconds), level, logger, node, message;
+    term, job and instance where they are given; error with the traceback of an exception."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class JsonFormatter(logging.Formatter):
 
 
 def printable(text: str) -> str:
-    """In one line, with what cannot be printed as Python writes it in a string."""
+    """Returns the text in one line, with what cannot be printed written as Python writes it in a string."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def configure(log_format: str, node: str) -> None:
-    """Logs from INFO on go to stderr, as `log_format` says."""
+    """Sends logs from INFO on to stderr, as `log_format` says."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(node) if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -23,7 +23,7 @@ LOW_BYTES = 64 * 1024
 
 
 class _End(asyncio.Transport):
-    """One end. `other` is set by `connect`."""
+    """An end of a connection. `other` is set by `connect`."""
 
     other: _End
 
@@ -46,7 +46,7 @@ class _End(asyncio.Transport):
             self.other._take(bytes(data))
 
     def close(self) -> None:
-        """What was written still arrives; nothing is read any more."""
+        """Closes this end: what was written still arrives, and nothing is read any more."""
         if not self._closing:
             self._closing = True
             self._inbox.clear()

@@ -156,7 +156,7 @@ class Node:
         return register
 
     def _calls(self) -> dict[str, str]:
-        """The handlers as "package.module:function". Raises StartupError."""
+        """Returns the handlers as "package.module:function". Raises StartupError."""
         calls = {name: handlers.reference(function) for name, function in self._functions.items()}
         for name, where in calls.items():
             module, _, path = where.partition(":")
@@ -234,12 +234,12 @@ class Node:
         await _to_its_end(self._stopping)
 
     def hurry(self) -> None:
-        """Without any more grace for what runs: for a `stop` that is under way."""
+        """Gives runs no more time to end; for a `stop` that is under way."""
         if self._member is not None:
             self._member.hurry()
 
     async def wait(self) -> None:
-        """Until the node has stopped. Raises NodeFailed when it did so by itself."""
+        """Waits until the node has stopped. Raises NodeFailed when it did so by itself."""
         while self._watching is not None:
             await asyncio.wait([self._watching])
             if self._stopping is not None:
@@ -261,7 +261,7 @@ class Node:
             self._member = self._client = self._starting = self._watching = self._stopping = None
 
     async def _watch(self, member: Member) -> None:
-        """A node that must not go on is stopped; the program is told by what it asks of it next."""
+        """Stops a node that must not go on. The program learns it from its next call."""
         await member.ended.wait()
         from raftsched.node import describe
 
@@ -279,7 +279,7 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Of its API, for programs elsewhere."""
+        """The URL of this node's API, for other programs."""
         config = self._config
         return f"{'http' if config.tls_cert is None else 'https'}://{config.advertise_http}"
 
@@ -289,7 +289,7 @@ class Node:
 
     @property
     def leader(self) -> str | None:
-        """The id of the node that leads, as this one sees it; None when there is none, or this one does not run."""
+        """The id of the leader as this node sees it; None when there is none, or this node does not run."""
         return self._member.status().leader if self.running and self._member is not None else None
 
     async def ready(self, timeout: float | None = READY_S) -> None:
@@ -352,8 +352,8 @@ class Node:
 
 
 def _import_path() -> list[Path]:
-    """Where this program finds modules that other processes of this Python would not find by themselves: the directory
-    of its script, and what was added to sys.path."""
+    """Returns the places where this program finds modules that other processes of this Python would not find: the
+    directory of its script, and what was added to sys.path."""
     installed = {Path(path).resolve() for path in (*site.getsitepackages(), site.getusersitepackages())}
     python = Path(sysconfig.get_path("stdlib")).resolve()
     found = [Path(path).absolute() for path in sys.path]
@@ -373,7 +373,7 @@ def _why(error: BaseException, config: NodeConfig) -> str:
 
 
 def _cancelled() -> bool:
-    """Whether it is the current task that is to end, and not only what it waited for."""
+    """Returns True when the current task is to end, and not only what it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -387,7 +387,7 @@ async def _close(client: AsyncClient) -> None:
 
 
 async def _to_its_end(task: asyncio.Task[None]) -> None:
-    """Waits for it, and only then lets a cancellation of the waiter take effect."""
+    """Waits for the end of it, and only then lets a cancellation of the waiter take effect."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -20,7 +20,7 @@ GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look;
 
 
 def run(config: NodeConfig) -> int:
-    """Blocks until the node ends; returns the exit code. Uses uvloop where it is installed."""
+    """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed."""
     configure(config.log_format, config.id)
     descriptors.raise_limit()  # not in a process that does other things as well
     try:
@@ -68,8 +68,8 @@ async def serve(config: NodeConfig) -> int:
 
 
 def _settle_down() -> None:
-    """What was made at the start stays: the collector of cycles need not look at it again. Nor as often at what comes
-    and goes: commands and rows hold no cycles, and are most of that."""
+    """Tells the collector of cycles to leave alone what was made at the start, and to look less often at the rest:
+    commands and rows hold no cycles, and are most of that."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -1,1 +1,1 @@
-"""Keys, certificates, and what is sealed with them."""
+"""Keys, certificates, and sealing with them."""

@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 def make_ca(cluster: str, now_ms: int, days: int = CA_DAYS) -> Pair:
-    """An authority that signs certificates of nodes, and nothing else. Its URI has the cluster and no node."""
+    """Makes an authority that signs certificates of nodes, and nothing else. Its URI has the cluster and no node."""
     from cryptography import x509
 
     key = _new_key()
@@ -46,7 +46,7 @@ def make_ca(cluster: str, now_ms: int, days: int = CA_DAYS) -> Pair:
 
 
 def make_node(ca: Pair, cluster: str, node: str, hosts: Sequence[str], now_ms: int, days: int = NODE_DAYS) -> Pair:
-    """A node's certificate for both ends of a connection. `hosts`: names and IP addresses that its clients use.
+    """Makes a node's certificate for both ends of a connection. `hosts`: names and IP addresses that its clients use.
     Raises ValueError for an authority or a host that is none."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
@@ -72,19 +72,19 @@ def make_node(ca: Pair, cluster: str, node: str, hosts: Sequence[str], now_ms: i
 
 
 def make_ephemeral(now_ms: int) -> Pair:
-    """A certificate that says nothing, for one start of a process: others trust it for what is proved beside it."""
+    """Makes a certificate without a name, for one start of a process: trust comes from what is proved beside it."""
     key = _new_key()
     name = _name(SCHEME)
     return _signed(_begin(name, name, key, now_ms, CA_DAYS), key, key)
 
 
 def uri(cluster: str, node: str) -> str:
-    """How a certificate names a node."""
+    """Returns the URI by which a certificate names a node."""
     return f"{SCHEME}://{quote(cluster, safe='')}/{quote(node, safe='')}"
 
 
 def identities(certificate: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """(cluster, node) of each URI of ours in a certificate as `getpeercert()` gives it."""
+    """Returns cluster and node of each URI of ours in a certificate as `getpeercert()` gives it."""
     found = []
     for kind, value in (certificate or {}).get("subjectAltName", ()):
         scheme, _, rest = value.partition("://")
@@ -95,7 +95,7 @@ def identities(certificate: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def identities_of(pem: bytes) -> list[tuple[str, str]]:
-    """The same, of the first certificate in PEM. Raises ValueError when it is none."""
+    """Returns the identities of the first certificate in PEM. Raises ValueError when it is none."""
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(pem)
@@ -108,7 +108,7 @@ def identities_of(pem: bytes) -> list[tuple[str, str]]:
 
 
 def der(pem: bytes) -> bytes:
-    """The first certificate in PEM, as it is shown in a handshake. Raises ValueError."""
+    """Returns the first certificate in PEM as it is shown in a handshake. Raises ValueError."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -116,14 +116,15 @@ def der(pem: bytes) -> bytes:
 
 
 def ends_ms(pem: bytes) -> int:
-    """When the first of the certificates in PEM ends, Unix time. Raises ValueError."""
+    """Returns when the first of the certificates in PEM expires, Unix time. Raises ValueError."""
     from cryptography import x509
 
     return min(int(one.not_valid_after_utc.timestamp()) for one in x509.load_pem_x509_certificates(pem)) * 1000
 
 
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
-    """What `load_cert_chain` does, of bytes: a key that is in memory only stays there. Raises ssl.SSLError, OSError."""
+    """Does what `load_cert_chain` does, from bytes: a key that is only in memory stays there. Raises ssl.SSLError,
+    OSError."""
     file = os.memfd_create("pair", os.MFD_CLOEXEC)  # the ssl module takes names of files only
     try:
         os.write(file, pair.certificate.rstrip() + b"\n" + pair.key)

@@ -1,8 +1,9 @@
-"""The cluster's keys: what the nodes prove to each other with, and what everything that is sealed or signed comes of.
+"""The cluster's keys, with which nodes prove their membership, and from which the keys for sealing and signing are
+derived.
 
 A key file has one key a line, as hex or base64, the one in use first. The others are accepted as well and open what was
-sealed under them: that is how a key is changed without a stop (docs/secrets.md). A key is the text of its line: the
-same bytes written in another way are another key.
+sealed with them: that is how a key is changed without a stop (docs/secrets.md). A key is the text of its line: the same
+bytes written in another way are another key.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _MAKE = "raftsched keys new --file"
 
 
 class Keyring:
-    """Keys in order; never changed. An empty one stands for a cluster without a key: it is false, its `first` is
-    empty, and nothing can be derived."""
+    """An unchanging list of keys. An empty one stands for a cluster without a key: it is false, its `first` is empty,
+    and nothing can be derived."""
 
     __slots__ = ("_keys",)
 
@@ -44,11 +45,11 @@ class Keyring:
 
     @property
     def first(self) -> bytes:
-        """What is proven, sealed and signed with; empty when there is none."""
+        """The key that is proven, sealed and signed with; empty when there is none."""
         return self._keys[0] if self._keys else b""
 
     def __iter__(self) -> Iterator[bytes]:
-        """All that are accepted, the first one first."""
+        """Gives all keys that are accepted, the first one first."""
         return iter(self._keys)
 
     def __len__(self) -> int:
@@ -64,17 +65,17 @@ class Keyring:
         return f"Keyring({', '.join(key_id(key) for key in self._keys)})"
 
     def derive(self, purpose: str) -> bytes:
-        """32 bytes of the first key for this purpose alone. Raises ValueError without a key."""
+        """Returns 32 bytes of the first key for this purpose alone. Raises ValueError without a key."""
         if not self._keys:
             raise ValueError("there is no key to derive from")
         return derive(self._keys[0], purpose)
 
     def derive_all(self, purpose: str) -> tuple[bytes, ...]:
-        """The same of every key, in order."""
+        """Returns 32 bytes for this purpose of every key, in order."""
         return tuple(derive(key, purpose) for key in self._keys)
 
     def ids(self) -> tuple[str, ...]:
-        """By which people tell keys apart, in order."""
+        """Returns the ids of all keys, in order."""
         return tuple(key_id(key) for key in self._keys)
 
 
@@ -85,12 +86,12 @@ def derive(key: bytes, purpose: str) -> bytes:
 
 
 def key_id(key: bytes) -> str:
-    """Eight hex digits that say nothing of the key."""
+    """Returns eight hex digits that reveal nothing of the key."""
     return derive(key, "id").hex()[:8]
 
 
 def new_key() -> bytes:
-    """One that nobody guesses, as it is written into a file."""
+    """Returns a random key as it is written into a file."""
     return secrets.token_hex(KEY_BYTES).encode()
 
 
@@ -98,9 +99,10 @@ def new_key() -> bytes:
 
 
 def read_keyring(file: Path) -> Keyring:
-    """The keys of a file that nobody but its owner can read: one a line, what follows a # is a comment.
+    """Returns the keys of a file that only its owner can read: one a line; what follows a # is a comment.
 
-    Raises StartupError: not readable, readable by others, without a key, with a weak one."""
+    Raises StartupError: not readable, readable by others, without a key, with a weak one.
+    """
     try:
         fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as opened:
@@ -122,7 +124,7 @@ def read_keyring(file: Path) -> Keyring:
 
 
 def parse_keyring(raw: bytes) -> Keyring:
-    """What a key file says. Raises ValueError with what is wrong, to follow the name of the file."""
+    """Returns the keys in the text of a key file. Raises ValueError with what is wrong, to follow the file's name."""
     keys: list[bytes] = []
     for number, line in enumerate(raw.splitlines(), 1):
         key = line.partition(b"#")[0].strip()
@@ -140,8 +142,9 @@ def parse_keyring(raw: bytes) -> Keyring:
 
 
 def wrong_in_key(key: bytes) -> str | None:
-    """Why a text is no key, never quoting it; None: it can be one. What somebody thought up is refused as far as that
-    can be told: at least 128 bits by what the text can hold, as hex or base64 of something random."""
+    """Returns why a text is no key, never quoting it; None when it can be one. A key that a person thought up is
+    refused as far as that can be told: at least 128 bits by what the text can hold, as hex or base64 of something
+    random."""
     if _HEX.fullmatch(key):
         bits, kind = 4 * len(key), "hex"
     elif _BASE64.fullmatch(key) and _decodes(key):
@@ -158,7 +161,7 @@ def wrong_in_key(key: bytes) -> str | None:
 
 
 def _decodes(key: bytes) -> bool:
-    """Whether it is the base64 of something, with or without its padding."""
+    """Returns True when it is the base64 of something, with or without its padding."""
     bare = key.rstrip(b"=")
     if b"=" in key and len(key) % 4:
         return False
@@ -172,10 +175,11 @@ def _decodes(key: bytes) -> bool:
 
 
 def own_key(data: Path) -> Keyring:
-    """Of a node that needs no other's: the keys in its data directory, made when there are none.
+    """Returns the keys in a node's data directory, and makes one when there is none.
 
     The directory exists, and one process at a time calls this. The key is there whole or not at all, and it is on the
-    disk before this returns. Raises StartupError."""
+    disk before this returns. Raises StartupError.
+    """
     file = data / KEY_FILE
     try:
         if not file.exists():
@@ -191,8 +195,8 @@ def own_key(data: Path) -> Keyring:
 
 
 def write_new(file: Path, key: bytes) -> None:
-    """A key file with this key, for its owner alone: written beside, flushed, and linked to its name, which is never
-    taken from a file that is there. Raises FileExistsError, OSError."""
+    """Writes a new key file with this key, for its owner alone: written beside, flushed, and linked to its name, which
+    is never taken from a file that is there. Raises FileExistsError, OSError."""
     beside = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as new:

@@ -1,6 +1,6 @@
-"""The secret of a node that lies in its data directory: whoever may read that is let in as an admin, by this node.
+"""A secret in a node's data directory: this node lets in, as an admin, whoever can read it.
 
-It is how one gets back in when the last token is lost. A node makes a new one at each start.
+It is the way back in when the last token is lost. A node makes a new one at each start.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class LocalToken:
         return sha256(self.secret.encode()).digest()
 
     def write(self, data: Path, url: str = "", ca_file: str = "") -> None:
-        """For its owner's eyes only, and whole or not at all. `url`: of the node's API, on this machine; `ca_file`: who
-        signed its certificate. Raises OSError."""
+        """Writes the secret for its owner alone, whole or not at all. `url`: of the node's API, on this machine;
+        `ca_file`: of the authority that signed its certificate. Raises OSError."""
         _write(data / ADDRESS_FILE, f"{url}\n{ca_file}".rstrip())
         _write(data / FILE, self.secret)
 
@@ -40,13 +40,13 @@ def _write(file: Path, text: str) -> None:
 
 
 def read_local_token(data: Path) -> str:
-    """Raises OSError."""
+    """Returns the secret. Raises OSError."""
     return (data / FILE).read_text().strip()
 
 
 def read_local_url(data: Path) -> tuple[str, str]:
-    """Where the node that has this directory listened when it started last, and the file of who signed its certificate;
-    what nobody knows is empty."""
+    """Returns the URL at which the node with this directory listened when it started last, and the file of the
+    authority that signed its certificate; empty where that is not known."""
     try:
         url, _, ca_file = (data / ADDRESS_FILE).read_text().strip().partition("\n")
     except OSError:

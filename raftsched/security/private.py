@@ -1,4 +1,5 @@
-"""A data directory is its owner's alone: it holds what jobs say, keys, hashes of tokens. What is wider is narrowed."""
+"""Keeps a data directory private to its owner: it holds jobs, keys and hashes of tokens. Wider permissions are
+narrowed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_private(data: Path) -> None:
-    """Takes away what others may do with the directory and all in it, and says so in the log. Raises StartupError when
-    that is somebody else's, and others may write to it: they could put another store there."""
+    """Takes all permissions on the directory from other users, and says so in the log. Raises StartupError when it
+    belongs to somebody else and others may write to it: they could put another store there."""
     if data.stat().st_mode & stat.S_ISVTX:
         raise StartupError(f"The data directory {data} is one that users share; give the node one of its own below it.")
     try:
@@ -35,12 +36,12 @@ def make_private(data: Path) -> None:
 
 
 def wide_in(data: Path) -> list[Path]:
-    """The directory, and what a node makes in it, as far as others may do something with it."""
+    """Returns the directory, and what a node makes in it, where other users have permissions."""
     return [path for path in _all(data) if _is_wide(path)]
 
 
 def _all(data: Path) -> Iterator[Path]:
-    """The directory, and what a node makes in it; nothing that a link leads to."""
+    """Gives the directory, and what a node makes in it; nothing that a link leads to."""
     yield data
     for name in MADE:
         path = data / name

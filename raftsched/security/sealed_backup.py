@@ -1,11 +1,4 @@
-"""Backups that only one person can read: a file sealed for a recipient, who opens it with his identity.
-
-    header   "raftsched sealed backup 1\n", 32 bytes of an X25519 key of this file alone (RFC 7748)
-    chunks   64 KiB each but the last, sealed by ChaCha20-Poly1305 (RFC 8439) with the header as associated data
-
-The key of the chunks is HKDF-SHA256 of what both keys share, salted with both. A chunk's nonce is its number, and
-whether it is the last: so none can be changed, left out, added, or moved, and a file that is cut off has no last one.
-"""
+"""Backups that only one person can read: a file sealed for a recipient, who opens it with their identity."""
 
 from __future__ import annotations
 
@@ -32,11 +25,11 @@ _FILE_MAX = 4096  # bytes of an identity's file
 
 
 class NotOpened(ValueError):
-    """Says in one line why a sealed backup cannot be read."""
+    """The reason, in one line, why a sealed backup cannot be read."""
 
 
 def new_identity() -> tuple[str, str]:
-    """(identity, which opens; recipient, for whom is sealed)"""
+    """Returns a new identity, which opens backups, and its recipient, for whom they are sealed."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     private = X25519PrivateKey.generate().private_bytes_raw()
@@ -45,7 +38,7 @@ def new_identity() -> tuple[str, str]:
 
 
 def recipient_of(identity: str) -> str:
-    """Raises ValueError."""
+    """Returns the recipient of an identity. Raises ValueError."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     private = X25519PrivateKey.from_private_bytes(_bytes(IDENTITY, identity, "an identity"))
@@ -53,7 +46,7 @@ def recipient_of(identity: str) -> str:
 
 
 def read_identity(file: Path) -> str:
-    """Of a file that nobody but its owner can read. Raises StartupError."""
+    """Returns the identity in a file that only its owner can read. Raises StartupError."""
     try:
         with file.open("rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -113,7 +106,7 @@ def is_sealed(file: Path) -> bool:
 
 
 def opened(source: BinaryIO, identity: str) -> Iterator[bytes]:
-    """The pieces of what was sealed, each as soon as it is known to be right. Raises NotOpened, OSError."""
+    """Gives the pieces of a sealed file, each as soon as it is known to be right. Raises NotOpened, OSError."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 

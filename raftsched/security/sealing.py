@@ -21,11 +21,11 @@ _ID_SIZE = 8  # bytes, of the key, in front of the nonce
 
 
 class Unsealable(Exception):
-    """Why a value cannot be read here, for the user."""
+    """The reason why a value cannot be read here, for the user."""
 
 
 class _Key:
-    """What comes of one cluster key."""
+    """The keys that are derived from one cluster key."""
 
     def __init__(self, cluster_key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # who has no key needs none of it
@@ -37,7 +37,7 @@ class _Key:
 
 
 class Sealer:
-    """For the keys of a cluster: seals with the first, opens what was sealed with any. `keys`: at least one."""
+    """Seals with the first key of a cluster, and opens what was sealed with any. `keys`: at least one."""
 
     def __init__(self, keys: Keyring) -> None:
         found = [_Key(key) for key in keys]
@@ -46,7 +46,7 @@ class Sealer:
         self._by_id = {key.id: key for key in found}
 
     def seal(self, namespace: str, name: str, value: bytes) -> tuple[bytes, bytes, bytes]:
-        """(nonce, sealed value, digest by which the same value of the same secret is known again)"""
+        """Returns nonce, sealed value, and a digest by which the same value of the same secret is known again."""
         return self._seal(_place(namespace, name), value)
 
     def open(self, namespace: str, name: str, nonce: bytes, sealed: bytes) -> bytes:
@@ -54,16 +54,16 @@ class Sealer:
         return self._open(_place(namespace, name), nonce, sealed)
 
     def seal_whole(self, kind: str, name: str, value: bytes) -> bytes:
-        """The same in one piece, without a digest."""
+        """Returns the sealed value in one piece, without a digest."""
         nonce, sealed, _ = self.seal(kind, name, value)
         return nonce + sealed
 
     def current(self, nonce: bytes) -> bool:
-        """Whether what has this nonce is sealed, and with the key in use."""
+        """Returns True when the value with this nonce is sealed with the key in use."""
         return nonce[:_ID_SIZE] == self._first.id
 
     def knows(self, nonce: bytes) -> bool:
-        """Whether what has this nonce was sealed with one of these keys."""
+        """Returns True when the value with this nonce was sealed with one of these keys."""
         return nonce[:_ID_SIZE] in self._by_id
 
     def _seal(self, place: bytes, value: bytes) -> tuple[bytes, bytes, bytes]:
@@ -85,7 +85,7 @@ class Sealer:
 
 
 def open_value(sealer: Sealer | None, namespace: str, name: str, nonce: bytes, value: bytes) -> bytes:
-    """What was put; as it lies there when it was not sealed. Raises Unsealable."""
+    """Returns the value; as it is stored when it was not sealed. Raises Unsealable."""
     if not nonce:
         return value
     if sealer is None:
@@ -94,13 +94,13 @@ def open_value(sealer: Sealer | None, namespace: str, name: str, nonce: bytes, v
 
 
 def open_whole(sealer: Sealer | None, kind: str, name: str, whole: bytes) -> bytes:
-    """What was sealed in one piece. Raises Unsealable."""
+    """Returns the value of `seal_whole`. Raises Unsealable."""
     cut = _ID_SIZE + NONCE_SIZE
     return open_value(sealer, kind, name, whole[:cut], whole[cut:])
 
 
 def _expand(root: bytes, info: bytes) -> bytes:
-    """The first 32 bytes of HKDF-Expand."""
+    """Returns the first 32 bytes of HKDF-Expand."""
     return hmac.new(root, info + b"\1", hashlib.sha256).digest()
 
 

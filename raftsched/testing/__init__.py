@@ -34,7 +34,7 @@ __all__ = ["Cluster", "RunningCluster", "cluster", "running_cluster"]
 
 
 def __getattr__(name: str) -> Any:
-    """pytest loads the plugin in every run, also where no test needs a cluster."""
+    """Imports late: pytest loads the plugin in every run, also where no test needs a cluster."""
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

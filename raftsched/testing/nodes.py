@@ -20,10 +20,7 @@ ELECTIONS_MS = (500, 1_000)  # there is no network in between that could be slow
 
 
 class _Port:
-    """A free port of loopback that stays ours while no node listens there, as while one is stopped.
-
-    A socket that is bound and does not listen gets no connections, and others may be bound there only by the same user
-    and only if they say so as well (socket(7), SO_REUSEPORT)."""
+    """A free port of loopback that stays reserved while no node listens there, as while one is stopped."""
 
     def __init__(self) -> None:
         self._kept = _bound(0)
@@ -68,7 +65,7 @@ class Cluster(Sequence[Node]):
         return len(self._nodes)
 
     def __getitem__(self, which: Any) -> Any:
-        """By number from 0, or by id."""
+        """Returns a node by number from 0, or by id."""
         if isinstance(which, str):
             return next(node for node in self._nodes if node.id == which)
         return self._nodes[which]
@@ -122,18 +119,18 @@ class Cluster(Sequence[Node]):
                 self._temporary.cleanup()
 
     async def ready(self, timeout: float | None = READY_S) -> None:
-        """Until all nodes that run can be asked for anything. `timeout` in seconds; TimeoutError."""
+        """Waits until all nodes that run can take requests. `timeout` in seconds; raises TimeoutError."""
         await asyncio.gather(*(node.ready(timeout) for node in self._nodes if node.running))
 
     async def start(self, node: Node) -> None:
-        """One that was stopped, where it was. It is ready when `node.ready()` says so."""
+        """Starts a node that was stopped, where it was. It is ready when `node.ready()` says so."""
         http, raft = self._ports[node.id]
         from raftsched.node import Sockets
 
         await node.start(sockets=Sockets(http.socket(), raft.socket()), elections_ms=ELECTIONS_MS)
 
     async def leader(self) -> Node:
-        """The node that all running ones take for the leader, waiting for one."""
+        """Returns the node that all running ones take for the leader, waiting for one."""
         while True:
             await self.ready()
             said = {node.leader for node in self._nodes if node.running}

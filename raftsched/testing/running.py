@@ -35,22 +35,22 @@ class RunningCluster:
         return self._thread.run(work)
 
     def leader(self) -> Node:
-        """The node that all running ones take for the leader, waiting for one."""
+        """Returns the node that all running ones take for the leader, waiting for one."""
         return self.run(self.nodes.leader())
 
     def stop(self, node: Node) -> None:
-        """As a machine that goes away in good order; the others go on as long as they are a majority."""
+        """Stops a node in good order. The others go on as long as they are a majority."""
         self.run(node.stop())
 
     def start(self, node: Node) -> None:
-        """One that was stopped, until it is ready."""
+        """Starts a node that was stopped, and waits until it is ready."""
         self.run(self.nodes.start(node))
         self.run(node.ready())
 
 
 @contextmanager
 def running_cluster(size: int = 3, *, directory: Path | None = None, **settings: Any) -> Iterator[RunningCluster]:
-    """Nodes that are ready, until the block is left. `directory` and `settings` as for Cluster."""
+    """Gives nodes that are ready, until the block is left. `directory` and `settings` as for Cluster."""
     thread = LoopThread()
     try:
         nodes = Cluster(size, directory=directory, **settings)

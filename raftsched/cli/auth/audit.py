@@ -1,4 +1,4 @@
-"""`raftsched audit`: who asked for what."""
+"""`raftsched audit`: the record of all requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _about(record: Mapping[str, Any]) -> str:
-    """The job by its name, or the address."""
+    """Returns the job by its name, or the address."""
     if record["job"]:
         text = f"{record['namespace']}/{record['job']}"
     else:
@@ -47,7 +47,7 @@ _REFUSED: list[Column] = [
 
 @click.group(cls=Listing)
 def audit() -> None:
-    """Who asked for what; whether the record is whole; a copy of it elsewhere. Without a command it lists."""
+    """Show who asked for what, check that the record is whole, copy it elsewhere. Without a command it lists."""
 
 
 @audit.command("list")

@@ -1,8 +1,4 @@
-"""The audit as seen from outside: its hashes computed anew, and a copy of it in a file or a syslog server.
-
-What a hash is over stands in docs/security.md; this is a second implementation of it, so that a mistake in the first
-one shows.
-"""
+"""Checks the audit from outside: computes its hashes again, and copies it to a file or a syslog server."""
 
 from __future__ import annotations
 
@@ -34,11 +30,11 @@ _LATER = (Exit.UNAVAILABLE, Exit.TIMEOUT)  # nothing was refused: the same may b
 
 
 class Broken(Exception):
-    """What does not fit, in words."""
+    """The place where the record does not fit together, in words."""
 
 
 def hash_of(before: str, note: Mapping[str, Any]) -> str:
-    """The hash that a note should have behind one whose hash is `before`, both in hexadecimal."""
+    """Returns the hash that a note should have after one whose hash is `before`, both in hexadecimal."""
     change = note["change"]
     said = [
         note["kind"],
@@ -68,7 +64,7 @@ def _place(note: Mapping[str, Any]) -> str:
 
 
 class Walk:
-    """Along the notes of one kind, the oldest first."""
+    """A walk along the notes of one kind, the oldest first."""
 
     def __init__(self, before: str | None) -> None:
         """`before`: the hash in front of the first; None: it is not known."""
@@ -78,7 +74,7 @@ class Walk:
         self.hashes: set[str] = set()
 
     def step(self, note: Mapping[str, Any]) -> bool:
-        """False: it does not fit to what came before."""
+        """Returns False when the note does not fit the one before."""
         self.count += 1
         found = note["hash"]
         if found is None:  # older than the chain, which therefore begins behind it
@@ -94,7 +90,7 @@ class Walk:
 
 
 def verify_all(client: Client, copy: Path | None) -> dict[str, Any]:
-    """What was found, by kind. Raises Broken."""
+    """Checks all notes, and returns what was found, by kind. Raises Broken."""
     copied = {} if copy is None else _verify_copy(copy)
     found: dict[str, Any] = {}
     for kind in KINDS:
@@ -151,7 +147,7 @@ def _verify_copy(copy: Path) -> dict[str, Walk]:
 
 
 class Export:
-    """Notes to a file and a syslog server, each once."""
+    """A copy of the notes to a file and a syslog server, each once."""
 
     def __init__(self, client: Client, file: Path | None, syslog: str | None) -> None:
         """Raises Failure."""
@@ -166,8 +162,8 @@ class Export:
             self._seen(note)
 
     def run(self, interval: float | None) -> int:
-        """How many notes did not fit. `interval`: seconds from one look to the next; None: one look. While no node
-        answers it says so once, and goes on. Raises ClientError."""
+        """Copies, and returns the number of notes that did not fit. `interval`: seconds between two looks; None: one
+        look. While no node answers it says so once, and continues. Raises ClientError."""
         from raftsched.client.errors import ClientError
 
         broken, away = 0, False
@@ -240,7 +236,7 @@ def _rfc3339(at: datetime) -> str:
 
 
 def _opened(file: Path) -> BinaryIO:
-    """For appending, without half a line at the end: that was not on the disk when its writer was killed."""
+    """Opens a file for appending, without half a line at its end, which a killed writer has left."""
     try:
         fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         opened = os.fdopen(fd, "r+b")
@@ -256,7 +252,7 @@ def _opened(file: Path) -> BinaryIO:
 
 
 def _tail(file: Path) -> Iterator[dict[str, Any]]:
-    """The last notes of a file. Raises Failure."""
+    """Returns the last notes of a file. Raises Failure."""
     with file.open("rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - _TAIL))

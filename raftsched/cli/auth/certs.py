@@ -120,7 +120,7 @@ def _read(file: Path, directory: Path) -> bytes:
 
 
 def _write(directory: Path, name: str, pair: Pair) -> None:
-    """Both files, for their owner alone; none when one of them is there."""
+    """Writes both files, for their owner alone; none when one of them exists."""
     files = ((directory / f"{name}.key", pair.key), (directory / f"{name}.crt", pair.certificate))
     made: list[Path] = []
     try:

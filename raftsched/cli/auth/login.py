@@ -23,7 +23,7 @@ _SCOPE = "openid profile email groups offline_access"
 
 
 def _context(ctx: click.Context) -> tuple[str, Context]:
-    """The context that is meant, as it lies there. Raises Failure."""
+    """Returns the context that is meant, as it is in the file. Raises Failure."""
     from raftsched.cli.contexts import read_contexts
 
     root = ctx.find_root()

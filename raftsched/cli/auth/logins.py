@@ -1,4 +1,4 @@
-"""The logins in the file of contexts: kept, and renewed when their token is past its end."""
+"""Keeps logins in the file of contexts, and renews them when their token has expired."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EARLY_S = 30  # before its end a token is renewed: nodes and issuer may have oth
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Of all commands of this user: a refresh token is often good for one time only."""
+    """Locks out all other commands of this user: a refresh token is often good for one time only."""
     path = contexts_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def _put(name: str, token: str | None, login: Login) -> Context:
 
 
 def renewed(name: str, context: Context) -> Context:
-    """The same with a token that holds, where it can be had; else as it is, and why is said."""
+    """Returns the context with a valid token where one can be had; else as it is, and says why."""
     from raftsched.client import device
     from raftsched.clock import SystemClock
 

@@ -194,7 +194,8 @@ def bootstrap(client: Client, name: str, keep: bool, data: Path | None, fmt: str
 
 
 def _make_admin(client: Client, name: str, secret: str, keep: bool) -> dict[str, Any]:
-    """Only the hash of the secret goes out, so that it can be sent again whatever became of it. Raises ClientError."""
+    """Makes the token of an admin. Only the hash of the secret is sent, so that the request can be repeated whatever
+    became of it. Raises ClientError."""
     from raftsched.client.errors import ClientError
 
     admin = {"name": name, "sha256": sha256(secret.encode()).hexdigest()}
@@ -259,7 +260,7 @@ def _show_secret(fmt: str, made: Mapping[str, Any]) -> None:
 
 
 def _find(client: Client, ref: str) -> dict[str, Any]:
-    """By id or name. Raises ClientError."""
+    """Returns a token by id or name. Raises ClientError."""
     from raftsched.client.errors import ClientError
 
     if _ID.fullmatch(ref):
@@ -275,13 +276,13 @@ def _find(client: Client, ref: str) -> dict[str, Any]:
 
 
 def _is_said() -> bool:
-    """Whether somebody said which nodes to ask."""
+    """Returns True when the user said which nodes to ask."""
     ctx = click.get_current_context()
     return bool(ctx.params.get("server") or ctx.find_root().obj or os.environ.get("RAFTSCHED_SERVER"))
 
 
 def _local(client: Client, data: Path) -> Client:
-    """A client of the node whose data directory this is, with that node's own secret. Raises Failure, ClientError."""
+    """Returns a client of the node with this data directory, with its own secret. Raises Failure, ClientError."""
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client as HttpClient
     from raftsched.client.servers import parse_servers

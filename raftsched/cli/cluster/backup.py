@@ -75,7 +75,7 @@ def _sealing(out: BinaryIO, recipient: str) -> Sealing:
 
 
 def _receive(client: Client, query: dict[str, str], out: BinaryIO | Sealing, progress: Progress, answered: Any) -> int:
-    """Bytes of it. Raises Failure when it is not what was sent."""
+    """Writes a backup, and returns its bytes. Raises Failure when it did not arrive whole."""
     digest, held, size = hashlib.sha256(), b"", 0
     for piece in client.stream(_PATH, query, silent_s=_SILENT_S, answered=answered):
         out.write(piece)
@@ -91,7 +91,7 @@ def _receive(client: Client, query: dict[str, str], out: BinaryIO | Sealing, pro
 
 @contextmanager
 def _target(file: str) -> Iterator[BinaryIO]:
-    """What is written takes the file's place when all went well. Raises Failure."""
+    """Gives a file to write into, which takes the other's place when all went well. Raises Failure."""
     if file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -124,7 +124,8 @@ _key_file = click.option(
 
 @contextmanager
 def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
-    """The backup to be read: of a sealed one a copy, in $TMPDIR, gone afterwards. Raises Failure, OSError."""
+    """Gives the backup to be read; of a sealed one a copy in $TMPDIR, which is deleted afterwards. Raises Failure,
+    OSError."""
     if not is_sealed(file):
         yield file
         return

@@ -1,4 +1,4 @@
-"""`raftsched bench`: how fast a running cluster takes jobs and runs them. It takes its own jobs away again."""
+"""`raftsched bench`: measures how fast a running cluster takes jobs and runs them. It deletes its own jobs again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ LOOK_S = 0.2
 
 @click.group()
 def bench() -> None:
-    """How fast a running cluster is, as seen from here. Jobs are made in a namespace of their own, and deleted again.
+    """Measure how fast a running cluster is, as seen from here. Jobs are made in a namespace of their own, and deleted
+    again.
 
     It is load: other users will feel it. scripts/bench of the sources starts a cluster of its own, and measures more.
     """
@@ -72,7 +73,7 @@ def run(client: Client, count: int, concurrency: int, fmt: str) -> None:
 
 @dataclass
 class _Took:
-    """Of each call, in seconds."""
+    """The duration of each call, in seconds."""
 
     calls: list[float] = field(default_factory=list)
     failed: int = 0
@@ -92,7 +93,7 @@ class _Took:
 
 @asynccontextmanager
 async def _own_namespace(via: Client) -> AsyncIterator[tuple[AsyncClient, str]]:
-    """What is made in it goes afterwards, whatever happened."""
+    """Gives a namespace; its jobs are deleted afterwards, whatever happened."""
     from raftsched.client.aio import AsyncClient
 
     name = f"bench-{os.urandom(4).hex()}"

@@ -39,18 +39,18 @@ _LATER = {
 
 @click.group(cls=LazyGroup, later=_LATER)
 def cluster() -> None:
-    """The cluster itself: how it is, who belongs to it, who leads it, what holds for all of it."""
+    """Look after the cluster: its status, members, leader, settings, and backups."""
 
 
-@cluster.command(short_help="Who leads, how far every node is, who asks to be let in.")
+@cluster.command(short_help="Show the leader, how far every node is, and who asks to join.")
 @viewing
 def status(client: Client, fmt: str) -> None:
-    """Who leads, in which term, how far every node is, and who asks to be let in.
+    """Show the leader and its term, how far every node is, and the nodes that ask to join.
 
     A member that does not vote (VOTES) is catching up, and votes by itself when it is done. APPLIED is the last log
-    entry a node has, LAG how many committed ones it is behind, CLOCK MS how far its clock is off, RUNNING how many of
-    its slots are taken. Any node answers and asks the leader about the others; without a leader it knows only itself,
-    and '-' stands for what it does not know.
+    entry that a node has applied, LAG how many committed ones it is behind, CLOCK MS how far its clock is off, RUNNING
+    how many of its slots are taken. Any node answers and asks the leader about the others. Without a leader it knows
+    only itself, and '-' stands for what it does not know.
 
     \b
       raftsched cluster status

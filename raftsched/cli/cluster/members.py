@@ -33,24 +33,24 @@ _COLUMNS: list[Column] = [
 
 @click.group(cls=Listing, short_help="List, add, replace, remove members.")
 def members() -> None:
-    """Who belongs to the cluster: list, add, replace, remove; one change at a time.
+    """List, add, replace and remove members of the cluster, one change at a time.
 
-    A new member gets everything first, and votes by itself as soon as it has caught up. An odd number of voting members
-    is best: three go on when one is lost, five when two are.
+    A new member is sent everything first, and votes by itself as soon as it has caught up. An odd number of voting
+    members is best: three keep working when one is lost, five when two are.
 
     \b
-    To grow: start the new node with an empty data directory, --join, and the addresses of some members; then let it in.
+    To grow: start the new node with an empty data directory, --join, and addresses of some members; then add it.
       raftsched node --id n4 --data /var/lib/raftsched --http 10.0.0.4:7401 --raft 10.0.0.4:7501 \\
         --cluster-key-file KEY --join --peers n1=10.0.0.1:7501,n2=10.0.0.2:7501,n3=10.0.0.3:7501
       raftsched cluster members add n4 --wait
 
     \b
-    When the disk of n3 is lost or damaged: empty its data directory, start it as always, and let the new disk in.
+    When the disk of n3 is lost or damaged: empty its data directory, start it as always, and replace it.
       rm -r /var/lib/raftsched/*       (on n3, while it is stopped)
       raftsched cluster members replace n3 --wait
 
     \b
-    To shrink: take it out, then stop it. Leadership goes to another one first when it leads.
+    To shrink: remove it, then stop it. When it leads, leadership is handed over first.
       raftsched cluster members remove n4
     """
 
@@ -78,7 +78,7 @@ def list_(client: Client, fmt: str) -> None:
 
 
 def tell_waiting(waiting: list[dict[str, Any]]) -> None:
-    """Who asks to be let in, and by which command that is done."""
+    """Prints the nodes that ask to join, and the command that lets each of them in."""
     if waiting:
         click.echo("\nwaiting to be let in:")
     for node in waiting:
@@ -207,12 +207,12 @@ def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout
 
 
 def _passes(error: ClientError) -> bool:
-    """Whether it is worth waiting for another answer."""
+    """Returns True when it is worth waiting for another answer."""
     return error.code in ("not-waiting", "membership-busy", "unreachable", "unknown-outcome") or error.status == 503
 
 
 def _progress(client: Client, node: str) -> str | None:
-    """How far a new member is; None: it votes."""
+    """Returns how far a new member is; None when it votes."""
     member = next((m for m in client.get(_PATH)["items"] if m["id"] == node), None)
     if member is None:
         return f"{node} is not seen among the members yet"

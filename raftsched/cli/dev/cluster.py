@@ -275,7 +275,7 @@ def check_ports(state: DevState) -> None:
 
 
 def describe_end(returncode: int) -> str:
-    """Of subprocess: negative is the signal."""
+    """Returns the end of a process in words; a negative code of `subprocess` is a signal."""
     if returncode >= 0:
         return f"exit code {returncode}"
     try:
@@ -285,7 +285,7 @@ def describe_end(returncode: int) -> str:
 
 
 def _die_with(parent: int) -> Callable[[], None]:
-    """For the child, between fork and exec: die when the parent dies, also when it just did."""
+    """Lets the child die when the parent dies, also when it just did. Runs between fork and exec."""
 
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

@@ -324,6 +324,6 @@ def _ready(directory: Path, member: Member) -> bool:
 
 
 def _is_out(member: Member, view: dict[str, Any] | None) -> bool:
-    """Whether somebody has taken it out of the cluster, as a view of others says."""
+    """Returns True when somebody has taken the node out of the cluster, as the others see it."""
     known = {node["id"] for node in view["nodes"]} if view and view.get("leader") else set()
     return bool(known) and member.id not in known

@@ -1,5 +1,5 @@
-"""What `raftsched dev` leaves in DIR/dev.json: which processes are whose, for status, kill-leader and stop; and which
-nodes a command asks that was not told.
+"""Keeps `DIR/dev.json` for `raftsched dev`: which processes run, for status, kill-leader and stop, and which nodes a
+command asks that was given no servers.
 
 A pid alone says nothing, for pids are reused: a process is a pid together with its start time (field 22 of
 /proc/PID/stat, see proc(5)), and it is signalled through a pidfd, so that it cannot be mistaken for another one.
@@ -46,7 +46,7 @@ class Process:
         return True
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it is gone after at most so many seconds."""
+        """Returns True when the process has ended after at most this many seconds."""
         fd = self._open()
         if fd is None:
             return True
@@ -122,11 +122,11 @@ class DevState:
             ) from None
 
     def runs(self) -> bool:
-        """Whether anything of it is alive: without that, the file only tells of a cluster that was."""
+        """Returns True while anything of it is alive; otherwise the file only tells of a cluster that was."""
         return any(p is not None and p.alive() for p in (self.supervisor, *(m.process for m in self.members)))
 
     def save(self, directory: Path) -> None:
-        """In one step: a reader sees the old file or the new one."""
+        """Writes the file in one step: a reader sees the old one or the new one."""
         temporary = directory / f".dev.json.{os.getpid()}"
         temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
         temporary.replace(directory / "dev.json")

@@ -14,7 +14,7 @@ CLUSTER = "dev"
 
 
 def flags_of(directory: Path, node: str) -> list[str]:
-    """What a node is started with."""
+    """Returns the flags with which a node is started."""
     where = (directory / CA_FILE).parent
     return [f"--tls-cert={where / node}.pem", f"--tls-key={where / node}.key", f"--tls-ca={directory / CA_FILE}"]
 
@@ -45,7 +45,7 @@ def make_certificates(directory: Path, nodes: Sequence[str], now_ms: int) -> Non
 
 
 def _write(file: Path, content: bytes) -> None:
-    """For its owner's eyes only, and whole or not at all."""
+    """Writes a file for its owner alone, whole or not at all."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:

@@ -1,4 +1,4 @@
-"""What `doctor` asks of the nodes."""
+"""The checks of `doctor` that ask the nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
 
 
 def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """What /metrics of each node says (nothing where that is refused), and the nodes that do not answer here."""
+    """Returns samples of /metrics of each node (none where that is refused), and the nodes that do not answer."""
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client as Http
     from raftsched.client.servers import parse_servers
@@ -107,7 +107,7 @@ def _is_local(address: str) -> bool:
 
 
 def _samples(text: str) -> dict[str, float]:
-    """Of the Prometheus text format; with labels, under the whole of what stands before the number."""
+    """Returns the samples of the Prometheus text format; with labels, the key is all that is in front of the number."""
     found = {}
     for line in text.splitlines():
         match = _SAMPLE.fullmatch(line)
@@ -220,7 +220,7 @@ def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
 
 
 def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
-    """Of the nodes that speak TLS to users."""
+    """Checks the certificates of the nodes that speak TLS to users."""
     found = sorted((s[DAYS_LEFT], node) for node, s in answers.items() if DAYS_LEFT in s)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine."""
+"""The checks of `doctor` that look at this machine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _zone_version() -> str:
 
 
 def _memory_limits() -> Found:
-    """Of the process that this command is; a node's may be another."""
+    """Checks the limits of this command's process; a node's may be others."""
     do = (
         "a node that is alone in a control group (systemd: Delegate=yes) limits the memory of whole runs; else a limit"
         " holds for each process of a run"
@@ -125,7 +125,7 @@ def _kept_private(data: Path) -> Found:
 
 
 def _cluster_key(data: Path) -> Iterator[Found]:
-    """That of a node that made its own, or was given it there."""
+    """Checks the key of a node that made its own, or was given it there."""
     if not (data / KEY_FILE).exists():
         return
     try:
@@ -190,7 +190,8 @@ def _address_space() -> Found:
 
 
 def _flushes(place: Path) -> Found:
-    """How long a page takes to the disk and be safe there: every acknowledged write waits for two of these at least."""
+    """Measures how long a page takes to the disk and be safe there. Every acknowledged write waits for at least two of
+    these."""
     from raftsched.clock import SystemClock
 
     clock = SystemClock()

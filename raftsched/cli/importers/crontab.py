@@ -27,7 +27,7 @@ _LABEL_MAX = 200  # characters
 
 @dataclass(frozen=True)
 class Entry:
-    """One line that becomes a job."""
+    """A line that becomes a job."""
 
     line: int
     text: str
@@ -52,8 +52,8 @@ class Crontab:
 
 
 @dataclass
-class _Surroundings:
-    """What the lines so far have set."""
+class _Environment:
+    """The variables that the lines so far have set."""
 
     default_zone: str
     zone: str
@@ -87,7 +87,7 @@ def read_crontab(
     lines = [(number, text) for number, text in enumerate(_lines(data), 1) if text]
     style = columns(source, lines, seconds, is_account) if system is None else Columns(system, certain=True)
     tab = Crontab(style.user)
-    around = _Surroundings(timezone, timezone, style, is_account)
+    around = _Environment(timezone, timezone, style, is_account)
     names = _Names(source, prefix)
     for number, text in lines:
         if text.startswith("#"):
@@ -110,7 +110,7 @@ def read_crontab(
 
 
 def is_zone(name: str) -> bool:
-    """Whether this machine knows the IANA time zone."""
+    """Returns True when this machine knows the IANA time zone."""
     try:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
@@ -131,7 +131,7 @@ def _check_text(text: str) -> None:
         raise Refusal("is not UTF-8; convert the file, for instance with iconv -f latin1 -t utf-8")
 
 
-def _set(around: _Surroundings, number: int, name: str, value: str, tab: Crontab) -> None:
+def _set(around: _Environment, number: int, name: str, value: str, tab: Crontab) -> None:
     around.env[name] = value
     if name == "CRON_TZ":
         if value and not is_zone(value):
@@ -156,7 +156,7 @@ def _set(around: _Surroundings, number: int, name: str, value: str, tab: Crontab
 
 
 def _job(
-    text: str, number: int, around: _Surroundings, tab: Crontab, names: _Names, seconds: bool | None
+    text: str, number: int, around: _Environment, tab: Crontab, names: _Names, seconds: bool | None
 ) -> dict[str, Any]:
     found = schedule(text, seconds)
     if around.bad_zone_line is not None:
@@ -201,8 +201,8 @@ def _job(
     return {"trigger": trigger, "handler": handler, "overlap": overlap, "labels": labels}
 
 
-def _doubt_user(rest: str, number: int, around: _Surroundings, tab: Crontab) -> None:
-    """For a line that is read without a user, though its first word may be one."""
+def _doubt_user(rest: str, number: int, around: _Environment, tab: Crontab) -> None:
+    """Notes a doubt about a line that is read without a user, though its first word may be one."""
     user, command = split_user(rest)
     if around.columns.header and command and USER.fullmatch(user):
         raise Refusal(

@@ -212,10 +212,10 @@ def _input(text: str) -> str:
 
 
 def shell_text(command: Command, shell: str) -> str:
-    """What `sh -c` must be given so that `shell` runs the command with its standard input, as cron would.
+    """Returns the text for `sh -c` with which `shell` runs the command with its standard input, as cron would.
 
-    The plain command where that is the same. Otherwise the command stays one quoted argument, so that nothing in it
-    (comments, unbalanced quotes, background jobs) can meet the text around it.
+    That is the plain command where it is the same. Otherwise the command stays one quoted argument, so that nothing in
+    it (comments, unbalanced quotes, background jobs) can meet the text around it.
     """
     if not command.stdin and shell in ("", "/bin/sh", "sh"):
         return command.text

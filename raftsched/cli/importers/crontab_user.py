@@ -1,4 +1,4 @@
-"""Whether a crontab has a user column: a user's own has none, a system one (/etc/crontab, /etc/cron.d) has.
+"""Decides if a crontab has a user column: a user's own has none, a system one (/etc/crontab, /etc/cron.d) has.
 
 Nothing in the file says so, and both mistakes do harm: a command called `root`, or `echo` taken for a user and its
 argument run instead. So a user column is only taken for granted where cron itself would, or where every line has one.
@@ -34,7 +34,7 @@ class Columns:
 def columns(
     source: str, lines: Sequence[tuple[int, str]], seconds: bool | None, is_account: Callable[[str], bool]
 ) -> Columns:
-    """From paths that cron reads with a user column, else from what every line of the file begins its command with."""
+    """Decides by paths that cron reads with a user column, else by the word with which every line's command begins."""
     if source == "/etc/crontab" or source.startswith("/etc/cron.d/"):
         return Columns(True, certain=True)
     header = next((with_user for _, text in lines if (with_user := _header(text)) is not None), None)
@@ -45,7 +45,7 @@ def columns(
 
 
 def begins_with_user(rest: str, is_account: Callable[[str], bool]) -> bool:
-    """Whether a known user, and then a command, follow the schedule."""
+    """Returns True when a known user, and then a command, follow the schedule."""
     user, command = split_user(rest)
     if not command or (command.startswith("-") and not FLAGS.match(command)) or not USER.fullmatch(user):
         return False

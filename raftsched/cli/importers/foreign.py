@@ -1,7 +1,8 @@
-"""What importing from other schedulers shares: what came of reading a file, and schedules as programs in Go write them.
+"""Shared by the importers of other schedulers: the result of reading a file, and schedules as programs in Go write
+them.
 
-Nothing that a job says is dropped silently: a field is carried over, or named in a note, or the reason of a refusal. A
-job that lacks something it needs to run comes in suspended, and a note says what it lacks.
+No field of a job is dropped silently: it is carried over, or named in a note, or the reason of a refusal. A job that
+lacks something it needs to run comes in suspended, and a note says what it lacks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Entry:
 
 @dataclass
 class Reading:
-    """What came of a file."""
+    """The result of reading a file."""
 
     entries: list[Entry] = field(default_factory=list)
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # place, what it is called, reason
@@ -146,7 +147,7 @@ def cron_trigger(text: str, zone: str, *, seconds: bool, notes: Notes) -> dict[s
 
 
 def _checked(cron: str, zone: str, text: str) -> dict[str, Any]:
-    """What the cluster would refuse is refused here, so that a dry run says it, too."""
+    """Refuses what the cluster would refuse, so that a dry run says it, too."""
     try:
         parse(cron, "", 0)
         zone_info(zone)

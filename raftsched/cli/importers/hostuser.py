@@ -8,7 +8,8 @@ import shutil
 
 
 def is_account(name: str) -> bool:
-    """Whether a user of this machine has this name, and no command has: `git` may be both, and tells nothing then."""
+    """Returns True when a user of this machine has this name, and no command has: `git` may be both, and tells nothing
+    then."""
     try:
         pwd.getpwnam(name)
     except (KeyError, ValueError, OSError):

@@ -165,7 +165,7 @@ def _date(line: _Line) -> date:
 
 
 def _length(first: date, given: dict[str, _Line], found: Days) -> int:
-    """In days. The end is the day after the last one."""
+    """Returns the length in days. The end is the day after the last one."""
     end, duration = given.get("DTEND"), given.get("DURATION")
     if end is not None:
         days = (_date(end) - first).days
@@ -217,7 +217,7 @@ def _is_plain(rule: Rule, freq: Freq) -> bool:
 
 
 def _own_date(rule: Rule, first: date) -> bool:
-    """It says no more of days than the first one does."""
+    """Returns True when the rule names no other day than the first one."""
     return (
         rule.months <= {first.month}
         and rule.month_days <= {first.day}

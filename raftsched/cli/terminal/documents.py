@@ -24,7 +24,7 @@ DEPTH_MAX = 100
 
 @dataclass(frozen=True)
 class Document:
-    """One object of a file."""
+    """An object of a file."""
 
     place: str  # for messages: "item 3", "line 17"
     value: dict[str, Any]

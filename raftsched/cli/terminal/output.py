@@ -32,7 +32,7 @@ _STYLES = {
 
 
 def cell(value: Any) -> str:
-    """One value in a table: "-" for nothing, always one line."""
+    """Returns the text of a value in a table: "-" for nothing, always one line."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -49,7 +49,7 @@ def shown(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """As JSON, or as YAML where `-o yaml` was given."""
+    """Prints JSON, or YAML where `-o yaml` was given."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(YAML):
         from raftsched.cli.terminal.yaml_text import yaml_text
@@ -104,7 +104,7 @@ def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """One thing, a line for each of its fields."""
+    """Prints a thing, a line for each of its fields."""
     width = max(len(name) for name in fields)
     for name, value in fields.items():
         click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())

@@ -1,4 +1,4 @@
-"""How far long work is: one line on stderr that is drawn again and again on a terminal, and nothing elsewhere."""
+"""Shows how far long work is: one line on stderr that is drawn again and again on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
