@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
+# K: so long before its lease ends a worker begins to kill what runs under it, and a leader gives leadership away before
+# the last of its grants could end.
+KILL_BEFORE_MS = 500
+
 
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     """Worker to leader, every half second."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from raftsched.core.commands import EndSession
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.leader.cluster import Cluster
-from raftsched.leader.leases import KILL_AHEAD_MS, Leases, must_step_down
+from raftsched.leader.leases import Leases, must_step_down
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 
@@ -43,7 +44,7 @@ class LeaseWatch:
             log.warning("no majority has answered for too long; leadership is given away")
             self._raft.step_down()
             return
-        if self._raft.write_age_ms() >= ttl - KILL_AHEAD_MS:
+        if self._raft.write_age_ms() >= ttl - KILL_BEFORE_MS:
             log.error("this node's disk does not answer; leadership is given away")
             self._raft.step_down()
             return

@@ -13,8 +13,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from raftsched.core.cluster import Session
-
-KILL_AHEAD_MS = 500  # keepers kill this long before their lease ends
+from raftsched.core.leasing import KILL_BEFORE_MS
 
 
 @dataclass(slots=True)
@@ -98,4 +97,4 @@ def may_assign(quorum_age_ms: int, ttl_ms: int) -> bool:
 
 
 def must_step_down(quorum_age_ms: int, ttl_ms: int) -> bool:
-    return quorum_age_ms >= ttl_ms - KILL_AHEAD_MS
+    return quorum_age_ms >= ttl_ms - KILL_BEFORE_MS

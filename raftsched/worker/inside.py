@@ -19,11 +19,11 @@ from typing import Any
 
 from raftsched import handlers
 from raftsched.clock import Clock
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import GRACE_MS, Outcome
 from raftsched.errors import StartupError
 from raftsched.worker import wire
 from raftsched.worker.executors.python import encode_result
-from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.ports import Runs
 from raftsched.worker.runner import RunEnd, RunSpec
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 
-KILL_BEFORE_MS = 500  # K: keepers begin to kill this long before the lease ends
+from raftsched.core.leasing import KILL_BEFORE_MS
+
 LOOK_MS = 500  # between two looks of a Watch when nothing is due
 
 _DEADLINE_BITS = 42  # 139 years of milliseconds since boot

@@ -299,7 +299,7 @@ class Runner:
         self._send(wire.WindDown(grace_ms))
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
-        """What keepers see at once; they begin to kill lease.KILL_BEFORE_MS before it. Anything else is over."""
+        """What keepers see at once; they begin to kill KILL_BEFORE_MS before it. Anything else is over."""
         self._slot.store(session, deadline_boot_ms)
 
     async def fence(self) -> None:

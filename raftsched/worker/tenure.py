@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from raftsched.worker.lease import KILL_BEFORE_MS
+from raftsched.core.leasing import KILL_BEFORE_MS
 
 HEARTBEAT_MS = 500
 START_SLACK_MS = 250  # on top of KILL_BEFORE_MS: a start needs this much of the lease to be worth it

@@ -12,11 +12,11 @@ import pytest
 
 import raftsched
 from raftsched.clock import SystemClock
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.testing import cluster
 from raftsched.worker import wire
 from raftsched.worker.inside import PREFIX, Inside
-from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.runner import RunEnd, RunSpec
 from tests.integration.embedded import chores
 

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from raftsched.core.ids import parse_instance
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.worker.keeper import BEGAN_AFTER_MS
-from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec
 from tests.sim.jobs.truth import Run

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from raftsched.core.cluster import Settings
-from raftsched.leader.leases import KILL_AHEAD_MS, Leases
+from raftsched.core.leasing import KILL_BEFORE_MS
+from raftsched.leader.leases import Leases
 from raftsched.leader.pacing import BATCH
-from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.tenure import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
 
@@ -27,7 +27,6 @@ def test_the_times_of_the_table() -> None:
     ttl = settings.session_ttl_ms
     margin = leases._leases[session.id].margin_ms
     assert said == {"T": ttl, "m": margin, "K": KILL_BEFORE_MS, "h": HEARTBEAT_MS, "g": START_SLACK_MS}
-    assert KILL_BEFORE_MS == KILL_AHEAD_MS
     rate = 0.1
     assert margin >= 2 * rate * ttl / (1 - rate)
     assert f"({(ttl + margin) / 1000} s)" in TEXT

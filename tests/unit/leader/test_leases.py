@@ -9,10 +9,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core.cluster import Session
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.limits import SETTINGS
-from raftsched.leader.leases import KILL_AHEAD_MS, Leases, may_assign, must_step_down
+from raftsched.leader.leases import Leases, may_assign, must_step_down
 from raftsched.raft.options import RaftOptions
-from raftsched.worker.lease import KILL_BEFORE_MS
 from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.worker import TICK_S
 from tests.support.amounts import examples
@@ -109,8 +109,8 @@ class TestAssignable:
         assert not may_assign(TTL // 4, TTL)
 
     def test_by_ttl_less_the_killing_time_it_steps_down(self) -> None:
-        assert not must_step_down(TTL - KILL_AHEAD_MS - 1, TTL)
-        assert must_step_down(TTL - KILL_AHEAD_MS, TTL)
+        assert not must_step_down(TTL - KILL_BEFORE_MS - 1, TTL)
+        assert must_step_down(TTL - KILL_BEFORE_MS, TTL)
 
 
 TTLS = SETTINGS["session_ttl_ms"]

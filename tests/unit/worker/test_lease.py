@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from raftsched.worker.lease import KILL_BEFORE_MS, LeaseSlot
+from raftsched.core.leasing import KILL_BEFORE_MS
+from raftsched.worker.lease import LeaseSlot
 
 
 def test_a_deadline_is_of_one_session() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftsched.worker.lease import KILL_BEFORE_MS, LOOK_MS, LeaseSlot, Watch
+from raftsched.core.leasing import KILL_BEFORE_MS
+from raftsched.worker.lease import LOOK_MS, LeaseSlot, Watch
 from raftsched.worker.sentinel import LATE_MS as SENTINEL_LATE_MS
 from raftsched.worker.supervisor import LATE_MS as SUPERVISOR_LATE_MS
 
