@@ -1,5 +1,7 @@
-"""What only the leader does: wheel, firing, dispatcher, leases, pruner.
+"""The leader's duties: to fire, to assign, to end leases, to prune.
 
-All of it is a cache of the replicated tables: built when a leadership's opening entry is applied, dropped at step-down.
-Nothing here writes; it proposes.
-"""
+One loop (`leader`) drives the state of one leadership (`state`): a cache of the replicated tables that is built when
+the leadership's opening entry is applied and dropped at step-down. Each duty is a module with `tick(now_ms)`, which
+does what is due and returns when it wants to be called again: `firing`, `timers`, `scheduling`, `pruning`, `assigning`
+(with `dispatcher`, `lanes`, `queue_limits`, `placement`), `condition_probes`, `operations`, `lease_watch`,
+`clock_watch`, `handover`. Nothing here writes; proposals go through `pacing`."""

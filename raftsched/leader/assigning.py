@@ -1,4 +1,5 @@
-"""Gives ready instances to nodes that may start them: who may is said here, who is chosen in the dispatcher."""
+"""Assigns ready instances to nodes. Which nodes may be assigned runs is decided here, which one gets a run in the
+dispatcher."""
 
 from __future__ import annotations
 
@@ -48,9 +49,10 @@ class Assigning:
     def tick(self, now_ms: int) -> int | None:
         """Assigns what waits to who is free. Returns when a queue's rate lets the next of those that wait start."""
         self.assign()
-        return None if self._cluster.paused else self._dispatcher.opens_at_ms
+        return None if self._cluster.paused else self._dispatcher.unblocked_at_ms
 
     def assign(self) -> None:
+        """Proposes assignments for ready instances, if there may be any to make."""
         if self._cluster.paused or not self._dispatcher.backlog or not self._is_current() or not self.quorum_is_fresh():
             return
         commands = self._dispatcher.pump(self._is_assignable, self._clock.wall_ms())
@@ -62,11 +64,12 @@ class Assigning:
         return self.quorum_is_fresh() and not self._dispatcher.backlog
 
     def place(self, starts: Iterable[tuple[bytes, Policy, str]], now_ms: int) -> list[Assign]:
-        """Makes assignments for instances that are about to become ready (Dispatcher.place), after `can_assign`."""
+        """Makes assignments for instances that are about to become ready (Dispatcher.place); call it after
+        `can_assign`."""
         return self._dispatcher.place(starts, self._is_assignable, now_ms)
 
     def assignable_nodes(self) -> list[NodeLoad]:
-        """Returns the nodes that are given runs, after `quorum_is_fresh`."""
+        """Returns the loads of the nodes that may be assigned runs; call it after `quorum_is_fresh`."""
         return [n for n in self._dispatcher.loads().values() if self._is_assignable(n.session.id)]
 
     def quorum_is_fresh(self) -> bool:
@@ -77,9 +80,11 @@ class Assigning:
         return sent is not None and may_assign(self._boot_ms - sent, ttl)
 
     def _is_assignable(self, session: int) -> bool:
-        """Not the session of a member that catches up: what it is given it would start late, and its disk and network
-        have enough to do. Nor that of a node that was removed: its runs would be lost with its lease; or that can start
-        nothing, as it says."""
+        """Returns whether a session may be assigned runs.
+
+        Not that of a member that catches up: it would start runs late, and its disk and network have enough to do. Nor
+        that of a node that was removed: its runs would be lost with its lease. Nor that of a node that says it can
+        start nothing."""
         if session == self._dispatcher.own_session and not self._may_run_here():
             return False
         node = self._leases.node(session)
@@ -88,8 +93,8 @@ class Assigning:
         return self._leases.assignable(session, self._boot_ms)
 
     def _may_run_here(self) -> bool:
-        """The leader's own node is taken into account when a follower is there to be preferred, or when none has been
-        for a TTL; not while the followers' sessions are only just being opened."""
+        """Returns whether the leader's own node may be assigned runs: when a follower is there to be preferred, or none
+        has been for a TTL; not while the followers' sessions are only just being opened."""
         followers = self._cluster.followers
         return (
             not followers

@@ -1,4 +1,5 @@
-"""Is the leader's wall clock to be trusted? It decides when jobs fire: one that is off fires early, or not at all.
+"""Judges whether the leader's wall clock is right. It decides when jobs fire: one that is off fires early, or not at
+all.
 
 Two signs: the wall clock moved against the boot clock since the last look (somebody set it), and a majority of the
 members agree with each other, but not with this node. After the first, nothing is fired until the others' clocks have
@@ -36,8 +37,8 @@ class ClockGuard:
         return True
 
     def measured(self, boot_ms: int, offsets: Sequence[int | None]) -> bool:
-        """Whether a majority is known to agree with us, or has been waited for long enough. Where it stays open who is
-        right (one of three is down, and the other disagrees) the leader goes on."""
+        """Returns whether a majority is known to agree with us, or has been waited for long enough. Where it stays open
+        which clock is right (one of three is down, and the other disagrees) the leader goes on."""
         agreeing = sum(1 for offset in offsets if offset is not None and abs(offset) <= self.limit_ms)
         if agreeing >= _majority(offsets) - 1:
             self._moved_ms = 0
@@ -45,9 +46,9 @@ class ClockGuard:
         return boot_ms - self._since_ms >= PATIENCE_MS
 
     def off(self, offsets: Sequence[int | None]) -> bool:
-        """Whether a majority of the members agree on a time that is not ours. After it was set, and while nobody agrees
-        with that, our clock of before (or the time of the leader before) counts as one of them: it and the only other
-        one left know better."""
+        """Returns whether a majority of the members agree on a time that is not ours. After it was set, and while
+        nobody agrees with that, our clock of before (or the time of the leader before) counts as one of them: it and
+        the only other one left know better."""
         known = [o for o in offsets if o is not None]
         away = [o for o in known if abs(o) > self.limit_ms]
         if known and len(away) == len(known) and abs(self._moved_ms) > self.limit_ms:
@@ -58,5 +59,5 @@ class ClockGuard:
 
 
 def _majority(others: Sequence[int | None]) -> int:
-    """Of all voters, this node included."""
+    """Returns the size of a majority of all voters, this node included."""
     return (len(others) + 1) // 2 + 1

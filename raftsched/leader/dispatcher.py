@@ -1,8 +1,8 @@
 """Assigns ready instances to nodes: by priority and age over all lanes, first come first served, least load first.
 
-The queue is the READY table; only counts, what was proposed and not yet applied, and where to look are in memory. A
-lane whose queue lets nothing start is not looked at until something about the queue changes; what no node there is
-could take is put aside, into a lane of its own, and looked at again when the nodes change.
+The queue is the READY table; in memory are only counts, what was proposed and not yet applied, and where to look. The
+lane of a blocked queue is not looked at until something about the queue changes. Instances that no node could take are
+put aside, into a lane of their own, and looked at again when the nodes change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from raftsched.core.eligibility import lacking
 from raftsched.core.model import Condition, Instance, Outcome, Placement, Policy
 from raftsched.core.rows import decode_node_rule
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
-from raftsched.leader.gates import Gates
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting
 from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
+from raftsched.leader.queue_limits import QueueLimits
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
@@ -28,13 +28,13 @@ BATCH = 500  # instances that one walk proposes something for
 PASS_OVER = 256  # ready instances of a lane that one walk leaves where they are; the next one goes on behind them
 PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane may take, twice PASS_OVER
 KNOWN_MAX = 10_000  # needs remembered of those that were passed over
-PARKED_MAX = 1_000  # found to be for nobody, and not put aside yet
+PARKED_MAX = 1_000  # instances that no node could take, and that are not put aside yet
 NOTE_AFTER_MS = 10_000  # a node that restarts is back by then
 LEADER_LOOK_MS = 20  # between two looks, while all others are full, for what only the leader's own node could take
 
 
 @dataclass(slots=True)
-class _Given:
+class _Pending:
     """An assignment that is proposed and not applied."""
 
     session: int
@@ -42,36 +42,36 @@ class _Given:
     lane: int
 
 
-# What a node must have: the handler, labels, a user to run it as, and "" or the one node that it must be; where nodes
-# restrict what jobs may name, that as well.
-_Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...]]
+# Handler, labels, user to run as, and "" or the one node that it must be; where nodes restrict what jobs may name, also
+# target, directory and conditions. Instances of equal requirements can go to the same nodes.
+_Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...]]
 
 
 @dataclass(slots=True)
-class _Round:
-    """One walk: what there is to give, and what is proposed."""
+class _Cycle:
+    """One scheduling cycle: the free slots, and what is proposed."""
 
     nodes: list[NodeLoad]
     now_ms: int
     free: int  # slots; the leader's own while no others are free
     commands: list[Command] = field(default_factory=list)
     moves: list[bytes] = field(default_factory=list)  # to other lanes
-    busy: set[_Need] = field(default_factory=set)  # of which no node is free: none gets freer while it lasts
+    busy: set[_Requirements] = field(default_factory=set)  # no node for them is free, nor will be during this cycle
     passed: int = 0
-    _eligible: dict[_Need, tuple[list[NodeLoad], int]] = field(default_factory=dict)
-    _looked_at: dict[tuple[str, bool], bool] = field(default_factory=dict)  # what any node's rules have to do with
+    _eligible: dict[_Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
+    _restricted: dict[tuple[str, bool], bool] = field(default_factory=dict)  # by (handler, has conditions)
 
-    def need(self, policy: Policy, only: str = "") -> _Need:
+    def requirements(self, policy: Policy, only: str = "") -> _Requirements:
         kind = policy.handler_need, bool(policy.conditions)
-        looked_at = self._looked_at.get(kind)
-        if looked_at is None:
-            looked_at = self._looked_at[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
-        named = (policy.target, policy.cwd, policy.conditions) if looked_at else ("", "", ())
+        restricted = self._restricted.get(kind)
+        if restricted is None:
+            restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
+        named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
         return policy.handler_need, policy.node_labels, policy.user, only, *named
 
     def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
-        """Who would be given it, were they free, and how many are given anything."""
-        need = self.need(policy, only)
+        """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""
+        need = self.requirements(policy, only)
         known = self._eligible.get(need)
         if known is None:
             nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
@@ -79,7 +79,8 @@ class _Round:
         return known
 
     @property
-    def full(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether nothing more is to be proposed in this cycle."""
         return self.free <= 0 or self.passed >= PASSED_MAX or len(self.commands) + len(self.moves) >= BATCH
 
 
@@ -90,27 +91,27 @@ class _Parked:
 
 
 class Dispatcher:
-    """Counts of one leadership, from the tables as of `view` on. `now_ms` is wall time everywhere."""
+    """The nodes' loads and the lanes of one leadership, from the tables as of `view` on. `now_ms` is wall time."""
 
     def __init__(self, read: Read, leader_node: str, view: ReadView) -> None:
         self._read = read
         self._leader_node = leader_node
         self._nodes: dict[int, NodeLoad] = {}
         self._rules = {key.decode(): decode_node_rule(raw) for key, raw in view.scan(Table.NODE_RULES)}
-        self._gates = Gates(view)
-        self._proposed: dict[bytes, _Given] = {}
+        self._limits = QueueLimits(view)
+        self._proposed: dict[bytes, _Pending] = {}
         self._live: dict[int, int] = {}  # token -> session, of attempts that were applied in this leadership
-        self._over: set[int] = set()  # of these, those whose ends are known and not applied: they take no slot
-        self._moving: set[bytes] = set()  # something else is proposed for them: they are about to leave their place
-        self._noting: dict[bytes, int] = {}  # of these, those to be put aside -> which change of the nodes was known
-        self._changes = 0  # of the nodes
-        self._again = False  # something was refused that was decided by nodes that have changed
-        self._parked: dict[bytes, _Parked] = {}  # no node there is could take them, busy or not
-        self._known: dict[bytes, tuple[_Need, Policy, str]] = {}  # of those passed over: need, policy, namespace
+        self._ended: set[int] = set()  # tokens of attempts whose ends are known and not applied: they take no slot
+        self._moving: set[bytes] = set()  # instances that are about to leave their place in READY
+        self._noting: dict[bytes, int] = {}  # of these, those to be put aside -> the value of `_node_changes` then
+        self._node_changes = 0  # how often nodes have come or changed
+        self._retry_notes = False  # a note was refused: the nodes have changed since
+        self._parked: dict[bytes, _Parked] = {}  # no node could take them, busy or not
+        self._known: dict[bytes, tuple[_Requirements, Policy, str]] = {}  # of those passed over
         self._lanes: dict[int, Lane] = {}
         self._find_lanes = True
-        self._review: Place | None = b""  # where to look again at what was put aside; None: nothing to do
-        self._vain_ms = -LEADER_LOOK_MS  # when a walk found nothing for the leader's own node, the only one with slots
+        self._review: Place | None = b""  # from where to look again at what was put aside; None: nothing to do
+        self._leader_full_ms = -LEADER_LOOK_MS  # when the leader's own node, alone with free slots, could take nothing
         self.backlog = True  # READY may hold instances that something could be proposed for now
 
     # ------------------------------------------------------------ nodes
@@ -119,13 +120,13 @@ class Dispatcher:
         rule = self._rules.get(session.node, NO_RULE)
         leads = session.node == self._leader_node
         self._nodes[session.id] = NodeLoad(session, running, leader=leads, rule=rule)
-        self._look_anew()
+        self._nodes_changed()
 
     def closed(self, session: int) -> None:
         self._nodes.pop(session, None)
 
     def rule_changed(self, node: str) -> None:
-        """What is said about the node."""
+        """Reads a node's rule again."""
         with self._read() as view:
             raw = view.get(Table.NODE_RULES, node.encode())
         rule = NO_RULE if raw is None else decode_node_rule(raw)
@@ -133,11 +134,11 @@ class Dispatcher:
         for load in self._nodes.values():
             if load.node == node:
                 load.follow(rule)
-        self._look_anew()
+        self._nodes_changed()
 
-    def _look_anew(self) -> None:
-        """What was for nobody may be for somebody now."""
-        self._changes += 1
+    def _nodes_changed(self) -> None:
+        """What no node could take may be taken by one now."""
+        self._node_changes += 1
         self._parked.clear()
         self._review = b""
         self._find_lanes = True
@@ -145,50 +146,51 @@ class Dispatcher:
 
     @property
     def own_session(self) -> int:
-        """That of the leader's own node; 0: it has none."""
+        """The session of the leader's own node; 0: it has none."""
         return next((n.session.id for n in self._nodes.values() if n.leader), 0)
 
     def loads(self) -> dict[str, NodeLoad]:
-        """By node id."""
+        """Returns each node's load by node id."""
         return {n.node: n for n in self._nodes.values()}
 
-    # ------------------------------------------------------------ what waits
+    # ------------------------------------------------------------ ready instances
 
     def ready(self, key: bytes, lane: int, score_ms: int) -> None:
-        """An instance waits (again)."""
+        """An instance became ready (again)."""
         self._parked.pop(key, None)
         self._moving.discard(key)
         self._known.pop(key, None)
-        given = self._proposed.get(key)
-        if given is not None:
-            given.lane = lane  # it is on its way already
+        pending = self._proposed.get(key)
+        if pending is not None:
+            pending.lane = lane  # it is on its way already
             return
         low = u64(score_ms) + key
         known = self._lanes.get(lane)
         if known is None:
             known = self._lanes[lane] = Lane(lane, low)
-        known.again(low)
-        if not known.shut:
+        known.look_from(low)
+        if not known.blocked:
             self.backlog = True
 
     def queue_changed(self, name: str) -> None:
-        """Its limits, or what it counts."""
-        lane = self._gates.changed(name)
+        """A queue's limits changed, or what it counts."""
+        lane = self._limits.changed(name)
         known = None if lane is None else self._lanes.get(lane)
-        if known is not None and known.shut:
-            known.shut = False
+        if known is not None and known.blocked:
+            known.blocked = False
             self.backlog = True
 
     @property
-    def opens_at_ms(self) -> int | None:
-        """When a queue's rate lets the next of those that wait start."""
-        return min((n.opens_at_ms for n in self._lanes.values() if n.shut and n.opens_at_ms is not None), default=None)
+    def unblocked_at_ms(self) -> int | None:
+        """When the rate of a blocked queue next lets a run start; None: no queue is blocked by its rate."""
+        times = (lane.unblocked_at_ms for lane in self._lanes.values() if lane.blocked)
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
 
-    def open_lanes(self, now_ms: int) -> None:
-        """Those whose time has come; also when the clock went back."""
+    def unblock_lanes(self, now_ms: int) -> None:
+        """Unblocks the lanes whose rate lets runs start again; also when the clock went back."""
         for lane in self._lanes.values():
-            if lane.shut and lane.opens_at_ms is not None and not lane.shut_at_ms <= now_ms < lane.opens_at_ms:
-                lane.shut = False
+            if lane.blocked and lane.is_unblocked_by(now_ms):
+                lane.blocked = False
                 self.backlog = True
 
     # ------------------------------------------------------------ assignments
@@ -196,198 +198,197 @@ class Dispatcher:
     def place(
         self, starts: Iterable[tuple[bytes, Policy, str]], assignable: Callable[[int], bool], now_ms: int
     ) -> list[Assign]:
-        """Assignments for instances that are about to become ready, the first ones first; the others have to queue.
-        `starts`: their keys, policies and namespaces."""
-        if self._gates.stale:
+        """Makes assignments for instances that are about to become ready, the first ones first; those without one wait
+        in READY. `starts`: their keys, policies and namespaces."""
+        if self._limits.stale:
             with self._read() as view:
-                self._gates.refresh(view)
-        now = _Round([n for n in self._nodes.values() if assignable(n.session.id)], now_ms, 0)
-        given: list[Assign] = []
+                self._limits.refresh(view)
+        cycle = _Cycle([n for n in self._nodes.values() if assignable(n.session.id)], now_ms, 0)
+        assigns: list[Assign] = []
         for key, policy, namespace in starts:
-            queues = self._gates.of(policy, namespace)
-            lane = self._gates.first_lane(queues)
-            if lane is not None and (lane in self._lanes or not self._gates.let_in(queues, now_ms)):
+            queues = self._limits.of(policy, namespace)
+            lane = self._limits.first_lane(queues)
+            if lane is not None and (lane in self._lanes or not self._limits.has_room(queues, now_ms)):
                 continue
-            node = choose(now.eligible(policy)[0])
+            node = choose(cycle.eligible(policy)[0])
             if node is not None:
-                given.append(self._take(key, node, policy, now, LANE_FREE if lane is None else lane, queues))
-        return given
+                assigns.append(self._take(key, node, policy, cycle, LANE_FREE if lane is None else lane, queues))
+        return assigns
 
     def _take(
         self,
         key: bytes,
         node: NodeLoad,
         policy: Policy,
-        now: _Round,
+        cycle: _Cycle,
         lane: int,
         queues: tuple[str, ...],
         avoid: str = "",
         only: str = "",
     ) -> Assign:
-        eligible, nodes = now.eligible(policy, only)
+        eligible, nodes = cycle.eligible(policy, only)
         avoided = avoid if avoid != node.node and any(n.node == avoid and n.free > 0 for n in eligible) else ""
         placement = Placement(node.running, node.slots, len(eligible), nodes, avoided)
         self._known.pop(key, None)
         node.running += 1
         node.scheduled += 1
-        self._gates.proposed(queues)
-        self._proposed[key] = _Given(node.session.id, queues, lane)
+        self._limits.proposed(queues)
+        self._proposed[key] = _Pending(node.session.id, queues, lane)
         return Assign(key, node.session.id, placement)
 
     # ------------------------------------------------------------ the walk over READY
 
     def pump(self, assignable: Callable[[int], bool], now_ms: int) -> list[Command]:
-        """Assignments for what waits in READY, about BATCH, and what else is to be said about it."""
+        """Makes assignments for what waits in READY, about BATCH, and commands that move or note what cannot start."""
         if not self.backlog:
             return []
         nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
         free = sum(max(0, n.free) for n in candidates(nodes))
-        last_resort = free == 0 and not self._vain_ms <= now_ms < self._vain_ms + LEADER_LOOK_MS
-        now = _Round(nodes, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
-        if not now.free and self._review is None:
+        last_resort = free == 0 and not self._leader_full_ms <= now_ms < self._leader_full_ms + LEADER_LOOK_MS
+        cycle = _Cycle(nodes, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
+        if not cycle.free and self._review is None:
             return []
         with self._read() as view:
-            self._gates.refresh(view)
+            self._limits.refresh(view)
             if self._find_lanes:
-                self._find(view)
-            if now.free:
-                self._walk(view, now)
-                if last_resort and not now.commands:
-                    self._vain_ms = now_ms
+                self._find_lanes_in_use(view)
+            if cycle.free:
+                self._walk(view, cycle)
+                if last_resort and not cycle.commands:
+                    self._leader_full_ms = now_ms
             if self._review is not None:
-                self._look_again(view, self._review, now)
-        if now.moves:
-            self._moving.update(now.moves)
-            now.commands.append(SortReady(tuple(now.moves)))
-        self.backlog = self._review is not None or any(not lane.shut for lane in self._lanes.values())
-        return now.commands
+                self._review_parked(view, self._review, cycle)
+        if cycle.moves:
+            self._moving.update(cycle.moves)
+            cycle.commands.append(SortReady(tuple(cycle.moves)))
+        self.backlog = self._review is not None or any(not lane.blocked for lane in self._lanes.values())
+        return cycle.commands
 
-    def _find(self, view: ReadView) -> None:
+    def _find_lanes_in_use(self, view: ReadView) -> None:
         self._find_lanes = False
         for number in lanes_in_use(view):
             if number != LANE_NOBODY:
-                self._lanes.setdefault(number, Lane(number)).again(b"")
+                self._lanes.setdefault(number, Lane(number)).look_from(b"")
 
-    def _walk(self, view: ReadView, now: _Round) -> None:
-        """Through all lanes at once, the most urgent first. Where too many are passed over, the next walks leave these
-        lanes out until the others have had their turn."""
+    def _walk(self, view: ReadView, cycle: _Cycle) -> None:
+        """Goes through all lanes at once, the most urgent first. Where too many are passed over, the next cycles leave
+        these lanes out until the others were walked."""
         walks: dict[int, LaneWalk] = {}
-        heap = [(lane.low, lane.number) for lane in self._lanes.values() if not lane.shut and not lane.waits]
+        heap = [(lane.low, lane.number) for lane in self._lanes.values() if not lane.blocked and not lane.postponed]
         heapify(heap)
-        while heap and not now.full:
+        while heap and not cycle.is_over:
             low, number = heap[0]
             lane = self._lanes[number]
-            if self._shut(lane, now.now_ms):
+            if self._is_blocked(lane, cycle.now_ms):
                 heappop(heap)
                 continue
             walk = walks.get(number)
             if walk is None:
-                walk = walks[number] = LaneWalk(view, lane, self._settled, PASS_OVER)
+                walk = walks[number] = LaneWalk(view, lane, self._is_taken_care_of, PASS_OVER)
             if walk.head == low:
-                self._decide(view, walk, lane, now)
+                self._decide(view, walk, lane, cycle)
             if walk.done:
                 heappop(heap)
             else:
                 assert walk.head is not None
                 heapreplace(heap, (walk.head, number))  # others may come first now
-        cut = now.passed >= PASSED_MAX
+        cut = cycle.passed >= PASSED_MAX
         for number, walk in walks.items():
-            self._lanes[number].waits = cut and walk.done
+            self._lanes[number].postponed = cut and walk.done
             if not walk.leave(self._lanes[number], cut):
                 del self._lanes[number]
         if not cut:
             for lane in self._lanes.values():
-                lane.waits = False
+                lane.postponed = False
 
-    def _settled(self, key: bytes) -> bool:
+    def _is_taken_care_of(self, key: bytes) -> bool:
         return key in self._proposed or key in self._parked or key in self._moving
 
-    def _shut(self, lane: Lane, now_ms: int) -> bool:
-        name = self._gates.name(lane.number)
-        why = None if name is None else self._gates.shut(name, now_ms)
-        if name is None or why is None:
+    def _is_blocked(self, lane: Lane, now_ms: int) -> bool:
+        name = self._limits.name(lane.number)
+        reason = None if name is None else self._limits.blocked_reason(name, now_ms)
+        if name is None or reason is None:
             return False
-        lane.shut = True
-        lane.shut_at_ms = now_ms
-        lane.opens_at_ms = self._gates.opens_at_ms(name, now_ms) if why == "rate" else None
+        lane.blocked = True
+        lane.blocked_at_ms = now_ms
+        lane.unblocked_at_ms = self._limits.unblocked_at_ms(name, now_ms) if reason == "rate" else None
         return True
 
-    def _decide(self, view: ReadView, walk: LaneWalk, lane: Lane, now: _Round) -> None:
-        """About the row at which the walk stands."""
+    def _decide(self, view: ReadView, walk: LaneWalk, lane: Lane, cycle: _Cycle) -> None:
+        """Assigns the instance at which the walk stands, moves it, or leaves it where it is."""
         assert walk.head is not None
         key = walk.head[8:]
         known = self._known.get(key)
-        if known is not None and known[0] in now.busy and self._gates.lane_of(*known[1:]) in (None, lane.number):
-            now.passed += 1
+        if known is not None and known[0] in cycle.busy and self._limits.lane_of(*known[1:]) in (None, lane.number):
+            cycle.passed += 1
             walk.passed()
             return
         instance, policy, namespace = waiting(view, key)
         if instance is None or policy is None:
-            now.passed += 1
+            cycle.passed += 1
             walk.passed()
             return
-        queues = self._gates.of(policy, namespace)
-        own = self._gates.first_lane(queues)
+        queues = self._limits.of(policy, namespace)
+        own = self._limits.first_lane(queues)
         if own is not None and own != lane.number:  # its queue was given limits since
-            now.moves.append(key)
+            cycle.moves.append(key)
             walk.taken()
             return
-        if len(queues) > 1 and not self._gates.let_in(queues, now.now_ms):  # its namespace runs as many as it may
-            now.passed += 1
+        if len(queues) > 1 and not self._limits.has_room(queues, cycle.now_ms):  # its namespace runs as many as it may
+            cycle.passed += 1
             walk.passed()
             return
         only = instance.only_on
         avoid = _avoid(instance)
-        node = choose(now.eligible(policy, only)[0], avoid)
+        node = choose(cycle.eligible(policy, only)[0], avoid)
         if node is not None:
-            now.commands.append(self._take(key, node, policy, now, lane.number, queues, avoid, only))
-            now.free -= 1
+            cycle.commands.append(self._take(key, node, policy, cycle, lane.number, queues, avoid, only))
+            cycle.free -= 1
             walk.taken()
             return
         able = [n for n in self._nodes.values() if n.can(policy)]
         if only and not any(n.node == only and not n.offer.drained for n in able):
             self._moving.add(key)
-            now.commands.append(Recheck(key))
+            cycle.commands.append(Recheck(key))
             walk.taken()
         elif not able:
-            self._park(key, self._lacking(policy), now)
+            self._park(key, lacking([n.offer for n in self._nodes.values()], policy), cycle)
             walk.taken()
         else:
-            need = now.need(policy, only)
-            now.busy.add(need)
+            need = cycle.requirements(policy, only)
+            cycle.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[key] = (need, policy, namespace)
-            now.passed += 1
+            cycle.passed += 1
             walk.passed()
 
-    # ------------------------------------------------------------ what no node could take
+    # ------------------------------------------------------------ instances that no node could take
 
-    def _lacking(self, policy: Policy) -> str:
-        return lacking([n.offer for n in self._nodes.values()], policy)
-
-    def _park(self, key: bytes, detail: str, now: _Round) -> None:
-        """Noted after a while; at once where there are many: every walk has to step over them."""
+    def _park(self, key: bytes, detail: str, cycle: _Cycle) -> None:
+        """Remembers an instance that no node can take. It is noted after a while; at once where there are many, because
+        every walk has to step over them."""
         if len(self._parked) < PARKED_MAX:
-            self._parked[key] = _Parked(now.now_ms, detail)
+            self._parked[key] = _Parked(cycle.now_ms, detail)
         else:
-            now.commands.append(self._note(key, detail))
+            cycle.commands.append(self._note(key, detail))
 
     def _note(self, key: bytes, detail: str) -> NoteUnplaceable:
         self._moving.add(key)
-        self._noting[key] = self._changes
+        self._noting[key] = self._node_changes
         return NoteUnplaceable(key, detail)
 
     def notes(self, now_ms: int) -> list[Command]:
-        """What is to be put aside by now; also when the clock went back."""
-        if self._again:
-            self._again = False
+        """Makes the commands that put aside what no node could take for NOTE_AFTER_MS; also when the clock went
+        back."""
+        if self._retry_notes:
+            self._retry_notes = False
             self._find_lanes = self.backlog = True
         due = [k for k, p in self._parked.items() if not p.since_ms <= now_ms < p.since_ms + NOTE_AFTER_MS][:BATCH]
         return [self._note(key, self._parked.pop(key).detail) for key in due]
 
-    def _look_again(self, view: ReadView, start: Place, now: _Round) -> None:
-        """At what was put aside, a bounded part of it."""
+    def _review_parked(self, view: ReadView, start: Place, cycle: _Cycle) -> None:
+        """Looks again at a bounded part of what was put aside: a node may be there for it now."""
         seen = 0
         for row, _ in view.scan(Table.READY, lane_key(LANE_NOBODY) + start):
             if seen >= PASS_OVER:
@@ -399,30 +400,31 @@ class Dispatcher:
             if instance is None or policy is None:
                 continue
             if any(n.can(policy) for n in self._nodes.values()):
-                now.moves.append(key)
-            elif (detail := self._lacking(policy)) != instance.error:
-                now.commands.append(self._note(key, detail))
+                cycle.moves.append(key)
+            elif (detail := lacking([n.offer for n in self._nodes.values()], policy)) != instance.error:
+                cycle.commands.append(self._note(key, detail))
         self._review = None
 
-    # ------------------------------------------------------------ what became of it
+    # ------------------------------------------------------------ answers and ends
 
     def applied(self, key: bytes, session: int, queues: Iterable[str], token: int) -> None:
-        """Assigned: what was counted beforehand is true now. What an earlier leadership left behind in the log is
-        counted here, instead of what was proposed for the same instance since."""
-        self._count_anew(queues)
+        """An assignment was applied. It was counted when it was proposed; one that an earlier leadership left behind in
+        the log is counted here, instead of what was proposed for the same instance since."""
+        for queue in filter(None, queues):
+            self.queue_changed(queue)
         self._live[token] = session
-        given = self._proposed.pop(key, None)
-        if given is not None:
-            self._settle_queue(given)
-            if given.session == session:
+        pending = self._proposed.pop(key, None)
+        if pending is not None:
+            self._uncount(pending)
+            if pending.session == session:
                 return
-            self._freed(given.session)
+            self._freed(pending.session)
         node = self._nodes.get(session)
         if node is not None:
             node.running += 1
 
     def answered(self, command: Command, accepted: bool | None) -> None:
-        """What was proposed was applied or refused; None: it is not known."""
+        """A proposed command was applied or refused; None: that is not known."""
         match command:
             case Assign():
                 if not accepted:
@@ -430,54 +432,52 @@ class Dispatcher:
             case SortReady():
                 self._moving.difference_update(command.instances)
                 if not accepted:
-                    self._look_anew()
+                    self._nodes_changed()
             case NoteUnplaceable() | Recheck():
                 self._moving.discard(command.instance)
-                known = self._noting.pop(command.instance, self._changes)
+                known = self._noting.pop(command.instance, self._node_changes)
                 if accepted is None:
-                    self._look_anew()
+                    self._nodes_changed()
                 elif not accepted:
-                    self._again = True  # with the next tick: a node came, or it is gone
-                elif known != self._changes:  # the look at what was put aside has passed it over, it was on its way
+                    self._retry_notes = True  # with the next tick
+                elif (
+                    known != self._node_changes
+                ):  # the look at what was put aside has passed it over, it was on its way
                     self._review = b""
                     self.backlog = True
             case _:
                 pass
 
     def _refused(self, key: bytes) -> None:
-        given = self._proposed.pop(key, None)
-        if given is None:
+        pending = self._proposed.pop(key, None)
+        if pending is None:
             return
-        self._settle_queue(given)
-        self._freed(given.session)
-        lane = self._lanes.setdefault(given.lane, Lane(given.lane))
-        lane.again(b"")
+        self._uncount(pending)
+        self._freed(pending.session)
+        lane = self._lanes.setdefault(pending.lane, Lane(pending.lane))
+        lane.look_from(b"")
         self.backlog = True
 
-    def _settle_queue(self, given: _Given) -> None:
-        for queue in given.queues:
-            self._gates.settled(queue)
+    def _uncount(self, pending: _Pending) -> None:
+        for queue in pending.queues:
+            self._limits.answered(queue)
             self.queue_changed(queue)
 
-    def over(self, session: int, tokens: Iterable[int]) -> None:
-        """Their worker has ended these; their slots are free, though the tables do not show it yet."""
+    def ended(self, session: int, tokens: Iterable[int]) -> None:
+        """A worker has ended these attempts: their slots are free, though the tables do not show it yet."""
         for token in tokens:
             if self._live.get(token) == session:
                 del self._live[token]
-                self._over.add(token)
+                self._ended.add(token)
                 self._freed(session)
 
-    def _count_anew(self, queues: Iterable[str]) -> None:
-        """`queues`: "" stands for none."""
-        for queue in queues:
-            if queue:
-                self.queue_changed(queue)
-
     def attempt_ended(self, session: int, queues: Iterable[str], token: int) -> None:
-        self._count_anew(queues)
+        """The end of an attempt was applied. `queues`: "" stands for none."""
+        for queue in filter(None, queues):
+            self.queue_changed(queue)
         self._live.pop(token, None)
-        if token in self._over:
-            self._over.discard(token)
+        if token in self._ended:
+            self._ended.discard(token)
         else:
             self._freed(session)
 
@@ -488,12 +488,12 @@ class Dispatcher:
 
 
 def count_running(view: ReadView, session: int) -> int:
-    """Live attempts of a session."""
+    """Returns how many live attempts a session has."""
     prefix = u64(session)
     return sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix)))
 
 
 def _avoid(instance: Instance) -> str:
-    """The node of an attempt that did not succeed: for the next one another is preferred."""
+    """Returns the node of the last attempt, if that did not succeed: for the next one another is preferred."""
     last = instance.attempts[-1] if instance.attempts else None
     return "" if last is None or last.outcome is Outcome.SUCCEEDED else last.node

@@ -106,8 +106,8 @@ class _TriggerArguments(TypedDict):
 def fire_command(
     job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None = None
 ) -> Fire | SetJobState | OweAnew:
-    """For calendar triggers with what only this room can compute: what was missed, and the next time. A time that the
-    calendar excludes, as it is now, is not fired."""
+    """Makes the command that fires a due job, for calendar triggers with what only the leader computes: what was
+    missed, and the next time. A time that the calendar excludes, as it is now, is not fired."""
     try:
         return _fire_command(job, now_ms, catch_up_max, calendar)
     except MemoryError:  # no fault of the job
@@ -150,7 +150,7 @@ def _fire_command(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar |
 
 
 def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]:
-    """The jobs among these (8-byte ids) that are really due now."""
+    """Returns the jobs among these (8-byte ids) that are really due now."""
     jobs = []
     with read() as view:
         for key in job_ids:
@@ -164,7 +164,7 @@ def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]
 
 
 def times_due(job: Job, command: Fire, now_ms: int) -> int:
-    """How many nominal times the fire is about: more than one after an outage."""
+    """Returns how many nominal times a fire covers: more than one after an outage."""
     trigger = job.policy.trigger
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE and trigger.calendar is None:
         return 1 + max(0, now_ms - command.nominal_at_ms) // trigger.period_ms
@@ -172,7 +172,7 @@ def times_due(job: Job, command: Fire, now_ms: int) -> int:
 
 
 def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
-    """How many instances a fire for so many times may make: what is caught up with is made at once."""
+    """Returns how many instances a fire for `due` times may make: what is caught up with is made at once."""
     waiting = job.policy.misfire.policy is MisfirePolicy.ALL and job.policy.overlap is not Overlap.REPLACE
     if due > 1 and not waiting and job.policy.overlap in (Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.REPLACE):
         due = min(due, (going_max(job.policy) or due) + 1)
@@ -180,7 +180,8 @@ def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
 
 
 def startable(job: Job) -> bytes | None:
-    """The key of the instance that a fire for one time will make ready at once, when that can be said beforehand."""
+    """Returns the key of the instance that a fire for one time makes ready at once; None: that cannot be said
+    before."""
     if job.nominal_at_ms is None or not has_room(job) or job.policy.conditions:
         return None
     return instance_key(job.nominal_at_ms, job.id)

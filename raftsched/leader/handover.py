@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from raftsched.errors import RaftschedError
 from raftsched.leader.vitals import Vitals
 
-FIRST_MS = 2_000  # of a leadership: leaders whose disks are about to be full must not take turns without end
+FIRST_MS = 2_000  # after a leadership begins: leaders whose disks are nearly full must not alternate without end
 AGAIN_MS = 10_000
 TIMEOUT_S = 5.0
 
@@ -20,7 +20,7 @@ log = logging.getLogger("raftsched.leader")
 
 
 class Raft(Protocol):
-    """What it needs of the raft room."""
+    """The part of the raft room that is needed."""
 
     @property
     def node_id(self) -> str: ...
@@ -28,14 +28,14 @@ class Raft(Protocol):
 
 
 class Handover:
-    """Of one leadership. Times are boot-clock milliseconds."""
+    """The handover of one leadership. Times are boot-clock milliseconds."""
 
     def __init__(self, raft: Raft, spawn: Callable[[Coroutine[Any, Any, None]], None], since_ms: int) -> None:
         self._raft = raft
         self._spawn = spawn
         self._look_ms = since_ms + FIRST_MS
 
-    def look(self, vitals: Vitals, voters: Set[str], now_ms: int) -> None:
+    def tick(self, vitals: Vitals, voters: Set[str], now_ms: int) -> None:
         if now_ms < self._look_ms:
             return
         to = vitals.has_room(voters, self._raft.node_id, now_ms)

@@ -15,27 +15,31 @@ Place = bytes
 
 @dataclass(slots=True)
 class Lane:
-    """One that may hold rows that nothing has been proposed for."""
+    """A lane that may hold rows that nothing has been proposed for."""
 
     number: int
-    low: Place = b""  # nothing is to be found before it
+    low: Place = b""  # no row lies before it
     resume: Place | None = None  # where the last walk stopped, when it had passed over too many
-    shut: bool = False  # its queue lets nothing start
-    shut_at_ms: int = 0
-    opens_at_ms: int | None = None  # when to look again by itself: its rate
-    waits: bool = False  # many were passed over in it: other lanes are walked first
+    blocked: bool = False  # its queue lets nothing start
+    blocked_at_ms: int = 0
+    unblocked_at_ms: int | None = None  # when its rate lets the next run start
+    postponed: bool = False  # many were passed over in it: other lanes are walked first
     cut: bool = False  # the last walk was cut short: the next one begins at `resume`
 
-    def again(self, low: Place) -> None:
-        """Something may be found from here on."""
+    def is_unblocked_by(self, now_ms: int) -> bool:
+        """Returns whether the rate of its queue lets runs start again; also when the clock went back."""
+        return self.unblocked_at_ms is not None and not self.blocked_at_ms <= now_ms < self.unblocked_at_ms
+
+    def look_from(self, low: Place) -> None:
+        """Makes the next walk begin at `low`, or before."""
         if low <= self.low:
             self.low = low
             self.cut = False
 
 
 class LaneWalk:
-    """From the front and, when too many are passed over there, on from where the last walk stopped: however many wait
-    for somebody who is busy, those behind them get their turn."""
+    """A walk from the front and, when too many are passed over there, on from where the last walk stopped: however many
+    wait for a busy node, those behind them are reached."""
 
     def __init__(self, view: ReadView, lane: Lane, skip: Callable[[bytes], bool], pass_over: int) -> None:
         self._view = view
@@ -66,15 +70,15 @@ class LaneWalk:
 
     @property
     def done(self) -> bool:
-        """At the end, or it has passed over enough."""
+        """Whether the walk is at the end, or has passed over enough."""
         return self.head is None or self._stopped
 
     def taken(self) -> None:
-        """Something is proposed for the row at which it stands."""
+        """Goes on behind a row for which something is proposed."""
         self._step()
 
     def passed(self) -> None:
-        """That row stays where it is."""
+        """Goes on behind a row that stays where it is."""
         if self._first_passed is None:
             self._first_passed = self.head
         self._left -= 1
@@ -88,7 +92,9 @@ class LaneWalk:
         self._rows.close()
 
     def leave(self, lane: Lane, cut: bool) -> bool:
-        """Notes where to go on; `cut`: too many were passed over elsewhere. False: nothing is left in the lane."""
+        """Notes in the lane where to go on; `cut`: too many were passed over elsewhere.
+
+        Returns False when nothing is left in the lane."""
         self.close()
         lane.cut = cut and not self.done
         if self._cut:
@@ -104,20 +110,20 @@ class LaneWalk:
 
 
 def lanes_in_use(view: ReadView) -> list[int]:
-    """The lanes that have rows, by a look at the first row of each."""
-    found: list[int] = []
+    """Returns the lanes that have rows, by a look at the first row of each."""
+    lanes: list[int] = []
     low = b""
     while (row := next(view.scan(Table.READY, low), None)) is not None:
         number = from_lane(row[0])
-        found.append(number)
+        lanes.append(number)
         if number == LANE_NOBODY:
             break
         low = lane_key(number + 1)
-    return found
+    return lanes
 
 
 def waiting(view: ReadView, key: bytes) -> tuple[Instance | None, Policy | None, str]:
-    """The instance, the policy of the revision that it was made from, and its namespace; None: it is gone."""
+    """Returns the instance, the policy of the revision that it was made from, and its namespace; None: it is gone."""
     raw = view.get(Table.JOBS, key[8:16])
     instance_raw = view.get(Table.INSTANCES, key)
     if raw is None or instance_raw is None:

@@ -65,21 +65,21 @@ class Leader:
         return self._state is not None
 
     def due_soon(self) -> int:
-        """Fire times in memory; 0 on followers."""
+        """Returns how many fire times are in memory; 0 on followers."""
         return 0 if self._state is None else len(self._state.firing.window)
 
     def loads(self) -> dict[str, tuple[int, int]]:
-        """node id -> (running, slots), as this leadership counts; empty on followers."""
+        """Returns (running, slots) by node id, as this leadership counts; empty on followers."""
         if self._state is None:
             return {}
         return {k: (n.running, n.slots) for k, n in self._state.dispatcher.loads().items()}
 
     def heartbeat_ages(self) -> dict[str, int]:
-        """How long ago each node's newest heartbeat came, in ms, by node id; empty on followers."""
+        """Returns how long ago each node's newest heartbeat came, in ms, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.ages(self._clock.boot_ms())
 
     def troubles(self) -> dict[str, str]:
-        """Why nodes start nothing, as they say themselves, by node id; empty on followers."""
+        """Returns why nodes start nothing, as they say themselves, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.troubles(self._clock.boot_ms())
 
     # ------------------------------------------------------------ events from the raft room
@@ -114,7 +114,7 @@ class Leader:
         self._state.assigning.assign()
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
-        """A worker's heartbeat: core.leasing.Heartbeat. Answers with what is granted."""
+        """Answers a worker's heartbeat (core.leasing.Heartbeat) with a grant."""
         self._look_after_the_loop()
         state = self._state
         if state is None or not state.is_current() or peer not in state.cluster.members:
@@ -129,8 +129,8 @@ class Leader:
         grant = state.leases.heartbeat(beat.session, peer, beat.holds, sent, now)
         state.heard(peer, beat, now)
         if grant > 0:
-            given = Grant(beat.session, beat.sent_ms, grant, state.short_of_disk)
-            self._raft.send(peer, "grant", encode_message(given))
+            message = Grant(beat.session, beat.sent_ms, grant, state.short_of_disk)
+            self._raft.send(peer, "grant", encode_message(message))
         if beat.holds and state.dispatcher.backlog:
             state.assigning.assign()
 
@@ -145,7 +145,7 @@ class Leader:
             log.warning("malformed news of what is over from %s dropped", peer)
             return
         if state.leases.node(over.session) == peer:
-            state.dispatcher.over(over.session, over.tokens)
+            state.dispatcher.ended(over.session, over.tokens)
             state.assigning.assign()
 
     # ------------------------------------------------------------ the loop
@@ -166,7 +166,7 @@ class Leader:
                     await asyncio.sleep(TICK_MS / 1000)  # others have their turn, and may give memory back
 
     def _give_away(self, why: str) -> None:
-        """Want of memory may strike here, too; who leads and cannot give it away tries again."""
+        """Gives leadership away. Memory may run out here, too; a leader that cannot give it away tries again."""
         self._state = None
         with suppress(Exception):
             log.exception(why)
@@ -174,7 +174,8 @@ class Leader:
             self._raft.step_down()
 
     def _look_after_the_loop(self) -> None:
-        """For want of memory it may have lost its timer, or its life. Heartbeats come by another way."""
+        """Wakes or restarts the loop, which may have lost its timer, or its life, when memory ran out. Heartbeats,
+        which call this, do not depend on it."""
         if self._timer is None or self._stopped:
             return
         if self._timer.done():

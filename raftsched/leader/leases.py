@@ -1,4 +1,4 @@
-"""Who may run: the leader's side of sessions and leases.
+"""The leader's side of sessions and leases: which nodes may run jobs.
 
 A session is declared over only when its worker's lease has run out for certain: not before over_at, the later of this
 leadership's start and the session's opening, plus TTL and margin, moved on by each heartbeat that holds the lease. A
@@ -47,7 +47,7 @@ class Leases:
         self._leases.pop(session, None)
 
     def heartbeat(self, session: int, node: str, holds: bool, quorum_ms: int | None, now_ms: int) -> int:
-        """What to grant, in ms from the heartbeat's sending; 0 or less: nothing.
+        """Returns how long to grant, in ms from the heartbeat's sending; 0 or less: nothing.
 
         `quorum_ms` is when the newest round that a majority answered was sent."""
         lease = self._leases.get(session)
@@ -63,23 +63,23 @@ class Leases:
         return grant
 
     def assignable(self, session: int, now_ms: int) -> bool:
-        """Only a session seen holding its lease gets assignments."""
+        """Returns whether a session was seen holding its lease lately: only such a one is assigned runs."""
         lease = self._leases.get(session)
         if lease is None or lease.declared or not lease.holding:
             return False
         return now_ms - lease.heard_at_ms < lease.ttl_ms // 2
 
     def any_assignable(self, now_ms: int, nodes: Set[str]) -> bool:
-        """Whether a session of one of these nodes is."""
+        """Returns whether a session of one of these nodes is assignable."""
         return any(lease.node in nodes and self.assignable(s, now_ms) for s, lease in self._leases.items())
 
     def node(self, session: int) -> str | None:
-        """Whose it is; None: it is not open."""
+        """Returns the node of a session; None: it is not open."""
         lease = self._leases.get(session)
         return None if lease is None else lease.node
 
     def over(self, now_ms: int) -> list[int]:
-        """Sessions to declare over now. From here on nothing is granted to them."""
+        """Returns the sessions to end now. From here on nothing is granted to them."""
         result = []
         for lease in self._leases.values():
             if now_ms >= lease.over_at_ms:
@@ -92,9 +92,10 @@ class Leases:
 
 
 def may_assign(quorum_age_ms: int, ttl_ms: int) -> bool:
-    """From a quarter of the TTL on, what would be assigned might not be started in time."""
+    """Returns whether a run that is assigned now is started in time: within the first quarter of the TTL."""
     return quorum_age_ms < ttl_ms // 4
 
 
 def must_step_down(quorum_age_ms: int, ttl_ms: int) -> bool:
+    """Returns whether a grant of this leadership could outlive it: no majority has answered for nearly a TTL."""
     return quorum_age_ms >= ttl_ms - KILL_BEFORE_MS

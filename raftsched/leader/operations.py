@@ -1,4 +1,4 @@
-"""Operations on many jobs: the leader proposes one step after the other, of each operation in turn.
+"""Carries out operations on many jobs: proposes one step after the other, of each operation in turn.
 
 Nothing that matters is remembered here: how far an operation is stands in its row, and a step that was done is refused
 when it is proposed again.
@@ -33,7 +33,7 @@ class Proposer(Protocol):
 
 
 class Operations:
-    """Of one leadership; `current` says whether that goes on. Times are boot-clock milliseconds."""
+    """The operations of one leadership; `current` says whether that goes on. Times are boot-clock milliseconds."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Operations:
             self._open.append(number)
 
     def pump(self, now_ms: int) -> None:
-        """Goes on when there is something to go on with; after a failure not at once."""
+        """Starts the next steps if there are any; after a failure not at once."""
         if self._failed:
             self._failed = False
             self._not_before_ms = now_ms + AGAIN_AFTER_MS

@@ -1,4 +1,4 @@
-"""Which node takes a run: least load per slot among those that can. Pure."""
+"""Chooses the node for a run: the least load per slot among those that can take it. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeLoad:
         self.follow(self.rule)
 
     def follow(self, rule: NodeRule) -> None:
-        """Something else is said about the node from now on."""
+        """Follows a change of the node's rule."""
         self.rule = rule
         self.offer = offer(self.session, rule)
 
@@ -44,21 +44,22 @@ class NodeLoad:
         return 0 if self.offer.drained else self.offer.slots - self.running
 
     def can(self, policy: Policy) -> bool:
-        """It has the handler and the labels."""
+        """Returns whether the node could take the run, were it free."""
         return self.offer.can(policy)
 
 
 def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None) -> list[NodeLoad]:
-    """Who would be given it, were they free; None: given anything. The leader only when nobody else is eligible."""
+    """Returns the nodes that could take a run with this policy (None: any run), were they free. The leader is among
+    them only when no other node is."""
     eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy))]
     return [n for n in eligible if not n.leader] or eligible
 
 
 def choose(eligible: Iterable[NodeLoad], avoid: str = "") -> NodeLoad | None:
-    """Of the candidates the one with the least load per slot; ties go to the one with the fewest assignments so far. A
+    """Returns the candidate with the least load per slot; ties go to the one with the fewest assignments so far. A
     node whose load is above twice their minimum (counted as at least 1) gets nothing; one that is full is no longer
     eligible, else a small node would keep a large one idle. The node to `avoid`, on which an attempt has just failed,
-    only when no other is free. None: nobody can take it now."""
+    only when no other is free. None: no node can take the run now."""
     free = [n for n in eligible if n.free > 0]
     if avoid:
         free = [n for n in free if n.node != avoid] or free

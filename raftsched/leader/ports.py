@@ -1,4 +1,4 @@
-"""What a leadership needs of the rooms around it: the raft room, and the node's Leader."""
+"""The interfaces through which a leadership reaches the raft room and the node's Leader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RaftFacade(Protocol):
-    """What a leadership needs of the raft room."""
+    """The part of the raft room that a leadership needs."""
 
     @property
     def node_id(self) -> str: ...
@@ -36,7 +36,7 @@ class RaftFacade(Protocol):
 
 
 class Host(Protocol):
-    """What a leadership is given by the node's Leader."""
+    """The part of the node's Leader that a leadership needs."""
 
     @property
     def raft(self) -> RaftFacade: ...

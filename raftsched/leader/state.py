@@ -1,4 +1,4 @@
-"""The leader's memory of one leadership, and the duties that work on it."""
+"""The leader's in-memory state of one leadership, and the duties that work on it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from raftsched.core.tables import Table, u64
 from raftsched.leader.assigning import Assigning
 from raftsched.leader.clock_watch import ClockWatch
 from raftsched.leader.cluster import Cluster
+from raftsched.leader.condition_probes import ConditionProbes
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.firing import Firing
 from raftsched.leader.handover import Handover
-from raftsched.leader.inquiries import Inquiries
 from raftsched.leader.lease_watch import LeaseWatch
 from raftsched.leader.leases import Leases
 from raftsched.leader.operations import Operations
@@ -61,7 +61,7 @@ class LeaderState:
         self._read = leader.read
         self._clock = leader.clock
         now = self._clock.wall_ms()
-        self.inquiries = Inquiries(self._read, self._raft.send)
+        self.probes = ConditionProbes(self._read, self._raft.send)
         with self._read() as view:
             self.since = view.applied_index  # what was applied up to here is in what is read now
             meta = decode_meta(view.get(Table.META, META_KEY))
@@ -139,7 +139,7 @@ class LeaderState:
                     self.operations.started(action.operation)
                     soon = True
                 case ConditionsWanted():
-                    self.inquiries.wanted(action.instance)
+                    self.probes.wanted(action.instance)
                     soon = True
                 case JobUnscheduled():
                     self.scheduling.add(action.job_id)
@@ -197,7 +197,7 @@ class LeaderState:
         if not self.is_current():
             return TICK_MS
         self.lease_watch.tick()
-        self._handover.look(self.vitals, self.cluster.voters, self._clock.boot_ms())
+        self._handover.tick(self.vitals, self.cluster.voters, self._clock.boot_ms())
         now = self._clock.wall_ms()
         if not self.clock_watch.is_trusted():
             return CLOCK_LOOK_MS
@@ -211,7 +211,7 @@ class LeaderState:
         return 0 if next_ms <= now else max(0, min(TICK_MS, next_ms - self._clock.wall_ms()))
 
     def _note_queues(self, now_ms: int) -> None:
-        self.dispatcher.open_lanes(now_ms)
+        self.dispatcher.unblock_lanes(now_ms)
         notes = self.dispatcher.notes(now_ms)
         if notes:
             self.proposals.send(notes)
@@ -220,10 +220,10 @@ class LeaderState:
         self.operations.pump(self._clock.boot_ms())
 
     def _ask_about_conditions(self, now_ms: int) -> int | None:
-        """Asks nodes that are given runs to look at conditions. Returns `now_ms` when there is more."""
-        if not self.inquiries.open or not self.assigning.quorum_is_fresh():
+        """Asks nodes to probe the conditions of waiting instances. Returns `now_ms` when there is more."""
+        if not self.probes.open or not self.assigning.quorum_is_fresh():
             return None
-        more = self.inquiries.ask(self.assigning.assignable_nodes(), self._clock.boot_ms())
+        more = self.probes.ask(self.assigning.assignable_nodes(), self._clock.boot_ms())
         return now_ms if more else None
 
     # ------------------------------------------------------------ when it is not known what became of a proposal

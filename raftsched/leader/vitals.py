@@ -1,4 +1,4 @@
-"""What nodes say in their heartbeats of how they are: room on their disks, whether they can start what they are given.
+"""The state of nodes, as their heartbeats say: room on their disks, and whether they can start runs.
 
 A cache of one leadership, like all of it. Times are boot-clock milliseconds.
 """
@@ -9,13 +9,15 @@ from collections.abc import Set
 
 from raftsched.core.leasing import Heartbeat
 
-FRESH_MS = 5_000  # how long what a node said of itself is passed on to people
+FRESH_MS = 5_000  # how long a node's word about itself is shown to people
 
 
 class Vitals:
+    """The newest word of each node to one leadership."""
+
     def __init__(self) -> None:
         self._short: dict[str, bool] = {}  # node -> its disk is nearly full
-        self._pauses: dict[str, int] = {}  # node -> until when it is given nothing
+        self._pauses: dict[str, int] = {}  # node -> until when it is assigned nothing
         self._troubles: dict[str, tuple[str, int]] = {}  # node -> why it starts nothing, and when it said so
         self._heard: dict[str, int] = {}  # node -> when its newest heartbeat came
 
@@ -32,31 +34,32 @@ class Vitals:
             self._troubles.pop(node, None)
 
     def ages(self, now_ms: int) -> dict[str, int]:
-        """Node -> how long ago its newest heartbeat came, in ms; without those that sent this leadership none."""
+        """Returns how long ago each node's newest heartbeat came, in ms; nodes that sent this leadership none are left
+        out."""
         return {node: max(0, now_ms - at_ms) for node, at_ms in self._heard.items()}
 
     def pauses(self, node: str | None, now_ms: int) -> bool:
-        """It could not start what it was given, and is to be given nothing for a while."""
+        """Returns whether a node is to be assigned nothing for a while: it could not start runs."""
         return node is not None and self._pauses.get(node, now_ms) > now_ms
 
     def troubles(self, now_ms: int) -> dict[str, str]:
-        """Node -> why it starts nothing, in its words."""
+        """Returns by node why it starts nothing, in its words."""
         return {node: why for node, (why, at_ms) in self._troubles.items() if now_ms - at_ms < FRESH_MS}
 
     def short_of_disk(self, voters: Set[str], leader: str) -> bool:
-        """Whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of so many
-        that no majority would be left."""
-        short = self._short_ones(voters)
+        """Returns whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of
+        so many that no majority would be left."""
+        short = self._nodes_short_of_disk(voters)
         return leader in short or 2 * len(short) >= len(voters)
 
     def has_room(self, voters: Set[str], leader: str, now_ms: int) -> str | None:
-        """Who should lead instead of a leader whose disk is nearly full. None: its disk is not, or nothing would be
-        gained, because too many others' are or nobody was heard of lately."""
-        short = self._short_ones(voters)
+        """Returns the node that should lead instead of a leader whose disk is nearly full. None: its disk is not, or
+        nothing would be gained: too many others' are, or no other node was heard of lately."""
+        short = self._nodes_short_of_disk(voters)
         if leader not in short or 2 * len(short) >= len(voters):
             return None
         roomy = (n for n in voters - {leader, *short} if now_ms - self._heard.get(n, now_ms - FRESH_MS) < FRESH_MS)
         return min(roomy, default=None)
 
-    def _short_ones(self, voters: Set[str]) -> list[str]:
+    def _nodes_short_of_disk(self, voters: Set[str]) -> list[str]:
         return [node for node, is_short in self._short.items() if is_short and node in voters]

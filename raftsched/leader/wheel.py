@@ -1,4 +1,4 @@
-"""A two-level timing wheel: what is due when, in memory. Add, cancel and advance cost O(1); no I/O, no clock.
+"""A two-level timing wheel: keys by due time, in memory. Add, cancel and advance cost O(1); no I/O, no clock.
 
 The fine level has a slot per millisecond, the coarse level a slot per 1,024 ms; a coarse slot is dealt out to the fine
 level when time reaches it. (G. Varghese, T. Lauck: Hashed and Hierarchical Timing Wheels, SOSP 1987, scheme 7.)
@@ -53,7 +53,7 @@ class Wheel(Generic[K]):
             self._coarse[at_ms >> _BITS & _MASK][key] = None
 
     def cancel(self, key: K) -> bool:
-        """True when the key was there."""
+        """Removes a key; returns whether it was there."""
         at_ms = self._at.pop(key, None)
         if at_ms is None:
             return False
@@ -116,7 +116,8 @@ class Wheel(Generic[K]):
             self._fine_bits |= 1 << (at_ms & _MASK)
 
     def next_ms(self) -> int | None:
-        """A time at or before the next due one (exact within the current coarse slot); None when the wheel is empty."""
+        """Returns a time at or before the next due one (exact within the current coarse slot); None: the wheel is
+        empty."""
         if not self._at:
             return None
         if self._late:

@@ -13,7 +13,7 @@ from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.leader.wheel import Wheel
 
 COUNT_MAX = 100_000
-LOAD_MAX = 10_000  # rows read at once: what else the event loop has to do gets its turn in between
+LOAD_MAX = 10_000  # rows read at once: the event loop does other work in between
 BACK_MS = 1_000  # a clock that goes back by more than this is a new one
 
 
@@ -43,11 +43,11 @@ class Window:
 
     @property
     def _horizon_ms(self) -> int:
-        """Rows due before are in the wheel."""
+        """The time before which all due rows are in the wheel."""
         return from_u64(self._horizon[:8]) if self._horizon else 0
 
     def reach(self, window_ms: int) -> None:
-        """From now on what is due within this is read. What was read for a longer window stays."""
+        """Changes how far ahead rows are read. What was read for a longer window stays."""
         self._window_ms = min(window_ms, Wheel.SPAN_MS - 1)
 
     def load(self, now_ms: int) -> None:
@@ -66,7 +66,7 @@ class Window:
         self._horizon = end
 
     def add(self, key: bytes, at_ms: int, now_ms: int) -> None:
-        """A row was written: straight into the wheel when it lies before the horizon."""
+        """Takes in a row that was written: it goes into the wheel when it lies before the horizon."""
         if u64(at_ms) + key >= self._horizon:
             self._wheel.cancel(key)
             return
@@ -85,7 +85,7 @@ class Window:
         self.load(now_ms)
 
     def advance(self, now_ms: int) -> list[tuple[int, bytes]]:
-        """(due time, key) of what is due; loads on when the window runs low."""
+        """Returns (due time, key) of what is due; loads on when the window runs low."""
         if now_ms < self._advanced_ms - BACK_MS:
             self.reload(now_ms)  # the clock was set back: what was "late" by the old one is ahead again
         self._advanced_ms = max(now_ms, self._advanced_ms)
@@ -99,7 +99,7 @@ class Window:
         return self._horizon_ms - now_ms < self._window_ms // 2 and len(self._wheel) <= self._count_max // 2
 
     def next_ms(self, now_ms: int) -> int:
-        """When to look again: the next due time, or when the window wants loading."""
+        """Returns when to look again: the next due time, or when the window has to be loaded."""
         upcoming = self._wheel.next_ms()
         reload_at = max(now_ms + 1, self._horizon_ms - self._window_ms // 2)
         if upcoming is None:

@@ -56,18 +56,18 @@ def test_what_its_worker_has_ended_takes_no_slot() -> None:
     house.apply(house.pump())
     attempt = house.world.instance(keys[0]).live
     assert attempt is not None
-    house.dispatcher.over(other, (attempt.token,))
-    house.dispatcher.over(session, (attempt.token + 100,))
+    house.dispatcher.ended(other, (attempt.token,))
+    house.dispatcher.ended(session, (attempt.token + 100,))
     assert house.running()["n2"] == 2
-    house.dispatcher.over(session, (attempt.token,))
-    house.dispatcher.over(session, (attempt.token,))
+    house.dispatcher.ended(session, (attempt.token,))
+    house.dispatcher.ended(session, (attempt.token,))
     assert house.running()["n2"] == 1
     house.apply(house.pump())
     assert house.running()["n2"] == 2
     house.world.end(keys[0])  # it counts once
     house.tell()
     assert house.running()["n2"] == 2
-    house.dispatcher.over(session, (attempt.token,))
+    house.dispatcher.ended(session, (attempt.token,))
     assert house.running()["n2"] == 2
 
 
@@ -211,7 +211,7 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
                 for row in house.world.instances():
                     if row.live is not None and rng.random() < 0.5:
                         for _ in range(rng.randrange(3)):
-                            house.dispatcher.over(row.live.session, (row.live.token,))
+                            house.dispatcher.ended(row.live.session, (row.live.token,))
                         house.world.end(row.key)
                         house.tell()
             else:

@@ -197,12 +197,12 @@ class TestRate:
         house.do(c.PutQueue("q", rate_count=2, rate_period_ms=2 * SECOND))
         waiting = house.ready(4, queue="q")
         assert house.settle() == waiting[:2]
-        assert house.dispatcher.opens_at_ms == house.world.now + SECOND
+        assert house.dispatcher.unblocked_at_ms == house.world.now + SECOND
         house.world.forward(SECOND - 1)
-        house.dispatcher.open_lanes(house.world.now)
+        house.dispatcher.unblock_lanes(house.world.now)
         assert not house.dispatcher.backlog
         house.world.forward(1)
-        house.dispatcher.open_lanes(house.world.now)
+        house.dispatcher.unblock_lanes(house.world.now)
         assert house.settle() == [waiting[2]]
 
     def test_a_clock_that_goes_back_does_not_shut_it_for_as_long(self) -> None:
@@ -213,7 +213,7 @@ class TestRate:
         waiting = house.ready(2, queue="q")
         assert house.settle() == waiting[:1]
         house.world.forward(-86_400_000)
-        house.dispatcher.open_lanes(house.world.now)
+        house.dispatcher.unblock_lanes(house.world.now)
         assert house.settle() == waiting[1:]
 
 
@@ -321,7 +321,7 @@ def test_whoever_may_go_goes_and_nobody_else(seed: int) -> None:
                             house.tell()
                 case 8:
                     house.world.forward(rng.choice([-3_000, 1, 1_000, 30_000]))
-                    house.dispatcher.open_lanes(house.world.now)
+                    house.dispatcher.unblock_lanes(house.world.now)
                     house.apply(house.dispatcher.notes(house.world.now))
                 case _:
                     assigns = house.pump()
@@ -331,7 +331,7 @@ def test_whoever_may_go_goes_and_nobody_else(seed: int) -> None:
                     else:
                         house.apply(assigns)
         for _ in range(300):
-            house.dispatcher.open_lanes(house.world.now)
+            house.dispatcher.unblock_lanes(house.world.now)
             house.apply(house.pump())
         check(house)
     finally:
@@ -347,11 +347,11 @@ def check(house: House) -> None:
         own = house.world.job(house.world.instance(row[12:]).job_id).policy
         if from_lane(row) == LANE_NOBODY:
             assert not any(n.can(own) for n in nodes)
-        elif own.queue in limits and module.Gates(view).shut(own.queue, house.world.now):
+        elif own.queue in limits and module.QueueLimits(view).blocked_reason(own.queue, house.world.now):
             pass
         else:
             assert place(nodes, own) is None, (own.queue, own.handler_need, house.dispatcher.backlog)
     for node in nodes:
         assert node.running == count_running(view, node.session.id)
-    assert not +house.dispatcher._gates._ahead
+    assert not +house.dispatcher._limits._ahead
     assert not house.dispatcher._moving

@@ -138,11 +138,11 @@ class TestStarts:
         house.do(limits(starts=2))
         waiting = runs(house, 4)
         assert house.settle() == waiting[:2]
-        opens = house.dispatcher.opens_at_ms
+        opens = house.dispatcher.unblocked_at_ms
         assert opens is not None
         assert abs(opens - house.world.now - 30 * SECOND) < SECOND
         house.world.forward(opens - house.world.now)
-        house.dispatcher.open_lanes(house.world.now)
+        house.dispatcher.unblock_lanes(house.world.now)
         assert house.settle() == [waiting[2]]
         for key in waiting[:3]:
             house.world.end(key)  # that they end lets no others start
@@ -209,7 +209,7 @@ def test_at_random(seed: int) -> None:
                     if house.world.instance(key).live is not None and rng.random() < 0.5:
                         house.world.end(key)
                         house.tell()
-        house.dispatcher.open_lanes(house.world.now)
+        house.dispatcher.unblock_lanes(house.world.now)
         house.settle()
         house.settle()
         assert violations(house.world.view) == []

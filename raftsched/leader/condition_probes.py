@@ -1,8 +1,8 @@
-"""Asks workers to look at the conditions that only a machine can see.
+"""Asks workers to probe the conditions that only a machine can see.
 
 Nothing that matters is remembered here: while an instance waits, its timer brings the question up again. Paths are
-asked of every node that could take the run, first of those with a free slot; the busy ones and the leader's own are
-asked a moment later, if it still waits: the first that says "met" gets the run. A server is asked by one node.
+probed by every node that could take the run, first by those with a free slot. The busy ones and the leader's own are
+asked a moment later, if it still waits: the first that says "met" gets the run. A server is probed by one node.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ASK_MAX = 200  # instances asked about at a time
 LATE_MS = 1_000
 
 
-class Inquiries:
-    """Of one leadership. Times are boot-clock milliseconds."""
+class ConditionProbes:
+    """The questions of one leadership. Times are boot-clock milliseconds."""
 
     def __init__(
         self,
@@ -34,19 +34,21 @@ class Inquiries:
         self._send = send
         self._wanted: deque[bytes] = deque()
         self._late: deque[tuple[int, bytes, frozenset[str]]] = deque()  # (when, instance, who was asked already)
-        self._turn = 0  # of the nodes that ask servers
+        self._next_node = 0  # which of the nodes probes the next server
 
     def wanted(self, key: bytes) -> None:
+        """An instance waits for conditions."""
         if len(self._wanted) < WANTED_MAX:
             self._wanted.append(key)
 
     @property
     def open(self) -> bool:
-        """Whether anybody is to be asked, now or later."""
+        """Whether there is a node to ask, now or later."""
         return bool(self._wanted or self._late)
 
     def ask(self, nodes: Sequence[NodeLoad], now_ms: int) -> bool:
-        """Asks what is due of these nodes, which are given runs; while there are none it waits. True: there is more."""
+        """Asks these nodes, which take runs, about what is due; while there are none it waits. Returns whether there is
+        more."""
         if not nodes:
             return False
         with self._read() as view:
@@ -57,37 +59,37 @@ class Inquiries:
                     break
                 _, key, asked = self._late.popleft()
                 rest = [n for n in nodes if n.node not in asked]
-                found = _question(view, key)
-                if found is not None:
-                    check, policy = found
-                    self._tell(check, _able(rest, policy))
+                question = _question(view, key)
+                if question is not None:
+                    check, policy = question
+                    self._send_check(check, _able(rest, policy))
         return bool(self._wanted)
 
     def _ask(self, view: ReadView, key: bytes, nodes: Sequence[NodeLoad], now_ms: int) -> None:
-        found = _question(view, key)
-        if found is None:
+        question = _question(view, key)
+        if question is None:
             return
-        check, policy = found
+        check, policy = question
         able = _able(nodes, policy)
         followers = [n for n in able if not n.leader]
         if all(condition.kind is ConditionKind.HTTP for condition in check.conditions):
             candidates = followers or able
-            self._turn += 1
-            self._tell(check, [candidates[self._turn % len(candidates)]] if candidates else [])
+            self._next_node += 1
+            self._send_check(check, [candidates[self._next_node % len(candidates)]] if candidates else [])
             return
         first = [n for n in followers if n.free > 0] or followers or able
-        self._tell(check, first)
+        self._send_check(check, first)
         if len(first) < len(able) and len(self._late) < WANTED_MAX:
             self._late.append((now_ms + LATE_MS, key, frozenset(n.node for n in first)))
 
-    def _tell(self, check: Check, nodes: Sequence[NodeLoad]) -> None:
+    def _send_check(self, check: Check, nodes: Sequence[NodeLoad]) -> None:
         payload = encode(check)
         for node in nodes:
             self._send(node.node, "check", payload)
 
 
 def _question(view: ReadView, key: bytes) -> tuple[Check, Policy] | None:
-    """What has to be looked at, and by whom; None: nothing any more."""
+    """Returns the check of an instance, and the policy that says which nodes can do it; None: it waits no more."""
     instance, policy, _ = waiting(view, key)
     if instance is None or policy is None or instance.checks_end_at_ms is None:
         return None

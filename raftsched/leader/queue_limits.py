@@ -1,11 +1,11 @@
-"""The queues with limits as the leader sees them: the committed rows, read again when they changed, and what was
-proposed since and is not applied yet."""
+"""The queues with limits as the leader sees them: the committed rows, read again when they changed, and the starts that
+were proposed since and are not applied yet."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from raftsched.core.admission import opens_at_ms, shut
+from raftsched.core import admission
 from raftsched.core.model import Policy
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
@@ -13,8 +13,8 @@ from raftsched.core.rows import decode_queue
 from raftsched.core.tables import ReadView, Table
 
 
-class Gates:
-    """Of one leadership, from the tables as of `view` on. What is said here is an estimate: apply decides exactly."""
+class QueueLimits:
+    """The queues of one leadership, from the tables as of `view` on. An estimate: apply decides exactly."""
 
     def __init__(self, view: ReadView) -> None:
         self._rows: dict[str, Queue] = {}
@@ -35,64 +35,67 @@ class Gates:
 
     @property
     def stale(self) -> bool:
-        """Rows have changed since they were read."""
+        """Whether rows have changed since they were read."""
         return bool(self._stale)
 
     def changed(self, name: str) -> int | None:
-        """Its limits, or what it counts. Returns the lane that it had, if any."""
+        """A queue's limits changed, or what it counts. Returns the lane that it had, if any."""
         self._stale.add(name)
         return self.lane(name)
 
     def refresh(self, view: ReadView) -> None:
+        """Reads the rows that have changed."""
         for name in self._stale:
             self._put(name, view.get(Table.QUEUES, name.encode()))
         self._stale.clear()
 
     def of(self, policy: Policy, namespace: str) -> tuple[str, ...]:
-        """The queues with limits in which a run counts: its own, and that of its namespace. It waits in the lane of the
-        first."""
+        """Returns the queues with limits in which a run counts: its own, and that of its namespace.
+
+        The run waits in the lane of the first."""
         if not self._rows:
             return ()
         return tuple(name for name in (policy.queue, quota_queue(namespace)) if name in self._rows)
 
     def first_lane(self, names: tuple[str, ...]) -> int | None:
-        """Of what `of` says, or said a moment ago; None: the lane of those without limits."""
+        """Returns the lane for queues that `of` returned, also a moment ago; None: the lane of those without limits."""
         for name in names:
             if name in self._rows:
                 return self._rows[name].lane
         return None
 
     def lane_of(self, policy: Policy, namespace: str) -> int | None:
-        """In which a run waits; None: in that of those without limits."""
+        """Returns the lane in which a run waits; None: that of those without limits."""
         return self.first_lane(self.of(policy, namespace)) if self._rows else None
 
     def lane(self, name: str) -> int | None:
-        """None: no queue with limits."""
+        """Returns a queue's lane; None: no queue with limits."""
         queue = self._rows.get(name)
         return None if queue is None else queue.lane
 
     def name(self, lane: int) -> str | None:
-        """None: the lane of no queue (any more)."""
+        """Returns the queue of a lane; None: it is no queue's (any more)."""
         return self._names.get(lane)
 
-    def shut(self, name: str, now_ms: int) -> str | None:
-        """Why nothing more of the queue may start now: core.admission."""
-        return shut(self._rows[name], now_ms, self._ahead[name])
+    def blocked_reason(self, name: str, now_ms: int) -> str | None:
+        """Returns why nothing more of the queue may start now (core.admission); None: it may."""
+        return admission.shut(self._rows[name], now_ms, self._ahead[name])
 
-    def let_in(self, names: tuple[str, ...], now_ms: int) -> bool:
-        """Whether one more run that counts in these may start now."""
-        return all(shut(self._rows[name], now_ms, self._ahead[name]) is None for name in names)
+    def has_room(self, names: tuple[str, ...], now_ms: int) -> bool:
+        """Returns whether one more run that counts in these may start now."""
+        return all(self.blocked_reason(name, now_ms) is None for name in names)
 
-    def opens_at_ms(self, name: str, now_ms: int) -> int:
-        """When its rate lets the next start."""
-        return opens_at_ms(self._rows[name], now_ms, self._ahead[name])
+    def unblocked_at_ms(self, name: str, now_ms: int) -> int:
+        """Returns when the queue's rate lets the next run start."""
+        return admission.opens_at_ms(self._rows[name], now_ms, self._ahead[name])
 
     def proposed(self, names: tuple[str, ...]) -> None:
+        """Counts a start that is proposed."""
         for name in names:
             self._ahead[name] += 1
 
-    def settled(self, name: str) -> None:
-        """A start that was proposed is in the row now, or was refused."""
+    def answered(self, name: str) -> None:
+        """No longer counts a start: it is in the row now, or was refused."""
         if self._ahead[name] > 1:
             self._ahead[name] -= 1
         else:

@@ -12,8 +12,8 @@ from raftsched.core.checking import Check, decode
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.model import HOUR_MS, Condition, ConditionKind
 from raftsched.core.model import InstanceState as I
-from raftsched.leader import inquiries as module
-from raftsched.leader.inquiries import LATE_MS, Inquiries
+from raftsched.leader import condition_probes as module
+from raftsched.leader.condition_probes import LATE_MS, ConditionProbes
 from raftsched.leader.placement import NodeLoad
 from tests.support.memory_view import T0, MemoryView, World, every
 from tests.unit.leader.house import House, play
@@ -34,7 +34,7 @@ class Bed:
     def __init__(self) -> None:
         self.world = World()
         self.told: list[tuple[str, Check]] = []
-        self.inquiries = Inquiries(self.read, self.send)
+        self.probes = ConditionProbes(self.read, self.send)
 
     @contextmanager
     def read(self) -> Iterator[MemoryView]:
@@ -47,13 +47,13 @@ class Bed:
 
     def wanted(self, *conditions: Condition) -> bytes:
         key = self.world.run_now(self.world.create(conditions=conditions, handler_need="exec"))
-        self.inquiries.wanted(key)
+        self.probes.wanted(key)
         return key
 
     def ask(self, *nodes: NodeLoad, at: int = 0) -> list[str]:
         """Who is told."""
         self.told.clear()
-        self.inquiries.ask(nodes, at)
+        self.probes.ask(nodes, at)
         return [peer for peer, _ in self.told]
 
 
@@ -117,8 +117,8 @@ def test_what_waits_no_more_is_not_asked_about() -> None:
     bed.ask(*nodes)
     bed.world.ok(c.Kill(key))
     assert bed.ask(*nodes, at=LATE_MS) == []
-    bed.inquiries.wanted(key)
-    bed.inquiries.wanted(b"\0" * 24)
+    bed.probes.wanted(key)
+    bed.probes.wanted(b"\0" * 24)
     assert bed.ask(*nodes) == []
 
 
@@ -134,9 +134,9 @@ def test_while_nobody_is_there_it_waits() -> None:
     bed = Bed()
     bed.wanted(PATH)
     assert bed.ask() == []
-    assert bed.inquiries.open
+    assert bed.probes.open
     assert bed.ask(node("n2")) == ["n2"]
-    assert not bed.inquiries.open
+    assert not bed.probes.open
 
 
 def test_bounded_at_a_time_and_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_bounded_at_a_time_and_altogether(monkeypatch: pytest.MonkeyPatch) -> No
     told = []
     for more in (True, False, False):
         bed.told.clear()
-        assert bed.inquiries.ask([node("n2")], 0) is more
+        assert bed.probes.ask([node("n2")], 0) is more
         told.append(len(bed.told))
     assert told == [2, 1, 0]
 
