@@ -16,8 +16,9 @@ if TYPE_CHECKING:
         UnavailableError,
         UnknownOutcomeError,
     )
-    from raftsched.client.models import Created, Instance, Job
-    from raftsched.client.spec import JobSpec
+    from raftsched.client.models import Created, Instance
+    from raftsched.client.models_generated import Job
+    from raftsched.client.spec_generated import JobSpec
     from raftsched.client.sync.client import Client
     from raftsched.embedded.node import Node, NodeFailed
     from raftsched.handlers import handler, run_variables
@@ -34,8 +35,8 @@ _PUBLIC = {
     "Created": "raftsched.client.models",
     "Instance": "raftsched.client.models",
     "InvalidError": "raftsched.client.errors",
-    "Job": "raftsched.client.models",
-    "JobSpec": "raftsched.client.spec",
+    "Job": "raftsched.client.models_generated",
+    "JobSpec": "raftsched.client.spec_generated",
     "Node": "raftsched.embedded.node",
     "NodeFailed": "raftsched.embedded.node",
     "NotFoundError": "raftsched.client.errors",

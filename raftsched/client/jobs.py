@@ -16,11 +16,13 @@ import msgspec
 from raftsched.client.creates import Creates
 from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.instances import Instances
-from raftsched.client.models import Backfilled, Created, Deleted, Instance, Job, Page, Preview, Run
+from raftsched.client.models import Backfilled, Created, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
+from raftsched.client.models_generated import Job
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages
-from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, segment
 

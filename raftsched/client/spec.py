@@ -1,5 +1,6 @@
 """A job as its creator writes it, for type checkers: the JSON of POST /v1/jobs with Python's own times and durations.
 
+JobSpec and JobDefaults are in `spec_generated.py`.
 A `datetime` needs a time zone. Of the alternatives in a trigger or handler exactly one is given; the cluster checks it.
 """
 
@@ -7,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from raftsched.client.spec_generated import JobDefaults
 
 Moment = datetime | str  # RFC 3339 as text
 Duration = timedelta | str  # "90s", "1h30m", ISO 8601 as text
@@ -112,35 +116,6 @@ class Retention(TypedDict, total=False):
     max_age: Duration
 
 
-class JobSpec(TypedDict, total=False):
-    name: str
-    namespace: str
-    owner: str
-    suspended: bool
-    trigger: Trigger
-    handler: Handler
-    params: Mapping[str, Any]
-    description: str
-    priority: int
-    queue: str
-    timeout: Duration
-    grace: Duration
-    user: str
-    delivery: Literal["at_least_once", "at_most_once"]
-    max_lost: int
-    suspend_after: int
-    retry: Retry
-    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
-    misfire: Misfire
-    max_concurrency: int
-    conditions: Sequence[Condition]
-    conditions_timeout: Duration
-    labels: Mapping[str, str]
-    placement: Placement
-    notify: Notify | Sequence[Notify]
-    retention: Retention
-
-
 class JobFilter(TypedDict, total=False):
     namespace: str
     name: str
@@ -198,26 +173,6 @@ class QueueLimits(TypedDict, total=False):
 
 
 DateRange = TypedDict("DateRange", {"from": str, "to": str})  # both included
-
-
-class JobDefaults(TypedDict, total=False):
-    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""
-
-    timezone: str
-    priority: int
-    queue: str
-    timeout: Duration
-    grace: Duration
-    user: str
-    delivery: Literal["at_least_once", "at_most_once"]
-    max_lost: int
-    retry: Retry
-    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
-    misfire: Misfire
-    labels: Mapping[str, str]
-    placement: Placement
-    notify: Mapping[str, Any]
-    retention: Retention
 
 
 class NamespaceLimits(TypedDict, total=False):

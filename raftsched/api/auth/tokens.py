@@ -27,7 +27,7 @@ from raftsched.api.http.requests import (
     catch_up,
     etag_of,
 )
-from raftsched.api.jobs.triggers_in import duration_of, time_of
+from raftsched.api.jobs.triggers import duration_of, time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.operators_schema import RateOut
 from raftsched.api.rows import following, page

@@ -25,11 +25,11 @@ from raftsched.api.http.requests import (
     optional_json,
     read_body,
 )
-from raftsched.api.jobs.parse import check_run, encode_params
 from raftsched.api.jobs.render import shut_out
+from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.targets import target_job
-from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.openapi.types import JOB
 from raftsched.api.rows import get_job, requested_job

@@ -18,7 +18,7 @@ from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import Query, catch_up, check_type, read_body
 from raftsched.api.jobs.schema import BackfillIn
 from raftsched.api.jobs.targets import target_job
-from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Backfill, encode

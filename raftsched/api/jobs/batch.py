@@ -21,10 +21,10 @@ from raftsched.api.http.idempotency import Named, known, named, part
 from raftsched.api.http.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import Query, catch_up, check_type, read_body
+from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import create_command, read_given, read_job, refused
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, renew, unsettled
-from raftsched.api.jobs.schema import JobIn
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.openapi.types import BATCH
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen

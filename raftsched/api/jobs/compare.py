@@ -14,9 +14,9 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, Query, check_type, fresh_enough, read_body
 from raftsched.api.jobs.defaults import read_space
 from raftsched.api.jobs.endpoints import identify
-from raftsched.api.jobs.notify_in import refuse_unknown
+from raftsched.api.jobs.generated import JobIn
+from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
-from raftsched.api.jobs.schema import JobIn
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import get_named

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from raftsched.api.jobs.schema import JobIn, TriggerIn
-from raftsched.api.resources.operators_schema import DefaultsIn
+from raftsched.api.jobs.generated import DefaultsIn, JobIn
+from raftsched.api.jobs.schema import TriggerIn
 from raftsched.core.namespaces import Namespace, wrong_in_namespace
 from raftsched.core.rows import decode_namespace
 from raftsched.core.tables import ReadView, Table

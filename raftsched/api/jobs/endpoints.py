@@ -30,7 +30,7 @@ from raftsched.api.http.requests import (
     read_body,
     refuse_headers,
 )
-from raftsched.api.jobs.notify_schema import NotifyIn
+from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import (
     Content,
     create_command,
@@ -39,7 +39,7 @@ from raftsched.api.jobs.parse import (
 )
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import renew, settled
-from raftsched.api.jobs.schema import READ_ONLY, JobIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT

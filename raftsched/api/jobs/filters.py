@@ -11,7 +11,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, check_namespace
 from raftsched.api.jobs.operations_schema import JobFilterIn
-from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.jobs.triggers import time_of
 from raftsched.core.filters import JobFilter, wrong_in_filter
 from raftsched.core.model import JobState
 

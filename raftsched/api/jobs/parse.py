@@ -16,62 +16,17 @@ import msgspec
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.http import strict
-from raftsched.api.http.durations import format_duration
-from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem, pointer
-from raftsched.api.jobs.conditions_in import conditions_of
+from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem
 from raftsched.api.jobs.defaults import NOWHERE, Space, fill
-from raftsched.api.jobs.handlers_in import need_of, target_of
-from raftsched.api.jobs.notify_in import normal, notify_of
-from raftsched.api.jobs.retry_in import retry_of
-from raftsched.api.jobs.schema import (
-    READ_ONLY,
-    JobIn,
-    MisfireIn,
-    PlacementIn,
-    RetentionIn,
-    RetryIn,
-)
-from raftsched.api.jobs.secrets_in import check_params
-from raftsched.api.jobs.triggers_in import duration_of, trigger_of
-from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
-from raftsched.core.allowed import PATH_MAX
+from raftsched.api.jobs.generated import JobIn, leave_out_defaults, policy_of
+from raftsched.api.jobs.rules import check_run
+from raftsched.api.jobs.schema import READ_ONLY
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
-from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
-from raftsched.core.model import (
-    HOUR_MS,
-    MINUTE_MS,
-    Delivery,
-    Misfire,
-    MisfirePolicy,
-    Overlap,
-    Policy,
-    Retention,
-    Retry,
-    Trigger,
-)
-from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUES
-from raftsched.core.references import may_refer
+from raftsched.core.limits import RUN_MAX
+from raftsched.core.model import Policy, Trigger
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
-
-DEFAULT_QUEUE = "default"
-
-_name = names.JOB.allows
-_namespace = names.NAMESPACE.allows
-
-_OVERLAP = {v.name.lower(): v for v in Overlap}
-_MISFIRE = {v.name.lower(): v for v in MisfirePolicy}
-_DELIVERY = {v.name.lower(): v for v in Delivery}
-_RETRY = Retry()
-_MISFIRE_DEFAULT = Misfire()
-_RETENTION = Retention()
-_PRIORITY = 5
-_MAX_LOST = 3
-_TIMEOUT_MS = 5 * MINUTE_MS
-_TIMEOUT_TEXT = format_duration(_TIMEOUT_MS)
-_CONDITIONS_TIMEOUT_MS = HOUR_MS
-_CONDITIONS_TIMEOUT_TEXT = format_duration(_CONDITIONS_TIMEOUT_MS)
-_RETRY_IN, _MISFIRE_IN, _RETENTION_IN, _PLACEMENT_IN = RetryIn(), MisfireIn(), RetentionIn(), PlacementIn()
 
 Spaces = Callable[[str], Space]  # namespace -> what is said about it
 
@@ -245,214 +200,22 @@ def content_of(
     """Errors are added to the list; the result is of use only when none were. The given job is used up. `where`: its
     namespace, when that is not for the job to say."""
     name, namespace = given.name, given.namespace
-    if namespace is not None and not _namespace(namespace):
+    if namespace is not None and not names.NAMESPACE.allows(namespace):
         errors.append(FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}"))
     elif namespace == SYSTEM_NAMESPACE:
         errors.append(FieldError("/namespace", "is the cluster's own; take another"))
-    if name is not None and not _name(name):
+    if name is not None and not names.JOB.allows(name):
         errors.append(FieldError("/name", f"breaks the rule for names; use {names.JOB.rule}"))
-    policy = _policy(given, settings, now_ms, errors, kept)
-    if given.user is not None:
-        policy = msgspec.structs.replace(policy, user=_user(given, where or namespace or DEFAULT_NAMESPACE, errors))
-    if given.labels:
-        _labels(given.labels, "/labels", errors)
-    if given.owner is not None and not 1 <= len(given.owner) <= OWNER_MAX:
-        errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
-    if given.description is not None and len(given.description) > DESCRIPTION_MAX:
-        errors.append(
-            FieldError("/description", f"has {len(given.description):,} characters; {DESCRIPTION_MAX:,} is the limit")
-        )
-    if given.params:
-        encode_params(given.params, settings, errors)
+    policy = policy_of(given, settings, now_ms, errors, kept, where or namespace or DEFAULT_NAMESPACE)
     suspended = given.suspended
     if errors:
         return Content(namespace, name, policy, b"", suspended)
     given.name = given.namespace = None
     given.suspended = False
-    _leave_out_defaults(given)
+    leave_out_defaults(given)
     body = _json(given)
     if len(body) > settings.body_max_bytes:
         errors.append(FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit"))
     elif len(body) > RUN_MAX:
         check_run(len(_json(given.handler)), len(_json(given.params or {})), errors)
     return Content(namespace, name, policy, body, suspended)
-
-
-def _leave_out_defaults(given: JobIn) -> None:
-    """Said or not said, it is the same job: a repeated creation or an answer put back must not look like a change."""
-    if given.priority == _PRIORITY:
-        given.priority = None
-    if given.max_lost == _MAX_LOST:
-        given.max_lost = None
-    if given.labels == {}:
-        given.labels = None
-    if given.timeout == _TIMEOUT_TEXT:
-        given.timeout = None
-    if given.delivery == "at_least_once":
-        given.delivery = None
-    if given.overlap == "forbid":
-        given.overlap = None
-    if given.max_concurrency == 1 and given.overlap != "allow":
-        given.max_concurrency = None
-    if given.retry is not None and given.retry == _RETRY_IN:
-        given.retry = None
-    if given.misfire is not None and given.misfire == _MISFIRE_IN:
-        given.misfire = None
-    if given.retention is not None and given.retention == _RETENTION_IN:
-        given.retention = None
-    if given.conditions_timeout == _CONDITIONS_TIMEOUT_TEXT:
-        given.conditions_timeout = None
-    if given.notify is not None:
-        given.notify = normal(given.notify)
-    if given.placement is not None:
-        if given.placement.on == "one":
-            given.placement.on = None
-        if given.placement == _PLACEMENT_IN:
-            given.placement = None
-
-
-def _policy(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Policy:
-    trigger = trigger_of(given.trigger, now_ms, errors, kept)
-    need = need_of(given.handler, errors)
-    timeout = min(_TIMEOUT_MS, settings.timeout_ceiling_ms)
-    if given.timeout is not None:
-        timeout = _timeout(given.timeout, settings, errors)
-    queue = given.queue
-    if queue is None or queue == DEFAULT_QUEUE:
-        given.queue, queue = None, DEFAULT_QUEUE
-    elif not names.QUEUE.allows(queue):
-        errors.append(FieldError("/queue", f"breaks the rule for names; use {names.QUEUE.rule}"))
-    elif queue.startswith(SYSTEM_QUEUES):
-        errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another"))
-    more: dict[str, Any] = {}  # what is not as it is by default
-    if given.overlap is not None:
-        more["overlap"] = _OVERLAP[given.overlap]
-    if given.max_concurrency is not None:
-        more["max_concurrency"] = _max_concurrency(given.max_concurrency, given.overlap)
-    if given.priority is not None:
-        more["priority"] = given.priority
-    if given.delivery is not None:
-        more["delivery"] = _DELIVERY[given.delivery]
-    if given.max_lost is not None:
-        more["max_lost"] = given.max_lost
-    if given.grace is not None:
-        more["grace_ms"] = _grace(given.grace, errors)
-    if given.suspend_after is not None:
-        more["suspend_after"] = given.suspend_after
-    if given.retry is not None:
-        more["retry"] = retry_of(given.retry, errors)
-    if given.misfire is not None:
-        more["misfire"] = _misfire(given.misfire, trigger, errors)
-    if given.placement is not None:
-        more["node_labels"] = _placement(given.placement, errors)
-    if given.conditions:
-        more["conditions"] = conditions_of(given.conditions, errors)
-    if given.conditions_timeout is not None:
-        more["conditions_timeout_ms"] = _conditions_timeout(given.conditions_timeout, errors)
-    if given.notify is not None:
-        more["notify"] = notify_of(given.notify, errors)
-    if given.retention is not None:
-        more["retention"] = _retention(given.retention, errors)
-    if given.handler is not None and not errors:
-        more["target"] = target_of(given.handler)
-        if given.handler.cwd is not None:
-            more["cwd"] = given.handler.cwd[:PATH_MAX]
-    return Policy(trigger=trigger, queue=queue, timeout_ms=timeout, handler_need=need, **more)
-
-
-def _max_concurrency(given: int, overlap: str | None) -> int:
-    """As the policy has it: 0 where it says what the overlap policy says by itself."""
-    return 0 if given == 1 and overlap != "allow" else given
-
-
-def _timeout(text: str, settings: Settings, errors: list[FieldError]) -> int:
-    timeout = duration_of(text, "/timeout", errors)
-    if timeout is None:
-        return _TIMEOUT_MS
-    ceiling = settings.timeout_ceiling_ms
-    if timeout > ceiling:
-        errors.append(
-            FieldError("/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed")
-        )
-    elif timeout == 0:
-        errors.append(FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}"))
-    return timeout
-
-
-def _grace(text: str, errors: list[FieldError]) -> int:
-    grace = duration_of(text, "/grace", errors)
-    if grace is not None and grace > GRACE_MAX_MS:
-        errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}"))
-    return grace or 0
-
-
-def _user(given: JobIn, namespace: str, errors: list[FieldError]) -> str:
-    """As the policy has it."""
-    assert given.user is not None
-    if not names.USER.allows(given.user):
-        errors.append(FieldError("/user", f"is no name of a user; use {names.USER.rule}"))
-    if given.handler is not None and given.handler.http is not None:
-        errors.append(FieldError("/user", "has no meaning with http, which is no process of the job's; leave it out"))
-    return f"{namespace}:{given.user}"
-
-
-def _conditions_timeout(text: str, errors: list[FieldError]) -> int:
-    timeout = duration_of(text, "/conditions_timeout", errors)
-    if timeout == 0:
-        errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h"))
-    return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
-
-
-def _misfire(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> Misfire:
-    if trigger.once and given.policy != _MISFIRE_IN.policy:
-        errors.append(
-            FieldError(
-                "/misfire/policy",
-                f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out '
-                "(where a job has one, give null)",
-            )
-        )
-    grace = duration_of(given.grace, "/misfire/grace", errors) or 0
-    return Misfire(_MISFIRE[given.policy], grace)
-
-
-def _placement(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
-    _labels(given.labels, "/placement/labels", errors)
-    return tuple(sorted(given.labels.items()))
-
-
-def _retention(given: RetentionIn, errors: list[FieldError]) -> Retention:
-    age = duration_of(given.max_age, "/retention/max_age", errors) or 0
-    return Retention(given.succeeded, given.failed, age)
-
-
-def _labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
-    if len(labels) > LABELS_MAX:
-        errors.append(FieldError(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
-        return
-    for key, value in labels.items():
-        if not 1 <= len(key) <= LABEL_KEY_MAX:
-            errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
-        if len(value) > LABEL_VALUE_MAX:
-            errors.append(FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters"))
-
-
-def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -> None:
-    """Whether a node can hand them over to what runs: whatever the limits of jobs are set to."""
-    if handler_bytes + params_bytes > RUN_MAX:
-        which, other = ("/params", "the handler") if params_bytes >= handler_bytes else ("/handler", "params")
-        both = f"with {other} takes {handler_bytes + params_bytes:,} bytes"
-        errors.append(FieldError(which, f"{both}; a run is given {RUN_MAX:,} at most, and may fetch what is more"))
-
-
-def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
-    """JSON of params, within their limits of size and depth."""
-    if strict.nests_deeper(params):
-        errors.append(FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed"))
-        return b"{}"
-    raw = _json(params)
-    if may_refer(raw):
-        check_params(params, errors)
-    if len(raw) > settings.params_max_bytes:
-        errors.append(FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit"))
-    return raw

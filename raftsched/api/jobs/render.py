@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from raftsched import schedule
-from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
-from raftsched.api.jobs.schema import JobOut, JobShown
+from raftsched.api.http.durations import format_time, format_time_or_none
+from raftsched.api.jobs.generated import JobShown, fill_in
+from raftsched.api.jobs.schema import JobOut
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Job, JobState
 from raftsched.schedule import TriggerError
@@ -78,12 +79,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
     except ValueError as error:
         log.error("job %s cannot be shown whole: %s", job_text(job.id), error)
         return _as_it_is(head, job.body)
-    if content.timeout is None:
-        content.timeout = format_duration(job.policy.timeout_ms)
-    if content.conditions_timeout is None and job.policy.conditions:
-        content.conditions_timeout = format_duration(job.policy.conditions_timeout_ms)
-    if content.max_concurrency is None and content.overlap != "allow":
-        content.max_concurrency = 1
+    fill_in(content, job.policy)
     return head[:-1] + b"," + _encode(content)[1:]
 
 

@@ -15,7 +15,7 @@ from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
 from raftsched.api.jobs.render import shut_out
 from raftsched.api.jobs.schema import PreviewIn
-from raftsched.api.jobs.triggers_in import time_of, trigger_of
+from raftsched.api.jobs.triggers import time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.model import JobState, Trigger, TriggerKind

@@ -1,7 +1,7 @@
 """The JSON of jobs, instances and members: what decoding checks, what OpenAPI describes, what answers look like.
 
 Descriptions complete the sentence "must be ..." in error messages. Optional fields that may be `null` mean the same
-as left out. Defaults shown here are those of `core.model`.
+as left out. Defaults are those of `core.model`. JobIn and JobShown are made from `fields.py`, see `generated.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta, Raw, field
 
 from raftsched import names
-from raftsched.api.jobs.notify_schema import EventShown, Notify
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, DESCRIPTION_MAX, OWNER_MAX, URL_MAX
 from raftsched.core.limits import (
@@ -23,6 +22,11 @@ from raftsched.core.limits import (
     LABELS_MAX,
     PRIORITY_MAX,
 )
+from raftsched.core.model import Misfire, Retention
+from raftsched.core.notices import NOTIFY_MAX
+from raftsched.quantities import format_duration
+
+_MISFIRE, _RETENTION = Misfire(), Retention()
 
 Duration = Annotated[
     str,
@@ -61,6 +65,7 @@ Zone = Annotated[
     str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
 ]
 DeliveryName = Literal["at_least_once", "at_most_once"]
+EndingName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 Priority = Annotated[int, Meta(ge=0, le=PRIORITY_MAX, description=f"an integer from 0 to {PRIORITY_MAX}, higher first")]
 Count = Annotated[int, Meta(ge=1, le=COUNT_MAX, description=f"an integer from 1 to {COUNT_MAX:,}")]
@@ -231,7 +236,7 @@ class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     where runs may not overlap). A job that is due once runs, however late: for it "once" alone is taken."""
 
     policy: Literal["skip", "once", "all"] = "once"
-    grace: Duration = "15m"
+    grace: Duration = format_duration(_MISFIRE.grace_ms)
 
 
 class ConditionIn(_Given):
@@ -271,73 +276,25 @@ class PlacementIn(_Given):
 
 
 class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    succeeded: Kept = 200
-    failed: Kept = 100
-    max_age: Duration = "7d"
+    succeeded: Kept = _RETENTION.succeeded
+    failed: Kept = _RETENTION.failed
+    max_age: Duration = format_duration(_RETENTION.max_age_ms)
 
 
-class _Job(msgspec.Struct, gc=False):
-    """The part of a job that is its content: stored as given, shown with its defaults filled in."""
+class NotifyIn(msgspec.Struct, forbid_unknown_fields=True):
+    """The webhook is told when a run of the job comes to one of these ends."""
 
-    trigger: TriggerIn | None = None
-    handler: HandlerIn | None = None
-    params: dict[str, Any] = {}
-    description: Description | None = None
-    owner: Owner | None = None
-    priority: Priority | None = None
-    queue: Name | None = None
-    timeout: Duration | None = None
-    grace: Duration | None = None
-    user: User | None = None
-    delivery: DeliveryName | None = None
-    max_lost: Lost | None = None
-    suspend_after: SmallCount | None = None
-    retry: RetryIn | None = None
-    overlap: OverlapName | None = None
-    misfire: MisfireIn | None = None
-    max_concurrency: SmallCount | None = None
-    conditions: Annotated[list[ConditionIn], Meta(max_length=CONDITIONS_MAX)] = []
-    conditions_timeout: Duration | None = None
-    labels: Labels | None = None
-    placement: PlacementIn | None = None
-    notify: Notify | None = None
-    retention: RetentionIn | None = None
+    on: Annotated[list[EndingName], Meta(extra_json_schema={"minItems": 1})] = []
+    webhook: (
+        Annotated[str, Meta(description="the name of a webhook", extra_json_schema={"pattern": names.WEBHOOK.pattern})]
+        | None
+    ) = None
 
 
-class JobIn(_Job, omit_defaults=True, forbid_unknown_fields=True):
-    """A job in a request."""
-
-    name: Name | None = None
-    namespace: Namespace | None = None
-    suspended: bool = False
+Notify = NotifyIn | Annotated[list[NotifyIn], Meta(max_length=NOTIFY_MAX)]
 
 
-class JobShown(msgspec.Struct):
-    """The content of a job in an answer: what Job.body holds, with its defaults filled in."""
-
-    trigger: Raw
-    handler: Raw
-    params: Raw = Raw(b"{}")
-    description: str | None = None
-    owner: str | None = None
-    priority: int = 5
-    queue: str = "default"
-    timeout: str | None = None  # filled in from the policy
-    grace: str | None = None
-    user: str | None = None
-    delivery: str = "at_least_once"
-    max_lost: int = 3
-    suspend_after: int | None = None
-    retry: Raw = Raw(msgspec.json.encode(RetryIn()))
-    overlap: str = "forbid"
-    misfire: Raw = Raw(msgspec.json.encode(MisfireIn()))
-    max_concurrency: int | None = None  # filled in: 1, or null for any number where overlap allows them
-    conditions: Raw = Raw(b"[]")
-    conditions_timeout: str | None = None  # filled in where there are conditions
-    labels: Raw = Raw(b"{}")
-    placement: Raw = Raw(b"null")  # Raw | None would decode nothing but null
-    notify: Raw = Raw(b"null")
-    retention: Raw = Raw(msgspec.json.encode(RetentionIn()))
+Conditions = Annotated[list[ConditionIn], Meta(max_length=CONDITIONS_MAX)]
 
 
 class JobOut(msgspec.Struct):
@@ -346,20 +303,20 @@ class JobOut(msgspec.Struct):
     id: str
     name: str | None
     namespace: str
-    state: str
+    state: str  # NEW, SCHEDULED, SUSPENDED, EXPIRED
     revision: int
     next_fire_at: str | None
     last_instance: str | None
     created_at: str
     modified_at: str
     running: int
-    active: int
+    active: int  # instances that are not at their end
     runs: int
     failures_in_a_row: int
     last_start_at: str | None
     last_end_at: str | None
     last_executor: str | None
-    error: str | None
+    error: str | None  # that suspended it
 
 
 READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}
@@ -438,6 +395,14 @@ class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
     trigger: TriggerIn | None = None
     from_: Time | None = field(default=None, name="from")
     count: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 10
+
+
+class EventShown(msgspec.Struct):
+    """What an instance delivers to a webhook. `subject`: the instance that it is about; null for a test."""
+
+    id: str
+    type: str
+    subject: str | None
 
 
 class OutputOut(msgspec.Struct):

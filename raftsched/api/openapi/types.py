@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftsched.api.http.answers import BatchMade
+from raftsched.api.jobs.generated import JobIn, JobShown
 from raftsched.api.jobs.operations_schema import JobFilterIn
-from raftsched.api.jobs.schema import DeadFilterIn, JobIn, JobOut, JobShown
-from raftsched.api.jobs.triggers_in import BELONGS, KINDS_OF_TRIGGER
+from raftsched.api.jobs.schema import DeadFilterIn, JobOut
+from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
 
 _NULL = {"type": "null"}
 

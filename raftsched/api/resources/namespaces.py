@@ -29,13 +29,13 @@ from raftsched.api.http.requests import (
 )
 from raftsched.api.jobs.actions import BODY_MAX
 from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
+from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.parse import content_of
-from raftsched.api.jobs.schema import HandlerIn, JobIn, TriggerIn
+from raftsched.api.jobs.schema import HandlerIn, TriggerIn
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import (
     NAMESPACE_READ_ONLY,
-    DefaultsIn,
     NamespaceIn,
     NamespaceLimits,
     NamespaceLimitsOut,

@@ -7,25 +7,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from raftsched.api.jobs.notify_schema import Notify
+from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.schema import (
     Count,
-    DeliveryName,
     Description,
     Duration,
-    Labels,
-    Lost,
-    MisfireIn,
-    Name,
-    OverlapName,
     Owner,
-    PlacementIn,
-    Priority,
-    RetentionIn,
-    RetryIn,
     Time,
-    User,
-    Zone,
 )
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
@@ -80,26 +68,6 @@ class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
     max_running: Count | None = None
     rate: RateIn | None = None
     paused: bool | None = None
-
-
-class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""
-
-    timezone: Zone | None = None
-    priority: Priority | None = None
-    queue: Name | None = None
-    timeout: Duration | None = None
-    grace: Duration | None = None
-    user: User | None = None
-    delivery: DeliveryName | None = None
-    max_lost: Lost | None = None
-    retry: RetryIn | None = None
-    overlap: OverlapName | None = None
-    misfire: MisfireIn | None = None
-    labels: Labels | None = None
-    placement: PlacementIn | None = None
-    notify: Notify | None = None
-    retention: RetentionIn | None = None
 
 
 class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

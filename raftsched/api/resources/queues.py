@@ -27,7 +27,7 @@ from raftsched.api.http.requests import (
     read_body,
 )
 from raftsched.api.jobs.actions import BODY_MAX
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import QUEUE_READ_ONLY, QueueIn, QueueOut, RateIn, RateOut

@@ -29,7 +29,7 @@ from raftsched.api.http.requests import (
 )
 from raftsched.api.jobs.actions import BODY_MAX, read_nothing
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name

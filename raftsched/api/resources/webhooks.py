@@ -36,7 +36,7 @@ from raftsched.api.http.requests import (
 )
 from raftsched.api.jobs.actions import read_nothing
 from raftsched.api.jobs.schema import InstanceOut, Nothing
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.kept import secret_of, with_sealed_secret

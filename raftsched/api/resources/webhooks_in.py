@@ -8,9 +8,9 @@ from raftsched import names
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.api.jobs.handlers_in import wrong_in_header, wrong_in_url
-from raftsched.api.jobs.notify_in import ENDINGS
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.handlers import wrong_in_header, wrong_in_url
+from raftsched.api.jobs.notify import ENDINGS
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, WebhookFilterIn, WebhookIn
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.api.jobs.notify_schema import EndingName
-from raftsched.api.jobs.schema import Duration, Labels, Name, Namespace, Url
+from raftsched.api.jobs.schema import Duration, EndingName, Labels, Name, Namespace, Url
 from raftsched.api.openapi import patterns
 from raftsched.api.openapi.types import Special
 from raftsched.bounds import OWNER_MAX

@@ -9,7 +9,7 @@ from raftsched.api.auth.callers import sees, sees_all
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.requests import catch_up
-from raftsched.api.jobs.notify_in import absent
+from raftsched.api.jobs.notify import absent
 from raftsched.api.jobs.parse import Content
 from raftsched.core.model import Job, Policy
 from raftsched.core.rows import decode_webhook

@@ -35,7 +35,7 @@ from raftsched.api.http.requests import (
     catch_up,
 )
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
-from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
 from raftsched.api.runs.render import JobNames, instance_json

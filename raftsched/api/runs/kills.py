@@ -26,7 +26,7 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
 from raftsched.api.jobs.schema import Namespace, Text, Time
-from raftsched.api.jobs.triggers_in import time_of
+from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
 from raftsched.bounds import TIME_MAX_MS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.api.http.durations import format_time, format_time_or_none
-from raftsched.api.jobs.notify_schema import EventShown
-from raftsched.api.jobs.schema import AttemptOut, InstanceOut, OutputOut
+from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, OutputOut
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.cloudevents import event_id, event_type
 from raftsched.core.ids import instance_key, instance_text, job_text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.jobs.fields import retry_of, set_field
+from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json
@@ -49,6 +50,13 @@ class _WithCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
+def field_options(command: Any) -> Any:
+    """Adds the options that are fields of a job."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command(cls=_WithCommand)
 @click.argument("name", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="The job as YAML or JSON ('-': stdin).")
@@ -72,33 +80,7 @@ class _WithCommand(click.Command):
     "--limit", metavar="NAME=VALUE", multiple=True, help="memory=512MiB, cpu=60s or open_files=1024; may be repeated."
 )
 @click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
-@click.option("--timeout", metavar="DURATION", help="End an attempt after this.  [default: 5m]")
-@click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]")
-@click.option("--user", metavar="NAME", help="As whom; a node must allow it.  [default: as the node says]")
-@click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below.")
-@click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"]))
-@click.option(
-    "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."
-)
-@click.option("--if-path", metavar="GLOB", multiple=True, help="Wait until a file is there; may be repeated.")
-@click.option("--if-http", metavar="URL", multiple=True, help="Wait until a GET answers well; may be repeated.")
-@click.option(
-    "--if-succeeded",
-    metavar="JOB=WITHIN",
-    multiple=True,
-    help="Wait for a success of JOB within 2h, say; may be repeated.",
-)
-@click.option("--conditions-timeout", metavar="DURATION", help="Give up waiting after this.  [default: 1h]")
-@click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]")
-@click.option(
-    "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
-)
-@click.option("--owner")
-@click.option("--description", metavar="TEXT", help="What it is for, in a sentence.")
-@click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated.")
-@click.option(
-    "--notify", metavar="WEBHOOK:END,END", multiple=True, help="Whom to tell of which ends, such as ops:dead_letter."
-)
+@field_options
 @click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
 @click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
@@ -180,18 +162,12 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     conditions = _conditions(o)
     if conditions:
         job["conditions"] = conditions
-    for key in _PLAIN:
+    for key in SAME:
         if o[key] is not None:
             job[key] = o[key]
     if o["suspended"]:
         job["suspended"] = True
     return job
-
-
-_PLAIN = (  # options that are fields of the job, under the same name
-    "timeout", "grace", "user", "conditions_timeout", "overlap", "max_concurrency", "priority", "queue", "owner",
-    "description",
-)  # fmt: skip
 
 
 def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:

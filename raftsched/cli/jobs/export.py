@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.jobs.filters import filter_options, said
+from raftsched.cli.jobs.generated import DEFAULTS, UNSAID
 from raftsched.cli.remote import each, find_job, job_ref, remote
 from raftsched.cli.terminal.documents import sendable
 from raftsched.cli.terminal.output import print_json
@@ -16,19 +17,7 @@ from raftsched.cli.terminal.output import print_json
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-# What a job means that leaves these fields out. `params` and the like are empty then.
-DEFAULTS: Mapping[str, Any] = {
-    "params": {}, "priority": 5, "queue": "default", "timeout": "5m", "delivery": "at_least_once",
-    "max_lost": 3,
-    "retry": {"delays": [], "exponential": None, "jitter_percent": 0, "on": ["failed", "timed_out"]},
-    "overlap": "forbid", "misfire": {"policy": "once", "grace": "15m"}, "conditions": [], "conditions_timeout": "1h",
-    "labels": {},
-    "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
-}  # fmt: skip
 _NO = object()
-_UNSAID = frozenset(
-    ["placement", "grace", "user", "notify", "timezone"]
-)  # null, or absent, means what the namespace says
 _FIRST = ("name", "namespace", "description", "owner", "suspended", "trigger", "handler")
 
 
@@ -123,7 +112,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
             job["name"] = job.get("name") or job["id"]
             namespace = job["namespace"]
             if namespace not in says:  # --full is for any cluster, whatever its namespaces say
-                says[namespace] = _UNSAID if full else said_by_namespace(client, namespace)
+                says[namespace] = UNSAID if full else said_by_namespace(client, namespace)
             plain = portable(job, full=full, says=says[namespace])
             if fmt == "json":
                 written.append(plain)

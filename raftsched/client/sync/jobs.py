@@ -7,9 +7,11 @@ from typing import Any, Literal, Unpack
 
 from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
-from raftsched.client.models import Backfilled, Created, Deleted, Instance, Job, Preview, Run
+from raftsched.client.models import Backfilled, Created, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
-from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobSpec, JobState, Moment
+from raftsched.client.models_generated import Job
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.spec_generated import JobSpec
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.underway import Underway
 

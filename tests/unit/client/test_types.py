@@ -11,10 +11,18 @@ from raftsched.api.auth import oidc_schema
 from raftsched.api.cluster import cluster
 from raftsched.api.http import answers
 from raftsched.api.jobs import filters as job_filters
-from raftsched.api.jobs import notify_schema, operations_schema, schema
+from raftsched.api.jobs import generated, operations_schema, schema
 from raftsched.api.resources import calendars_schema, operators_schema, webhooks_schema
 from raftsched.api.runs import events, explain
-from raftsched.client import models, models_bulk, models_cluster, models_webhooks, spec
+from raftsched.client import (
+    models,
+    models_bulk,
+    models_cluster,
+    models_generated,
+    models_webhooks,
+    spec,
+    spec_generated,
+)
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -24,7 +32,7 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
 @pytest.mark.parametrize(
     "written, taken",
     [
-        (spec.JobSpec, schema.JobIn),
+        (spec_generated.JobSpec, generated.JobIn),
         (spec.Trigger, schema.TriggerIn),
         (spec.Handler, schema.HandlerIn),
         (spec.HttpCall, schema.HttpIn),
@@ -38,12 +46,12 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.BulkFilter, operations_schema.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
         (spec.CalendarDays, calendars_schema.CalendarIn),
-        (spec.JobDefaults, operators_schema.DefaultsIn),
+        (spec_generated.JobDefaults, generated.DefaultsIn),
         (spec.NamespaceLimits, operators_schema.NamespaceLimits),
         (spec.NamespaceSpec, operators_schema.NamespaceIn),
         (spec.DateRange, calendars_schema.RangeIn),
         (spec.Rate, operators_schema.RateIn),
-        (spec.Notify, notify_schema.NotifyIn),
+        (spec.Notify, schema.NotifyIn),
         (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
     ],
 )
@@ -66,7 +74,7 @@ def test_filters() -> None:
 @pytest.mark.parametrize(
     "read, answered",
     [
-        (models.Job, given(schema.JobOut) | given(schema.JobShown)),
+        (models_generated.Job, given(schema.JobOut) | given(generated.JobShown)),
         (models.Instance, given(schema.InstanceOut)),
         (models.DeadLetter, given(schema.InstanceOut) | given(schema.DeadLetterOut)),
         (models.Attempt, given(schema.AttemptOut)),

@@ -10,7 +10,8 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from raftsched.api.jobs.schema import HandlerIn, JobIn, TriggerIn
+from raftsched.api.jobs.generated import JobIn
+from raftsched.api.jobs.schema import HandlerIn, TriggerIn
 from tests.support.local_api import LocalCluster, serving
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.api.jobs.handlers_in import wrong_in_url
+from raftsched.api.jobs.handlers import wrong_in_url
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from raftsched.api.auth.callers import Call, Caller, begin, end, signed
 from raftsched.api.http.problems import Problem
 from raftsched.api.jobs.defaults import Space
+from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.schema import MisfireIn
-from raftsched.api.resources.operators_schema import DefaultsIn
 from raftsched.core.access import By, Role
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, decode

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.jobs.schema import JobShown
+from raftsched.api.jobs.generated import JobShown
 from raftsched.cli.jobs.export import DEFAULTS, portable
 from raftsched.cli.terminal import documents
 from raftsched.cli.terminal.documents import read_documents, read_jobs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched.api.jobs.notify_schema import EndingName
+from raftsched.api.jobs.schema import EndingName
 from raftsched.cli.resources.webhooks import ENDINGS
 from tests.support.stub_server import Stub, problem, serve
 from tests.unit.cli import house

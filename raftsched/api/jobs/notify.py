@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.api.jobs.notify_schema import NotifyIn
+from raftsched.api.jobs.schema import NotifyIn
 from raftsched.core.model import Policy
 from raftsched.core.notices import NOTIFY_MAX, Ending, Notify
 from raftsched.core.tables import ReadView, Table

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
+from raftsched import names
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
-from raftsched.api.jobs.secrets_in import check_name
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
 from raftsched.core.allowed import PATH_MAX, target_of_url
+from raftsched.core.references import SECRET
 from raftsched.handlers import wrong_in_name
 from raftsched.quantities import parse_size
 
@@ -22,6 +24,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _OURS = "raftsched-"  # tells the receiver which run this is
 _ONE_OF = "exactly one of exec, shell, python, http, call"
+_SECRET_RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'
 
 
 def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
@@ -80,6 +83,11 @@ def target_of(given: HandlerIn) -> str:
     if given.python is not None:
         return given.python[:PATH_MAX]
     return "" if given.http is None else target_of_url(given.http.url)
+
+
+def cwd_of(given: str) -> str:
+    """Returns the working directory as a node may refuse it: at most PATH_MAX characters."""
+    return given[:PATH_MAX]
 
 
 def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
@@ -181,3 +189,27 @@ def _limits(given: LimitsIn, at: str, errors: list[FieldError]) -> None:
 def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
     if "\0" in text:
         errors.append(FieldError(at, "holds a NUL character, which no program can be given; take it out"))
+
+
+def check_name(text: str, at: str, errors: list[FieldError]) -> None:
+    if not names.SECRET_REFERENCE.allows(text) or len(text) > 200:
+        errors.append(FieldError(at, f"names no secret; {_SECRET_RULE}"))
+
+
+def check_params(params: Any, errors: list[FieldError]) -> None:
+    """What looks like a reference is one."""
+    waiting = [(params, "/params")]
+    while waiting:
+        value, at = waiting.pop()
+        if isinstance(value, dict):
+            if SECRET in value:
+                if len(value) > 1 or not isinstance(value[SECRET], str):
+                    errors.append(FieldError(at, f"is no reference to a secret; {_SECRET_RULE}, and nothing beside it"))
+                else:
+                    check_name(value[SECRET], at, errors)
+                if at == "/params":
+                    errors.append(FieldError(at, "cannot be a secret as a whole; give it as a value of one of them"))
+            else:
+                waiting += [(item, at + pointer(key[:128])) for key, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [(item, f"{at}/{i}") for i, item in enumerate(value)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from raftsched import names
 from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
-from raftsched.api.jobs.handlers_in import wrong_in_url
+from raftsched.api.jobs.handlers import wrong_in_url
 from raftsched.api.jobs.schema import ConditionIn
-from raftsched.api.jobs.triggers_in import duration_of
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.core.limits import CONDITION_MAX
 from raftsched.core.model import Condition, ConditionKind
 

@@ -1,0 +1,165 @@
+"""One row for each field of a job's content, in the order in which `Job.body` stores them.
+
+`scripts/make-fields` writes from these rows: the types and the straight-line code of `generated.py` beside this file,
+the client's JobSpec, JobDefaults and Job (`client/*_generated.py`), the options of `raftsched jobs create` and what
+`raftsched jobs export` leaves out (`cli/jobs/generated.py`), and the table in docs/api.md. Nothing reads the rows when
+a request is answered.
+
+Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
+to it), `settings`, `now_ms`, `kept` (the trigger that the job has), `namespace` and `trigger` (the parsed one). Their
+functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py` and `notify.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from raftsched.api.http.durations import format_duration
+from raftsched.api.jobs.schema import MisfireIn, RetentionIn, RetryIn
+from raftsched.core.model import GRACE_MS, Delivery, Overlap, Policy, Trigger, TriggerKind
+
+POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))  # that of a job which leaves out all but trigger and handler
+
+
+class Kind(NamedTuple):
+    """The type of a field in each place where it has one."""
+
+    given: str  # in a request: a type of api/jobs/schema.py
+    shown: str  # in an answer, as the API encodes it
+    spec: str  # in the client's JobSpec and JobDefaults
+    model: str  # in the client's Job
+    click: str = ""  # of an option, as an expression; "": text
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    kind: Kind
+    about: str  # for docs/api.md
+    default: Any = None  # as JSON; shown where the field is not stored, and never stored itself
+    default_text: str = ""  # for docs/api.md, where `default` is None
+    required: bool = False
+    policy: str = ""  # the field of Policy that has it
+    rule: str = ""  # its value there; "": as it is given
+    always: bool = False  # the rule is for jobs that leave the field out, too
+    absent: str = ""  # what it is for those, where the rule is not asked
+    derived: tuple[tuple[str, str, str], ...] = ()  # other fields of Policy: name, condition, value
+    check: str = ""  # a call that refuses what is wrong, where the Policy has nothing of the field
+    stored: str = ""  # what is stored of a given value, where more than the default is left out
+    filled: str = ""  # an expression for the value in an answer, where it is not stored and has no `default`
+    filled_if: str = ""  # the condition for `filled`
+    inherited: bool = False  # the namespace may have a default for it
+    options: tuple[str, ...] = ()  # of `jobs create`: "--flag METAVAR: help", with "..." when it may be repeated
+    help_order: int = 0  # of its options
+
+
+def choice(names: list[str]) -> str:
+    return f"Literal[{', '.join(repr(name) for name in names)}]"
+
+
+_OVERLAPS = [value.name.lower() for value in Overlap]
+_DELIVERIES = [value.name.lower() for value in Delivery]
+_TIMEOUT = format_duration(POLICY.timeout_ms)
+_CONDITIONS_TIMEOUT = format_duration(POLICY.conditions_timeout_ms)
+_GRACE = format_duration(GRACE_MS)
+
+OBJECT = "dict[str, Any]"
+PRIORITY = Kind("Priority", "int", "int", "int", "click.IntRange(0, 9)")
+COUNT = Kind("SmallCount", "int | None", "int", "int | None", "click.IntRange(1, 10_000)")
+DURATION = Kind("Duration", "str | None", "Duration", "str | None")
+NAME = Kind("Name", "str", "str", "str")
+
+# fmt: off
+FIELDS = (
+    Field("trigger", Kind("TriggerIn", "Raw", "Trigger", OBJECT),
+          "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`", required=True,
+          policy="trigger", rule="trigger_of(given.trigger, now_ms, errors, kept)", always=True),
+    Field("handler", Kind("HandlerIn", "Raw", "Handler", OBJECT),
+          "what it runs: exactly one of `exec`, `shell`, `python`, `http`, `call`", required=True,
+          policy="handler_need", rule="need_of(given.handler, errors)", always=True,
+          derived=(("target", "", "target_of(given.handler)"),
+                   ("cwd", "given.handler.cwd is not None", "cwd_of(given.handler.cwd)"))),
+    Field("params", Kind(OBJECT, "Raw", "Mapping[str, Any]", OBJECT),
+          "an object that each run is given", default={},
+          check="encode_params(given.params, settings, errors)"),
+    Field("description", Kind("Description", "str | None", "str", "str | None"), "what it is for",
+          check="check_description(given.description, errors)",
+          options=("--description TEXT: What it is for, in a sentence.",), help_order=3),
+    Field("owner", Kind("Owner", "str | None", "str", "str | None"), "a person or team; lists can be filtered by it",
+          check="check_owner(given.owner, errors)", options=("--owner",), help_order=2),
+    Field("priority", PRIORITY, "0 to 9; of the runs that wait, a higher one starts first",
+          default=POLICY.priority, policy="priority", inherited=True,
+          options=(f"--priority: 9 first.  [default: {POLICY.priority}]",), help_order=1),
+    Field("queue", NAME, "the queue whose limits hold for its runs", default=POLICY.queue,
+          policy="queue", rule="queue_of(given.queue, errors)", inherited=True, help_order=1,
+          options=(f"--queue NAME: Whose limits hold for it too; see 'raftsched queues'.  [default: {POLICY.queue}]",)),
+    Field("timeout", DURATION, "an attempt that takes longer is ended", default_text=_TIMEOUT,
+          policy="timeout_ms", rule="timeout_of(given.timeout, settings, errors)", inherited=True,
+          absent=f"min({POLICY.timeout_ms}, settings.timeout_ceiling_ms)",
+          stored=f'None if given.timeout == "{_TIMEOUT}" else given.timeout',
+          filled="format_duration(policy.timeout_ms)",
+          options=(f"--timeout DURATION: End an attempt after this.  [default: {_TIMEOUT}]",)),
+    Field("grace", DURATION, "time from SIGTERM to SIGKILL when an attempt is ended",
+          default_text=_GRACE, policy="grace_ms", rule="grace_of(given.grace, errors)", inherited=True,
+          options=(f"--grace DURATION: From TERM to KILL when an attempt is ended.  [default: {_GRACE}]",)),
+    Field("user", Kind("User", "str | None", "str", "str | None"), "the user of the node as whom it runs",
+          default_text="as the node says", inherited=True,
+          policy="user", rule="user_of(given.user, given.handler, namespace, errors)",
+          options=("--user NAME: As whom; a node must allow it.  [default: as the node says]",)),
+    Field("delivery", Kind("DeliveryName", "str", choice(_DELIVERIES), "str"),
+          "`at_least_once`, or `at_most_once`: a run whose worker is lost is not run again",
+          default=POLICY.delivery.name.lower(), policy="delivery", rule="DELIVERIES[given.delivery]", inherited=True),
+    Field("max_lost", Kind("Lost", "int", "int", "int"), "times that a run is run again because its worker was lost",
+          default=POLICY.max_lost, policy="max_lost", inherited=True),
+    Field("suspend_after", COUNT, "suspends the job after so many failed runs in a row", policy="suspend_after"),
+    Field("retry", Kind("RetryIn", "Raw", "Retry", f"{OBJECT} | None"), "delays before an attempt is repeated",
+          default=RetryIn(), default_text="no retry", policy="retry", rule="retry_of(given.retry, errors)",
+          inherited=True,
+          options=("--retry RULE: Delays before each retry (5s,10s,1m), or exponential; see below.",)),
+    Field("overlap", Kind("OverlapName", "str", choice(_OVERLAPS), "str", f"click.Choice({_OVERLAPS})"),
+          "what becomes of a run that is due while another one is active: " + ", ".join(f"`{o}`" for o in _OVERLAPS),
+          default=POLICY.overlap.name.lower(), policy="overlap", rule="OVERLAPS[given.overlap]", inherited=True,
+          options=("--overlap",)),
+    Field("misfire", Kind("MisfireIn", "Raw", "Misfire", f"{OBJECT} | None"),
+          "what becomes of due times that passed while nothing could start",
+          default=MisfireIn(), default_text="once, after 15m", policy="misfire",
+          rule="misfire_of(given.misfire, trigger, errors)", inherited=True),
+    Field("max_concurrency", COUNT, "runs that may be active at one time", default_text="1; any number with `allow`",
+          policy="max_concurrency", rule="max_concurrency_of(given.max_concurrency, given.overlap)",
+          stored="max_concurrency_of(given.max_concurrency, given.overlap) or None",
+          filled="1", filled_if='content.overlap != "allow"',
+          options=("--max-concurrency N: At most so many runs at one time.",)),
+    Field("conditions", Kind("Conditions", "Raw", "Sequence[Condition]", f"list[{OBJECT}]"),
+          "what must hold before a run starts: a file, an answer, another job's success", default=[],
+          policy="conditions", rule="conditions_of(given.conditions, errors)",
+          options=("--if-path GLOB...: Wait until a file is there; may be repeated.",
+                   "--if-http URL...: Wait until a GET answers well; may be repeated.",
+                   "--if-succeeded JOB=WITHIN...: Wait for a success of JOB within 2h, say; may be repeated.")),
+    Field("conditions_timeout", DURATION, "a run whose conditions do not hold by then fails",
+          default_text=_CONDITIONS_TIMEOUT, policy="conditions_timeout_ms",
+          rule="conditions_timeout_of(given.conditions_timeout, errors)",
+          stored=f'None if given.conditions_timeout == "{_CONDITIONS_TIMEOUT}" else given.conditions_timeout',
+          filled="format_duration(policy.conditions_timeout_ms)", filled_if="policy.conditions",
+          options=(f"--conditions-timeout DURATION: Give up waiting after this.  [default: {_CONDITIONS_TIMEOUT}]",)),
+    Field("labels", Kind("Labels", "Raw", "Mapping[str, str]", "dict[str, str]"),
+          "names and values; lists can be filtered by them", default={}, inherited=True,
+          check='check_labels(given.labels, "/labels", errors)',
+          options=("--label KEY=VALUE...: May be repeated.",), help_order=4),
+    Field("placement", Kind("PlacementIn", "Raw", "Placement", f"{OBJECT} | None"),
+          "labels that a node must have to run it",
+          policy="node_labels", rule="placement_of(given.placement, errors)", inherited=True,
+          stored="stored_placement(given.placement)"),
+    Field("notify", Kind("Notify", "Raw", "Notify | Sequence[Notify]", f"{OBJECT} | list[{OBJECT}] | None"),
+          "webhooks that are called when a run ends in certain ways",
+          policy="notify", rule="notify_of(given.notify, errors)", stored="normal(given.notify)",
+          inherited=True, help_order=4,
+          options=("--notify WEBHOOK:END,END...: Whom to tell of which ends, such as ops:dead_letter.",)),
+    Field("retention", Kind("RetentionIn", "Raw", "Retention", f"{OBJECT} | None"),
+          "instances that are kept after their end", default=RetentionIn(),
+          default_text="{succeeded} succeeded, {failed} failed, {max_age}".format(**msgspec.to_builtins(RetentionIn())),
+          policy="retention", rule="retention_of(given.retention, errors)", inherited=True),
+)
+# fmt: on

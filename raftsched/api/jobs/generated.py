@@ -1,0 +1,244 @@
+"""Made from api/jobs/fields.py by scripts/make-fields; not edited by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from raftsched.api.http.durations import format_duration
+from raftsched.api.http.problems import FieldError
+from raftsched.api.jobs.conditions import conditions_of
+from raftsched.api.jobs.handlers import cwd_of, need_of, target_of
+from raftsched.api.jobs.notify import normal, notify_of
+from raftsched.api.jobs.rules import (
+    DELIVERIES,
+    OVERLAPS,
+    check_description,
+    check_labels,
+    check_owner,
+    conditions_timeout_of,
+    encode_params,
+    grace_of,
+    max_concurrency_of,
+    misfire_of,
+    placement_of,
+    queue_of,
+    retention_of,
+    retry_of,
+    stored_placement,
+    timeout_of,
+    user_of,
+)
+from raftsched.api.jobs.schema import (
+    Conditions,
+    DeliveryName,
+    Description,
+    Duration,
+    HandlerIn,
+    Labels,
+    Lost,
+    MisfireIn,
+    Name,
+    Namespace,
+    Notify,
+    OverlapName,
+    Owner,
+    PlacementIn,
+    Priority,
+    RetentionIn,
+    RetryIn,
+    SmallCount,
+    TriggerIn,
+    User,
+    Zone,
+)
+from raftsched.api.jobs.triggers import trigger_of
+from raftsched.core.cluster import Settings
+from raftsched.core.model import Policy, Trigger
+
+
+class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A job in a request."""
+
+    trigger: TriggerIn | None = None
+    handler: HandlerIn | None = None
+    params: dict[str, Any] = {}
+    description: Description | None = None
+    owner: Owner | None = None
+    priority: Priority | None = None
+    queue: Name | None = None
+    timeout: Duration | None = None
+    grace: Duration | None = None
+    user: User | None = None
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
+    suspend_after: SmallCount | None = None
+    retry: RetryIn | None = None
+    overlap: OverlapName | None = None
+    misfire: MisfireIn | None = None
+    max_concurrency: SmallCount | None = None
+    conditions: Conditions = []
+    conditions_timeout: Duration | None = None
+    labels: Labels | None = None
+    placement: PlacementIn | None = None
+    notify: Notify | None = None
+    retention: RetentionIn | None = None
+    name: Name | None = None
+    namespace: Namespace | None = None
+    suspended: bool = False
+
+
+class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""
+
+    timezone: Zone | None = None
+    priority: Priority | None = None
+    queue: Name | None = None
+    timeout: Duration | None = None
+    grace: Duration | None = None
+    user: User | None = None
+    delivery: DeliveryName | None = None
+    max_lost: Lost | None = None
+    retry: RetryIn | None = None
+    overlap: OverlapName | None = None
+    misfire: MisfireIn | None = None
+    labels: Labels | None = None
+    placement: PlacementIn | None = None
+    notify: Notify | None = None
+    retention: RetentionIn | None = None
+
+
+class JobShown(msgspec.Struct):
+    """The content of a job in an answer: what Job.body holds, with its defaults filled in."""
+
+    trigger: Raw
+    handler: Raw
+    params: Raw = Raw(b"{}")
+    description: str | None = None
+    owner: str | None = None
+    priority: int = 5
+    queue: str = "default"
+    timeout: str | None = None
+    grace: str | None = None
+    user: str | None = None
+    delivery: str = "at_least_once"
+    max_lost: int = 3
+    suspend_after: int | None = None
+    retry: Raw = Raw(b'{"delays":[],"exponential":null,"jitter_percent":0,"on":["failed","timed_out"]}')
+    overlap: str = "forbid"
+    misfire: Raw = Raw(b'{"policy":"once","grace":"15m"}')
+    max_concurrency: int | None = None
+    conditions: Raw = Raw(b"[]")
+    conditions_timeout: str | None = None
+    labels: Raw = Raw(b"{}")
+    placement: Raw = Raw(b"null")
+    notify: Raw = Raw(b"null")
+    retention: Raw = Raw(b'{"succeeded":200,"failed":100,"max_age":"7d"}')
+
+
+_RETRY = RetryIn()
+_MISFIRE = MisfireIn()
+_RETENTION = RetentionIn()
+
+
+def leave_out_defaults(given: JobIn) -> None:
+    """A default that is given is the same as one left out: so a repeated creation changes nothing."""
+    if given.priority == 5:
+        given.priority = None
+    if given.queue == "default":
+        given.queue = None
+    if given.timeout is not None:
+        given.timeout = None if given.timeout == "5m" else given.timeout
+    if given.delivery == "at_least_once":
+        given.delivery = None
+    if given.max_lost == 3:
+        given.max_lost = None
+    if given.retry is not None and given.retry == _RETRY:
+        given.retry = None
+    if given.overlap == "forbid":
+        given.overlap = None
+    if given.misfire is not None and given.misfire == _MISFIRE:
+        given.misfire = None
+    if given.max_concurrency is not None:
+        given.max_concurrency = max_concurrency_of(given.max_concurrency, given.overlap) or None
+    if given.conditions_timeout is not None:
+        given.conditions_timeout = None if given.conditions_timeout == "1h" else given.conditions_timeout
+    if given.labels == {}:
+        given.labels = None
+    if given.placement is not None:
+        given.placement = stored_placement(given.placement)
+    if given.notify is not None:
+        given.notify = normal(given.notify)
+    if given.retention is not None and given.retention == _RETENTION:
+        given.retention = None
+
+
+def policy_of(
+    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None, namespace: str
+) -> Policy:
+    """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
+    trigger = trigger_of(given.trigger, now_ms, errors, kept)
+    handler_need = need_of(given.handler, errors)
+    timeout_ms = (
+        min(300000, settings.timeout_ceiling_ms)
+        if given.timeout is None
+        else timeout_of(given.timeout, settings, errors)
+    )
+    more: dict[str, Any] = {}  # what is not as it is by default
+    if given.params:
+        encode_params(given.params, settings, errors)
+    if given.description is not None:
+        check_description(given.description, errors)
+    if given.owner is not None:
+        check_owner(given.owner, errors)
+    if given.priority is not None:
+        more["priority"] = given.priority
+    if given.queue is not None:
+        more["queue"] = queue_of(given.queue, errors)
+    if given.grace is not None:
+        more["grace_ms"] = grace_of(given.grace, errors)
+    if given.user is not None:
+        more["user"] = user_of(given.user, given.handler, namespace, errors)
+    if given.delivery is not None:
+        more["delivery"] = DELIVERIES[given.delivery]
+    if given.max_lost is not None:
+        more["max_lost"] = given.max_lost
+    if given.suspend_after is not None:
+        more["suspend_after"] = given.suspend_after
+    if given.retry is not None:
+        more["retry"] = retry_of(given.retry, errors)
+    if given.overlap is not None:
+        more["overlap"] = OVERLAPS[given.overlap]
+    if given.misfire is not None:
+        more["misfire"] = misfire_of(given.misfire, trigger, errors)
+    if given.max_concurrency is not None:
+        more["max_concurrency"] = max_concurrency_of(given.max_concurrency, given.overlap)
+    if given.conditions:
+        more["conditions"] = conditions_of(given.conditions, errors)
+    if given.conditions_timeout is not None:
+        more["conditions_timeout_ms"] = conditions_timeout_of(given.conditions_timeout, errors)
+    if given.labels:
+        check_labels(given.labels, "/labels", errors)
+    if given.placement is not None:
+        more["node_labels"] = placement_of(given.placement, errors)
+    if given.notify is not None:
+        more["notify"] = notify_of(given.notify, errors)
+    if given.retention is not None:
+        more["retention"] = retention_of(given.retention, errors)
+    if given.handler is not None and not errors:
+        more["target"] = target_of(given.handler)
+        if given.handler.cwd is not None:
+            more["cwd"] = cwd_of(given.handler.cwd)
+    return Policy(trigger=trigger, handler_need=handler_need, timeout_ms=timeout_ms, **more)
+
+
+def fill_in(content: JobShown, policy: Policy) -> None:
+    """Fills in the defaults that depend on more than the field itself."""
+    if content.timeout is None:
+        content.timeout = format_duration(policy.timeout_ms)
+    if content.max_concurrency is None and content.overlap != "allow":
+        content.max_concurrency = 1
+    if content.conditions_timeout is None and policy.conditions:
+        content.conditions_timeout = format_duration(policy.conditions_timeout_ms)

@@ -1,0 +1,200 @@
+"""The rules of a job's fields that are named in `fields.py`: a value as given -> the value in core.model.Policy.
+
+Each adds what it refuses to `errors`, with its JSON pointer; the result is of use only when nothing was added. The
+rules of triggers, handlers, conditions and notify have modules of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from raftsched import names
+from raftsched.api.http import strict
+from raftsched.api.http.durations import format_duration
+from raftsched.api.http.problems import FieldError, pointer
+from raftsched.api.jobs.fields import POLICY
+from raftsched.api.jobs.handlers import check_params
+from raftsched.api.jobs.schema import (
+    ExponentialIn,
+    HandlerIn,
+    MisfireIn,
+    PlacementIn,
+    RetentionIn,
+    RetryIn,
+)
+from raftsched.api.jobs.triggers import duration_of
+from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
+from raftsched.core.cluster import Settings
+from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
+from raftsched.core.model import (
+    Delivery,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Retention,
+    Retry,
+    Trigger,
+)
+from raftsched.core.notices import SYSTEM_QUEUES
+from raftsched.core.references import may_refer
+
+OVERLAPS = {v.name.lower(): v for v in Overlap}
+DELIVERIES = {v.name.lower(): v for v in Delivery}
+_MISFIRES = {v.name.lower(): v for v in MisfirePolicy}
+_OUTCOMES = {"failed": Outcome.FAILED, "timed_out": Outcome.TIMED_OUT}
+_TIMEOUT_MS, _CONDITIONS_TIMEOUT_MS = POLICY.timeout_ms, POLICY.conditions_timeout_ms
+_MISFIRE_IN, _PLACEMENT_IN = MisfireIn(), PlacementIn()
+
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+def check_description(given: str, errors: list[FieldError]) -> None:
+    if len(given) > DESCRIPTION_MAX:
+        detail = f"has {len(given):,} characters; {DESCRIPTION_MAX:,} is the limit"
+        errors.append(FieldError("/description", detail))
+
+
+def check_owner(given: str, errors: list[FieldError]) -> None:
+    if not 1 <= len(given) <= OWNER_MAX:
+        errors.append(FieldError("/owner", f"must have 1 to {OWNER_MAX} characters"))
+
+
+def queue_of(given: str, errors: list[FieldError]) -> str:
+    if not names.QUEUE.allows(given):
+        errors.append(FieldError("/queue", f"breaks the rule for names; use {names.QUEUE.rule}"))
+    elif given.startswith(SYSTEM_QUEUES):
+        errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another"))
+    return given
+
+
+def max_concurrency_of(given: int, overlap: str | None) -> int:
+    """Returns 0 where it is what `overlap` says by itself."""
+    return 0 if given == 1 and overlap != "allow" else given
+
+
+def timeout_of(text: str, settings: Settings, errors: list[FieldError]) -> int:
+    ceiling = settings.timeout_ceiling_ms
+    timeout = duration_of(text, "/timeout", errors)
+    if timeout is None:
+        return _TIMEOUT_MS
+    if timeout > ceiling:
+        errors.append(
+            FieldError("/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed")
+        )
+    elif timeout == 0:
+        errors.append(FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}"))
+    return timeout
+
+
+def grace_of(text: str, errors: list[FieldError]) -> int:
+    grace = duration_of(text, "/grace", errors)
+    if grace is not None and grace > GRACE_MAX_MS:
+        errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}"))
+    return grace or 0
+
+
+def user_of(given: str, handler: HandlerIn | None, namespace: str, errors: list[FieldError]) -> str:
+    """Returns `namespace:user`, which a node must allow."""
+    if not names.USER.allows(given):
+        errors.append(FieldError("/user", f"is no name of a user; use {names.USER.rule}"))
+    if handler is not None and handler.http is not None:
+        errors.append(FieldError("/user", "has no meaning with http, which is no process of the job's; leave it out"))
+    return f"{namespace}:{given}"
+
+
+def conditions_timeout_of(text: str, errors: list[FieldError]) -> int:
+    timeout = duration_of(text, "/conditions_timeout", errors)
+    if timeout == 0:
+        errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h"))
+    return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
+
+
+def misfire_of(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> Misfire:
+    if trigger.once and given.policy != _MISFIRE_IN.policy:
+        errors.append(
+            FieldError(
+                "/misfire/policy",
+                f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out '
+                "(where a job has one, give null)",
+            )
+        )
+    grace = duration_of(given.grace, "/misfire/grace", errors) or 0
+    return Misfire(_MISFIRES[given.policy], grace)
+
+
+def placement_of(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
+    check_labels(given.labels, "/placement/labels", errors)
+    return tuple(sorted(given.labels.items()))
+
+
+def stored_placement(given: PlacementIn) -> PlacementIn | None:
+    """Returns what is stored of it: "one" is the default, and no labels are no placement."""
+    if given.on == "one":
+        given.on = None
+    return None if given == _PLACEMENT_IN else given
+
+
+def retention_of(given: RetentionIn, errors: list[FieldError]) -> Retention:
+    age = duration_of(given.max_age, "/retention/max_age", errors) or 0
+    return Retention(given.succeeded, given.failed, age)
+
+
+def check_labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
+    if len(labels) > LABELS_MAX:
+        errors.append(FieldError(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
+        return
+    for key, value in labels.items():
+        if not 1 <= len(key) <= LABEL_KEY_MAX:
+            errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
+        if len(value) > LABEL_VALUE_MAX:
+            errors.append(FieldError(at + pointer(key[:32]), f"is too long; at most {LABEL_VALUE_MAX} characters"))
+
+
+def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -> None:
+    """Refuses what a node cannot hand over to a run, whatever the limits of jobs are set to."""
+    if handler_bytes + params_bytes > RUN_MAX:
+        which, other = ("/params", "the handler") if params_bytes >= handler_bytes else ("/handler", "params")
+        both = f"with {other} takes {handler_bytes + params_bytes:,} bytes"
+        errors.append(FieldError(which, f"{both}; a run is given {RUN_MAX:,} at most, and may fetch what is more"))
+
+
+def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
+    """Returns the JSON of params; refuses what is too large or nests too deeply."""
+    if strict.nests_deeper(params):
+        errors.append(FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed"))
+        return b"{}"
+    raw = _json(params)
+    if may_refer(raw):
+        check_params(params, errors)
+    if len(raw) > settings.params_max_bytes:
+        errors.append(FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit"))
+    return raw
+
+
+def retry_of(given: RetryIn, errors: list[FieldError]) -> Retry:
+    delays = tuple(duration_of(text, f"/retry/delays/{i}", errors) or 0 for i, text in enumerate(given.delays))
+    if given.exponential is not None:
+        if given.delays:
+            errors.append(FieldError("/retry/exponential", "is given beside delays; give one of them"))
+        delays = _written_out(given.exponential, errors)
+    if not given.on:
+        errors.append(FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out'))
+    return Retry(delays, tuple(sorted({_OUTCOMES[on] for on in given.on})), given.jitter_percent)
+
+
+def _written_out(given: ExponentialIn, errors: list[FieldError]) -> tuple[int, ...]:
+    """Returns the delays that the rule stands for."""
+    before = len(errors)
+    first = duration_of(given.first, "/retry/exponential/first", errors) or 0
+    longest = duration_of(given.max, "/retry/exponential/max", errors) or 0
+    if first > longest and len(errors) == before:
+        errors.append(FieldError("/retry/exponential/max", f"is below first; give {given.first} or more"))
+    delays = []
+    delay = float(first)
+    for _ in range(given.attempts):
+        delays.append(round(min(delay, longest)))
+        delay = min(delay * given.factor, longest)
+    return tuple(delays)

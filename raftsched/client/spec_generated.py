@@ -1,0 +1,59 @@
+"""Made from api/jobs/fields.py by scripts/make-fields; not edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from raftsched.client.spec import Condition, Duration, Handler, Misfire, Notify, Placement, Retention, Retry, Trigger
+
+
+class JobSpec(TypedDict, total=False):
+    """A job to be created."""
+
+    name: str
+    namespace: str
+    suspended: bool
+    trigger: Trigger
+    handler: Handler
+    params: Mapping[str, Any]
+    description: str
+    owner: str
+    priority: int
+    queue: str
+    timeout: Duration
+    grace: Duration
+    user: str
+    delivery: Literal["at_least_once", "at_most_once"]
+    max_lost: int
+    suspend_after: int
+    retry: Retry
+    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+    misfire: Misfire
+    max_concurrency: int
+    conditions: Sequence[Condition]
+    conditions_timeout: Duration
+    labels: Mapping[str, str]
+    placement: Placement
+    notify: Notify | Sequence[Notify]
+    retention: Retention
+
+
+class JobDefaults(TypedDict, total=False):
+    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""
+
+    timezone: str
+    priority: int
+    queue: str
+    timeout: Duration
+    grace: Duration
+    user: str
+    delivery: Literal["at_least_once", "at_most_once"]
+    max_lost: int
+    retry: Retry
+    overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+    misfire: Misfire
+    labels: Mapping[str, str]
+    placement: Placement
+    notify: Notify | Sequence[Notify]
+    retention: Retention

@@ -1,0 +1,329 @@
+"""Writes what is made from the table of a job's fields (raftsched/api/jobs/fields.py):
+
+- raftsched/api/jobs/generated.py: the types of requests and answers, and the straight-line code between them and Policy
+- raftsched/client/spec_generated.py and models_generated.py: the client's JobSpec and JobDefaults, and its Job
+- raftsched/cli/jobs/generated.py: options of `jobs create`, what `jobs export` leaves out
+- the table in docs/api.md
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from raftsched.api.jobs import conditions, handlers, notify, rules, schema, triggers
+from raftsched.api.jobs.fields import FIELDS, Field
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = '''"""Made from api/jobs/fields.py by scripts/make-fields; not edited by hand."""
+
+from __future__ import annotations
+'''
+INHERITED = [field for field in FIELDS if field.inherited]
+DOCS_BEGIN, DOCS_END = "<!-- made by scripts/make-fields -->\n", "<!-- end -->\n"
+
+
+def _json(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+# The API
+
+
+def render_api() -> str:
+    code = "\n".join([_job_in(), _defaults_in(), _job_shown(), _leave_out_defaults(), _policy_of(), _fill_in()])
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    imports = ["from typing import Any", "import msgspec", "from msgspec import Raw"]
+    imports.append("from raftsched.api.http.durations import format_duration")
+    imports.append("from raftsched.api.http.problems import FieldError")
+    for module in (conditions, handlers, notify, rules, schema, triggers):
+        imports += _imported(module, used)
+    imports.append("from raftsched.core.cluster import Settings")
+    imports.append("from raftsched.core.model import Policy, Trigger")
+    return "\n".join([HEAD, *imports, "", code])
+
+
+def _imported(module: ModuleType, used: set[str]) -> list[str]:
+    """The import of the names that a module defines itself."""
+    tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
+    own = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    own |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    names = sorted(own & used)
+    return [f"from {module.__name__} import {', '.join(names)}"] if names else []
+
+
+def _job_in() -> str:
+    lines = [
+        "class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):",
+        '    """A job in a request."""',
+        "",
+    ]
+    for f in FIELDS:
+        empty = isinstance(f.default, dict | list) and f.name not in {i.name for i in INHERITED}
+        lines.append(f"    {f.name}: {f.kind.given} = {f.default!r}" if empty else _optional(f))
+    own = ["name: Name | None = None", "namespace: Namespace | None = None", "suspended: bool = False"]
+    return "\n".join([*lines, *(f"    {line}" for line in own), ""])
+
+
+def _optional(f: Field) -> str:
+    return f"    {f.name}: {f.kind.given} | None = None"
+
+
+def _defaults_in() -> str:
+    head = [
+        "class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):",
+        '    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""',
+        "",
+        "    timezone: Zone | None = None",
+    ]
+    return "\n".join([*head, *(_optional(f) for f in INHERITED), ""])
+
+
+def _job_shown() -> str:
+    lines = [
+        "class JobShown(msgspec.Struct):",
+        '    """The content of a job in an answer: what Job.body holds, with its defaults filled in."""',
+        "",
+    ]
+    for f in FIELDS:
+        value = f" = {_json(f.default)!r}"
+        if f.required:
+            value = ""
+        elif f.kind.shown == "Raw":  # Raw | None would decode nothing but null
+            value = f" = Raw({msgspec.json.encode(f.default)!r})"
+        lines.append(f"    {f.name}: {f.kind.shown}{value}")
+    return "\n".join([*lines, ""])
+
+
+def _leave_out_defaults() -> str:
+    code, constants = [], []
+    for f in FIELDS:
+        given = f"given.{f.name}"
+        if f.stored:
+            code += [f"    if {given} is not None:", f"        {given} = {f.stored}"]
+        elif isinstance(f.default, msgspec.Struct):
+            constants.append(f"_{f.name.upper()} = {type(f.default).__name__}()")
+            code += [f"    if {given} is not None and {given} == _{f.name.upper()}:", f"        {given} = None"]
+        elif f.default is not None and _optional(f) in _job_in():
+            code += [f"    if {given} == {f.default!r}:", f"        {given} = None"]
+    doc = '    """A default that is given is the same as one left out: so a repeated creation changes nothing."""'
+    return "\n".join([*constants, "", "", "def leave_out_defaults(given: JobIn) -> None:", doc, *code, ""])
+
+
+def _policy_of() -> str:
+    always, code, derived = [], [], []
+    values = []
+    for f in FIELDS:
+        rule = f.rule or f"given.{f.name}"
+        if f.always or f.absent:
+            value = f"{f.absent} if given.{f.name} is None else {rule}" if f.absent else rule
+            always.append(f"    {f.policy} = {value}")
+            values.append(f"{f.policy}={f.policy}")
+        elif f.policy:
+            given = f"given.{f.name}"
+            there = given if f.default == [] else f"{given} is not None"
+            code += [f"    if {there}:", f'        more["{f.policy}"] = {rule}']
+        elif f.check:
+            there = f"given.{f.name}" if isinstance(f.default, dict) else f"given.{f.name} is not None"
+            code += [f"    if {there}:", f"        {f.check}"]
+        if f.derived:
+            derived.append(f"    if given.{f.name} is not None and not errors:")
+            for name, condition, value in f.derived:
+                derived += [f"        if {condition}:"] * bool(condition)
+                derived.append(f"        {'    ' * bool(condition)}more[{name!r}] = {value}")
+    head = (
+        "def policy_of(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None, "
+        "namespace: str) -> Policy:"
+    )
+    doc = '    """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""'
+    more = "    more: dict[str, Any] = {}  # what is not as it is by default"
+    return "\n".join([head, doc, *always, more, *code, *derived, f"    return Policy({', '.join(values)}, **more)", ""])
+
+
+def _fill_in() -> str:
+    lines = [
+        "def fill_in(content: JobShown, policy: Policy) -> None:",
+        '    """Fills in the defaults that depend on more than the field itself."""',
+    ]
+    for f in FIELDS:
+        if f.filled:
+            condition = f" and {f.filled_if}" if f.filled_if else ""
+            lines += [f"    if content.{f.name} is None{condition}:", f"        content.{f.name} = {f.filled}"]
+    return "\n".join([*lines, ""])
+
+
+# The client
+
+
+def render_spec() -> str:
+    code = [
+        "class JobSpec(TypedDict, total=False):",
+        '    """A job to be created."""',
+        "",
+        "    name: str",
+        "    namespace: str",
+        "    suspended: bool",
+        *(f"    {f.name}: {f.kind.spec}" for f in FIELDS),
+        "",
+        "class JobDefaults(TypedDict, total=False):",
+        '    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""',
+        "",
+        "    timezone: str",
+        *(f"    {f.name}: {f.kind.spec}" for f in INHERITED),
+    ]
+    names: set[str] = set()
+    for f in FIELDS:
+        names |= {n.id for n in ast.walk(ast.parse(f.kind.spec)) if isinstance(n, ast.Name) and n.id[0].isupper()}
+    head = [
+        "from collections.abc import Mapping, Sequence",
+        "from typing import Any, Literal, TypedDict",
+        f"from raftsched.client.spec import {', '.join(sorted(names - {'Mapping', 'Sequence', 'Any', 'Literal'}))}",
+        "",
+    ]
+    return "\n".join([HEAD, *head, *code, ""])
+
+
+def render_models() -> str:
+    head = ["from datetime import datetime", "from typing import Any", "import msgspec", ""]
+    return "\n".join([HEAD, *head, *_job_model(), ""])
+
+
+def _job_model() -> list[str]:
+    """The client's Job: its state as in JobOut, then its content."""
+    lines = [
+        "class Job(msgspec.Struct, frozen=True, kw_only=True):",
+        '    """A job: its state, then its content."""',
+        "",
+    ]
+    lines += _answered(schema, "JobOut")
+    lines.append("    # its content, as given, with the defaults filled in")
+    for f in FIELDS:
+        value = f" = {_json(f.default)!r}"
+        if f.required:
+            value = ""
+        elif f.kind.model.endswith("| None"):
+            value = " = None"
+        lines.append(f"    {f.name}: {f.kind.model}{value}")
+    return lines
+
+
+def _answered(module: ModuleType, name: str) -> list[str]:
+    """The fields of an answer as the client reads them, with the comments behind them: times as datetime."""
+    text = Path(module.__file__ or "").read_text("utf-8")
+    (struct,) = (n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name)
+    source = text.split("\n")
+    lines = []
+    for node in struct.body:
+        if isinstance(node, ast.AnnAssign):
+            assert isinstance(node.target, ast.Name)
+            kind = ast.unparse(node.annotation)
+            if node.target.id.endswith("_at"):
+                kind = kind.replace("str", "datetime")
+            lines.append(f"    {node.target.id}: {kind}{source[node.lineno - 1][node.end_col_offset :]}")
+    return lines
+
+
+# The command line
+
+
+def render_cli() -> str:
+    options: list[tuple[int, str]] = []
+    for f in FIELDS:
+        options += [(f.help_order, _option(f, text)) for text in f.options]
+    options.sort(key=lambda one: one[0])
+    same = [f.name for f in FIELDS if f.options and f.kind.model in ("int", "int | None", "str", "str | None")]
+    defaults = {f.name: _default(f) for f in FIELDS if f.default is not None or (f.filled and not f.filled_if)}
+    defaults |= {f.name: f.default_text for f in FIELDS if f.filled_if.startswith("policy.")}
+    unsaid = ["timezone", *(f.name for f in INHERITED if f.name not in defaults)]
+    return "\n".join(
+        [
+            HEAD,
+            "from collections.abc import Callable, Mapping",
+            "from typing import Any",
+            "import click",
+            "# Options that are fields of a job, in the order of the help.",
+            "OPTIONS: tuple[Callable[[Any], Any], ...] = (",
+            *(f"    {text}," for _, text in options),
+            ")",
+            "# Those of them whose value is that of the field of their name.",
+            f"SAME = {tuple(same)!r}",
+            "# What a job means that leaves these fields out.",
+            f"DEFAULTS: Mapping[str, Any] = { ({f.name: defaults[f.name] for f in FIELDS if f.name in defaults})!r}",
+            "# Fields whose absence, or null, means what the namespace says.",
+            f"UNSAID = frozenset({unsaid!r})",
+            "",
+        ]
+    )
+
+
+def _default(f: Field) -> Any:
+    return f.default_text if f.default is None else _json(f.default)
+
+
+def _option(f: Field, text: str) -> str:
+    words, _, help_text = text.partition(": ")
+    flag, _, metavar = words.partition(" ")
+    many = metavar.endswith("...")
+    arguments = [repr(flag)]
+    if metavar:
+        arguments.append(f"metavar={metavar.removesuffix('...')!r}")
+    if f.kind.click:
+        arguments.append(f"type={f.kind.click}")
+    if many:
+        arguments.append("multiple=True")
+    if help_text:
+        arguments.append(f"help={help_text!r}")
+    return f"click.option({', '.join(arguments)})"
+
+
+# The documentation
+
+
+def render_docs() -> str:
+    """The section of docs/api.md between its two marks."""
+    lines = ["| field | what it says | default | from the namespace |", "|---|---|---|---|"]
+    for f in FIELDS:
+        default = f.default_text or ("" if f.default in (None, {}, []) else f"`{f.default}`")
+        lines.append(f"| `{f.name}` | {f.about} | {'needed' if f.required else default} | {'yes' * f.inherited} |")
+    return "\n".join([*lines, ""])
+
+
+def with_docs(text: str) -> str:
+    before, begin, rest = text.partition(DOCS_BEGIN)
+    _, end, after = rest.partition(DOCS_END)
+    return before + begin + render_docs() + end + after
+
+
+MADE: dict[str, Callable[[], str]] = {
+    "raftsched/api/jobs/generated.py": render_api,
+    "raftsched/client/spec_generated.py": render_spec,
+    "raftsched/client/models_generated.py": render_models,
+    "raftsched/cli/jobs/generated.py": render_cli,
+}
+
+
+def formatted(path: str, text: str) -> str:
+    """As ruff leaves it."""
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(ROOT / path), "-"]
+    for command in (["check", "--quiet", "--select", "I,F401", "--fix", *name], ["format", "--quiet", *name]):
+        text = subprocess.run([*ruff, *command], input=text, text=True, capture_output=True, check=True).stdout
+    return text
+
+
+def main() -> None:
+    for path, render in MADE.items():
+        (ROOT / path).write_text(formatted(path, render()), "utf-8")
+    docs = ROOT / "docs" / "api.md"
+    docs.write_text(with_docs(docs.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
