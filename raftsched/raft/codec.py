@@ -37,7 +37,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
     protocol: Count
     node: str
-    to: str  # whom it is meant for
+    to: str  # the id of the addressed node
     nonce: bytes
 
 
@@ -50,17 +50,17 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     cluster_id: bytes  # empty: not known
     formed: bool  # the members are in its state
     empty: bool  # has no log, no term, no members
-    peers_hash: bytes  # of the configured node ids
+    peers_hash: bytes  # hash of the configured node ids
     http: str  # advertised host:port of the API
     remembered: dict[str, bytes]  # node id -> store id; empty: none yet
-    incarnation: Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # how often this disk was started
+    incarnation: Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # number of starts of this disk
     starts: Annotated[list[_Start], msgspec.Meta(min_length=1)]  # the ids of its newest starts, newest first
     raft: str = ""  # advertised host:port for the other nodes
     configuration: Count = 0  # index of the entry that `remembered` comes from
-    learners: list[str] = []  # of `remembered`, those that catch up
-    addresses: dict[str, str] = {}  # of `remembered`, host:port: a new node asks all of them to be let in
+    learners: list[str] = []  # those of `remembered` that catch up
+    addresses: dict[str, str] = {}  # host:port of `remembered`: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
-    met: dict[str, tuple[Count, _Start]] = {}  # of `remembered`, the newest start met of each: number, id
+    met: dict[str, tuple[Count, _Start]] = {}  # the newest start met of each disk in `remembered`: number, id
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -128,7 +128,7 @@ class PreVoteAnswer(msgspec.Struct, array_like=True, frozen=True, tag=15):
 class Ping(msgspec.Struct, array_like=True, frozen=True, tag=16):
     term: Count
     sent_at_ms: Count  # boot clock of the leader
-    log_ms: _Moment = 0  # what it would stamp on an entry now; 0: it does not know its clock yet
+    log_ms: _Moment = 0  # the log's time now; 0: the leader does not know it yet
     taken: Count = 0  # number of the newest batch that came from the other node
 
 
@@ -189,7 +189,7 @@ class TransferLeadership(msgspec.Struct, array_like=True, frozen=True, tag=41):
 
     request: Annotated[int, msgspec.Meta(ge=0)]
     to: str
-    term: Count  # whose leadership, as far as the asking node knows
+    term: Count  # term of the leadership to give away, as far as the asking node knows
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag=42):

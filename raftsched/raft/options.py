@@ -20,21 +20,21 @@ class RaftOptions:
     election_lost_max_ms: int = 500  # above election_lost_min_ms
     heartbeat_ms: int = 100
     leader_fallback_ms: int = 0  # 0: twice election_max_ms; no majority heard for so long: step down
-    tick_ms: int = 20  # how often timers are looked at
+    tick_ms: int = 20  # period of the timers
 
     # proposals
     entry_max_bytes: int = 512 * KIB  # one entry of the log; half of append_max_bytes at most
     entry_max_commands: int = 4_000
     waiting_max_bytes: int = 64 * MIB  # proposals of this node without an answer yet
-    leader_wait_ms: int = 0  # how long a proposal waits for a leader; 0: as long as it waits for its answer
+    leader_wait_ms: int = 0  # time for which a proposal waits for a leader; 0: until its deadline
     queue_max_bytes: int = 32 * MIB  # leader: batches that wait for an entry
 
     # replication
     append_max_bytes: int = 4 * MIB  # one entry
     append_bytes: int = 256 * KIB  # entries of one message, if there is more than one
     inflight_max_bytes: int = 8 * MIB  # per peer, sent and not acknowledged
-    window_first_bytes: int = 256 * KIB  # of that, on a connection of which nothing is known (window.py)
-    window_min_bytes: int = 64 * KIB  # of that, however slow the connection is
+    window_first_bytes: int = 256 * KIB  # of these, at the start of a connection (window.py)
+    window_min_bytes: int = 64 * KIB  # of these, however slow the connection is
     inflight_max_messages: int = 256
     apply_max_bytes: int = 4 * MIB  # entries applied by one write
 

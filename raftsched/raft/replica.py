@@ -41,7 +41,7 @@ from raftsched.store import Store, WriteResult
 
 log = logging.getLogger(__name__)
 
-SUBMIT_TTL_MS = 30_000  # how long a proposal nobody waits for is sent again
+SUBMIT_TTL_MS = 30_000  # a proposal without a reply is sent again for so long
 
 _ENGINE = (
     codec.Append,

@@ -28,7 +28,7 @@ from raftsched.store.snapshot import SnapshotMeta
 MEDIA_TYPE = "application/vnd.raftsched.backup"
 TRAILER = 1024  # bytes, always
 _SUM = 64  # hexadecimal digits, before the last line's end
-PURPOSE = "backup"  # of the key that it is signed with, see keyring.derive
+PURPOSE = "backup"  # of the signing key, see keyring.derive
 _MARK = b"\nraftsched backup\n"
 _FORMAT = 1
 _PIECE = 1 << 20  # bytes
@@ -44,12 +44,12 @@ class Label(msgspec.Struct, kw_only=True):
     """The content of the trailer."""
 
     format: int = _FORMAT
-    index: int  # of the last applied entry, and its term
+    index: int  # index and term of the last applied entry
     term: int
     size: int  # bytes before the trailer
     cluster_id: str  # hexadecimal
     node: str  # that made it
-    version: str  # of raftsched
+    version: str  # raftsched's
     at_ms: int  # by that node's clock
     key: str = ""  # id of the cluster key that it is signed with; empty: the cluster had none
     mac: str = ""  # hexadecimal

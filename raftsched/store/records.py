@@ -21,7 +21,7 @@ OWN = b"own:"  # before the name of an own record
 _INDEX = struct.Struct(">Q")
 _HEAD = struct.Struct(">IQ")  # CRC-32 of what follows, term
 _SUM = struct.Struct(">I")
-_FORMAT_1 = b"\x98\x01"  # how its state row began (msgpack: an array of 8, the number 1)
+_FORMAT_1 = b"\x98\x01"  # the first bytes of its state row (msgpack: an array of 8, the number 1)
 
 
 class Damaged(Exception):
@@ -44,7 +44,7 @@ class State(msgspec.Struct, array_like=True):
     applied_term: int = 0
     base_index: int = 0  # the entry before the first one in the log
     base_term: int = 0
-    last_index: int = 0  # of the log: what is missing at its end shows in no row of the log itself
+    last_index: int = 0  # of the log, whose own rows do not show that its end is missing
     checksum: bytes = bytes(_SUM.size)  # last in the row, and over all that stands before it
 
 

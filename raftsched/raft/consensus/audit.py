@@ -13,7 +13,7 @@ from pathlib import Path
 from raftsched.errors import StartupError
 
 VERSION = "0.3.17"
-SHA256 = "45ba8b60ce682f65a65c8ab0c8c724028a28872c6470f0368c6dd4e015de7e15"  # of all its modules (digest)
+SHA256 = "45ba8b60ce682f65a65c8ab0c8c724028a28872c6470f0368c6dd4e015de7e15"  # digest of all its modules
 
 
 def check(version: str | None = None, source: Path | None = None) -> None:

@@ -62,9 +62,9 @@ class Journal:
         self._batch = WriteBatch()
         self._dirty = False
         self._running: WriteBatch | None = None
-        self._bytes = store.log_bytes  # of the entries found at the start, and of all appended since
+        self._bytes = store.log_bytes  # bytes of the entries found at the start, and of all appended since
         self._marks = list(store.log_marks)  # (index, _bytes before it), ascending
-        self._pin: tuple[int, int] | None = None  # (what follows this index is kept, until `_disk_bytes` is above that)
+        self._pin: tuple[int, int] | None = None  # (index to keep the log behind, until `_disk_bytes` is above this)
         self._find_configurations()
 
     def _find_configurations(self) -> None:

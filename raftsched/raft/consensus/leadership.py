@@ -41,7 +41,7 @@ class LeaderReplication:
         self._options = options
         self._guards = guards
         self._progress: dict[str, Progress] = {}
-        self._goals: dict[str, tuple[float, int]] = {}  # who catches up -> (since, the log's end then)
+        self._goals: dict[str, tuple[float, int]] = {}  # learner -> (since when it catches up, the log's end then)
         self._beat_at = 0.0  # monotonic seconds: the next heartbeat
 
     def begin(self) -> None:
@@ -78,7 +78,7 @@ class LeaderReplication:
                 continue
             if progress.probing:
                 if progress.probe_sent and not self._send_empty(peer, progress):
-                    progress.probe_sent = False  # what it is asked about is compacted away meanwhile
+                    progress.probe_sent = False  # the probed entry is compacted away meanwhile
             elif self._core.match_index(peer) < self._journal.last_index:
                 self._send_empty(peer, progress)  # shows whether it lost something, as it may while it loads a snapshot
 

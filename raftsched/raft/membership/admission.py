@@ -14,7 +14,7 @@ from raftsched.raft.membership.formation import Formation
 
 log = logging.getLogger(__name__)
 
-FRESH_S = 10.0  # how long a member's word holds; it is dialled about once a second
+FRESH_S = 10.0  # a member's hello counts for so long; it is dialled about once a second
 PEERS_MAX = 64
 
 

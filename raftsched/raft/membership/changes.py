@@ -24,14 +24,14 @@ from raftsched.raft.ports import ChangesHost
 
 log = logging.getLogger(__name__)
 
-ANSWERS_MAX = 256  # who waits for a change under way
+ANSWERS_MAX = 256  # requests that wait for the change under way
 
 
 @dataclass(slots=True)
 class _Transfer:
     to: str
     deadline: float  # monotonic seconds
-    campaign_sent: bool = False  # the follower was told to campaign
+    campaign_sent: bool = False  # TimeoutNow was sent
     waiting: list[tuple[str, int]] = field(default_factory=list)  # (peer, request)
 
 

@@ -27,7 +27,7 @@ from raftsched.raft.transport.transport import split_address
 
 log = logging.getLogger(__name__)
 
-ADDRESSES_MAX = 4 * MEMBERS_MAX  # that a node which is no member asks to be let in
+ADDRESSES_MAX = 4 * MEMBERS_MAX  # asked by a node that is no member
 NODE_ID_CHARS = 64
 STORE_ID_MAX_BYTES = 64
 
@@ -86,7 +86,7 @@ class Formation:
                 "it must name every node, this one too."
             )
         self.node_id = node_id
-        self.addresses = dict(peers)  # where to look for the others; a configuration knows better
+        self.addresses = dict(peers)  # addresses of the others; a configuration overrides them
         self.store_id = b""
         self.cluster_id = b""
         self.formed = False
@@ -99,7 +99,7 @@ class Formation:
         self.incarnations = Incarnations(node_id, rng, guards)
         self._names = set(peers)
         self._learners: list[str] = []
-        self._configuration = 0  # index of the entry that says who the members are
+        self._configuration = 0  # index of the entry that holds the members
         self._raft = peers[node_id]
         self._http = http
         self._hash = peers_hash(list(peers))

@@ -17,15 +17,15 @@ import msgspec
 from raftsched.raft.codec import Hello
 from raftsched.raft.guards import Guards
 
-KEPT = 64  # ids of starts that a disk knows; who was away for more of them takes the others on trust
+KEPT = 64  # ids of starts that a disk keeps; a node that was away for more starts trusts the disk
 ID_BYTES = 8
-LOST = 1 << 62  # the number that stands for: it lacks what it acknowledged, and no start of it counts any more
+LOST = 1 << 62  # the number of a disk that lost acknowledged entries: no start of it counts any more
 
 
 class _Own(msgspec.Struct, array_like=True, frozen=True):
     """Own record "incarnation"."""
 
-    number: int  # how often this disk was started
+    number: int  # number of starts of this disk
     starts: list[bytes]  # newest first
 
 

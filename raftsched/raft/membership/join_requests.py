@@ -8,7 +8,7 @@ from raftsched.clock import Clock
 from raftsched.core.cluster import Member
 from raftsched.raft.codec import Hello
 
-FRESH_S = 10.0  # how long one is remembered; it asks about once a second
+FRESH_S = 10.0  # a request is remembered for so long; a node asks about once a second
 JOIN_REQUESTS_MAX = 64
 
 

@@ -54,7 +54,7 @@ class PeerSet:
         self._is_leading = is_leading
         self._drop = drop
         self._peers: dict[str, Hello] = {}  # connected now
-        self._has_non_members = False  # somebody is connected who is no member, or whose removal is not committed
+        self._has_non_members = False  # a peer is connected that is no member, or whose removal is not committed
         self._seen = self._membership.current
         formation.leaving = self._is_leaving
         formation.settled = lambda: self._membership.applied_at

@@ -27,8 +27,8 @@ class _Waiting:
     done: Done
     next_at: float = 0.0  # when it is sent again
     sent: bool = False
-    may_be_done: bool = False  # it was sent and not answered: whatever comes, it may have been done
-    retry_error: RaftschedError | None = None  # the newest answer: not at this moment
+    may_be_done: bool = False  # it was sent and not answered, so it may be done whatever answer comes
+    retry_error: RaftschedError | None = None  # the newest answer, when that was "not at this moment"
 
 
 class Requests:

@@ -15,7 +15,7 @@ from raftsched.core import commands
 from raftsched.errors import NoLeader, Overloaded, UnknownOutcome
 
 WAITING_MAX = 10_000  # reads of this node
-TRIES_MAX = 3  # of one barrier, when it is not known what became of it: it changes nothing
+TRIES_MAX = 3  # attempts at one barrier whose outcome is unknown: it changes nothing
 
 _BARRIER = (commands.encode(commands.Barrier()),)
 _TOO_LATE = "No majority confirmed in time that this is the newest; try again shortly, or read without it."
@@ -26,7 +26,7 @@ class Barriers:
 
     def __init__(self, propose: Callable[[Sequence[bytes], float], Awaitable[object]]) -> None:
         self._propose = propose
-        self._waiting: list[tuple[asyncio.Future[None], float]] = []  # (who, until when by the loop's time)
+        self._waiting: list[tuple[asyncio.Future[None], float]] = []  # (read, its deadline by the loop's time)
         self._runner: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> None:

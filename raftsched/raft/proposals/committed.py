@@ -48,9 +48,9 @@ class Committed:
     def __init__(self, raft: Port, clock: Clock) -> None:
         self._raft = raft
         self._clock = clock
-        self._number = 0  # of the question that is on its way
-        self._waiting: list[asyncio.Future[int | None]] = []  # who waits for it
-        self._next: list[asyncio.Future[int | None]] = []  # who came later
+        self._number = 0  # number of the question on its way
+        self._waiting: list[asyncio.Future[int | None]] = []  # calls that wait for its answer
+        self._next: list[asyncio.Future[int | None]] = []  # calls that came later
         self._silent: tuple[str, float] | None = None  # a leader, until when
         raft.on_message(QUESTION, self._on_question)
         raft.on_message(ANSWER, self._on_answer)

@@ -22,7 +22,7 @@ from raftsched.raft.window import Window
 
 log = logging.getLogger(__name__)
 
-_PROPOSE_BYTES = 2 * 1024 * 1024  # of batches in one message to the leader
+_PROPOSE_BYTES = 2 * 1024 * 1024  # batches in one message to the leader
 _WARN_EVERY_S = 60.0
 
 

@@ -26,7 +26,7 @@ Reply = Callable[[list[Answer] | None, RaftschedError | None], None]
 
 _BACKLOG = 1024 * 1024  # bytes that wait: below that nobody waits long
 _RATE_S, _SAMPLE_S = 1.5, 0.25
-_DEADLINE_SHARE = 0.8  # of the time until its deadline that a call may be expected to wait
+_DEADLINE_SHARE = 0.8  # share of the time until its deadline that a call may be expected to wait
 
 OVERHEAD = 64  # bytes counted per call and per batch beside the commands
 
@@ -56,7 +56,7 @@ class _Call:
     commands: Sequence[bytes]
     size: int
     deadline: float  # monotonic seconds
-    reply: Reply | None  # None: nobody waits, or it was answered already
+    reply: Reply | None  # None: no caller waits, or it was answered already
     early_ack: bool = False  # answered before the write batch that applied it is on this node's disk
     leader_by: float = 0.0  # monotonic seconds: when it gives up waiting for a leader; 0: there is one
 
@@ -70,8 +70,8 @@ class _Sealed:
     size: int
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
-    early_acks: int = 0  # of its calls, how many are acknowledged before the flush
-    sent: int = 0  # how often
+    early_acks: int = 0  # number of its calls that take an early acknowledgement
+    sent: int = 0  # times it was sent
 
 
 class Proposer:

@@ -25,7 +25,7 @@ _QUEUE_WINDOWS = 4  # windows of chunks that may wait for the disk; a sender kee
 class Incoming:
     """A snapshot on its way in."""
 
-    peer: str  # who sends it, as the leader of `term`
+    peer: str  # the sender, leader of `term`
     term: int
     meta: SnapshotMeta
     path: Path

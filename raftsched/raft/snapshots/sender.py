@@ -45,7 +45,7 @@ class _Transfer:
     moved_at: float  # it had more than before, or said that it has all
     offered_at: float | None = None  # the newest offer
     offer_open: bool = False  # that offer is not answered: nothing else is sent
-    first: int | None = None  # what it had at the first answer
+    first: int | None = None  # bytes it had at the first answer
     acked: int = 0  # it has everything below
     sent: int = 0  # it was sent everything below
     reading: bool = False  # the next chunk is being read
@@ -80,7 +80,7 @@ class Sender:
         self._guards = guards
         self._send = send
         self._failed = failed
-        self._term = 0  # of the leadership that sends; 0: none
+        self._term = 0  # term of the leadership that sends; 0: none
         self._copy: _Copy | None = None
         self._copying = False
         self._copy_after = float("-inf")  # monotonic seconds: not tried again before
@@ -193,7 +193,7 @@ class Sender:
             return
         self._copy = _Copy(path, meta, now)
         self._keep_log(meta.index, meta.size)
-        if self._term:  # of whichever leadership: the state as of an entry is always the same
+        if self._term:  # any leadership will do: the state as of an entry is always the same
             self._provide()
         else:
             self._discard()

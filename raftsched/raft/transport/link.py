@@ -20,11 +20,11 @@ from raftsched.raft.transport.tls import Broken, Seal
 if TYPE_CHECKING:
     from raftsched.raft.transport.transport import Transport
 
-_GREETING_MAX_BYTES = 4 * 1024  # of who has proved nothing
+_GREETING_MAX_BYTES = 4 * 1024  # from an end that has proved nothing
 _HELLO_MAX_BYTES = 64 * 1024
 _NONCE_MIN_BYTES = 16
 _OF_LINKS = frozenset({*codec.HANDSHAKE, codec.KeepAlive})
-_REASON_CHARS = 400  # of a refusal: it may quote a stranger
+_REASON_CHARS = 400  # of a refusal, which may quote a stranger
 
 
 def proof(key: bytes, role: bytes, dialer: codec.Greeting, acceptor: codec.Greeting, binding: bytes) -> bytes:
@@ -41,7 +41,7 @@ class Link(asyncio.Protocol):
         self.expected = expected  # the peer that was dialled; None: accepted
         self.peer: str | None = None  # once open
         self.proven = False  # the other end holds the key
-        self.step = 0  # how far the handshake got
+        self.step = 0  # progress of the handshake
         self.number = 0
         self.heard_at = self.sent_at = self.opened_at = owner.now()
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -221,7 +221,7 @@ class Link(asyncio.Protocol):
 
     def _on_member_frame(self, frame: codec.Frame, peer: str) -> None:
         """Handles a member's frame about the connection itself or about its identity. Raises Malformed."""
-        if isinstance(frame, codec.Refused):  # it has heard who we are when it was welcome already
+        if isinstance(frame, codec.Refused):  # it refuses us after it was welcomed
             self._on_handshake_frame(frame)
         elif isinstance(frame, codec.Hello) and frame.node == peer:
             self._owner.on_frame(peer, self.number, frame)
@@ -265,7 +265,7 @@ class Link(asyncio.Protocol):
         self._reader.max_bytes = _HELLO_MAX_BYTES
         owner.proved(self)
         if self.expected is None:
-            self._prove(next(iter(owner.keys)))  # what it seals must be read by all
+            self._prove(next(iter(owner.keys)))  # all members must be able to verify it
             self.send(codec.encode(owner.hello()))
 
     def _on_hello(self, theirs: codec.Hello) -> None:
@@ -277,7 +277,7 @@ class Link(asyncio.Protocol):
             return
         reason = owner.refusal(theirs)
         if self.expected is not None:
-            self.send(codec.encode(owner.hello()))  # who we are is news to the other side as well, refused or not
+            self.send(codec.encode(owner.hello()))  # the other side learns our identity, refused or not
         if reason is not None:
             self.refuse(reason, "not-admitted")
         elif self.expected is None and owner.dials(theirs.node):

@@ -16,7 +16,7 @@ from raftsched.raft.options import RaftOptions
 
 class _Stepping(Protocol):
     @property
-    def step(self) -> int: ...  # how far it got
+    def step(self) -> int: ...  # progress of its handshake
 
 
 C = TypeVar("C", bound=_Stepping)
@@ -74,7 +74,7 @@ class Pending(Generic[C]):
                 del self._by_place[where]
 
     def _evict(self, group: dict[C, None]) -> C:
-        connection = min(group, key=lambda one: one.step)  # of those alike the oldest
+        connection = min(group, key=lambda one: one.step)  # the oldest of equal ones
         self.remove(connection)
         return connection
 

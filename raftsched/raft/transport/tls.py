@@ -23,7 +23,7 @@ from raftsched.security import certificates
 from raftsched.security.certificates import Pair
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
-_SHAKE_MAX_BYTES = 128 << 10  # of the other end, until the handshake is done
+_SHAKE_MAX_BYTES = 128 << 10  # from the other end, until the handshake is done
 _FILE_MAX = 1 << 20
 _REMIND_S = 3_600.0  # that a certificate ends
 _SOON_DAYS = 14.0
@@ -185,7 +185,7 @@ def _content(file: Path, *, private: bool = False) -> bytes:
 def _context(*, server: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # who it is says the key handshake, or the URI in the certificate
+    context.check_hostname = False  # the key handshake, or the URI in the certificate, proves identity
     context.verify_mode = ssl.CERT_NONE
     if server:
         context.num_tickets = 0  # no session is taken up again: each connection shows its certificate

@@ -97,9 +97,9 @@ class Transport:
         self._number = 0
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
         self._pending: Pending[Link] = Pending(options)
-        self._homes: dict[str, str] = {}  # where peers were met: peer -> place
-        self._reached: dict[str, str] = {}  # where who was dialled by a name is: peer -> place
-        self._known: frozenset[str] = frozenset()  # where peers are said to be, as far as that is an address
+        self._homes: dict[str, str] = {}  # peer -> the place of its newest connection
+        self._reached: dict[str, str] = {}  # peer -> the place that its dialled name led to
+        self._known: frozenset[str] = frozenset()  # places of the peers' addresses
         self._ticked_at = self.now()
         self._stopping = False
 
@@ -112,7 +112,7 @@ class Transport:
             else:
                 host, port = split_address(self._bind)
                 self._server = await loop.create_server(self._accept, host, port, start_serving=False)
-            await self._server.start_serving()  # a step of its own: who is cancelled in it can still close the server
+            await self._server.start_serving()  # a separate step: when it is cancelled the server can still be closed
         except OSError as error:
             raise StartupError(
                 f"The raft address {self._bind} cannot be listened on: {error.strerror or error}."
