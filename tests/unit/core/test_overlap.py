@@ -240,6 +240,7 @@ class TestEditWhileActive:
 class TestRevisions:
     """Of a job of which something is always active."""
 
+    @pytest.mark.slow
     def test_those_that_nobody_runs_any_more_go(self) -> None:
         world = World()
         session = world.session()

@@ -188,6 +188,7 @@ class TestRate:
         world.ok(c.PutQueue("q", rate_count=1, rate_period_ms=2 * SECOND))
         world.assign(second, session)
 
+    @pytest.mark.slow
     @given(
         st.integers(1, 200),
         st.integers(1_000, 60_000),

@@ -71,6 +71,7 @@ class TestFull:
         house.dispatcher.answered(first[0], None)
         assert keys(house.pump()) == [waiting[0]]
 
+    @pytest.mark.slow
     def test_a_long_queue_that_is_full_costs_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         house = House()
         house.session("n2")
@@ -228,6 +229,7 @@ class TestChanges:
         house.do(c.PutQueue("q"))
         assert house.settle() == waiting
 
+    @pytest.mark.slow
     def test_a_queue_that_is_paused_when_a_thousand_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """In an emergency: what waits already stays where it is, and is no longer in the way."""
         monkeypatch.setattr(module, "BATCH", 50)

@@ -128,6 +128,7 @@ class TestForNobody:
         assert house.settle() == [key]
         assert house.dispatcher.notes(house.world.now + NOTE_AFTER_MS) == []
 
+    @pytest.mark.slow
     def test_where_there_are_many_nobody_has_to_step_over_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PARKED_MAX", 10)
         monkeypatch.setattr(module, "BATCH", 40)

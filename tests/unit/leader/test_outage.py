@@ -95,6 +95,7 @@ def bytes_of(view: MemoryView) -> int:
     return sum(len(k) + len(v) for k, v in view.scan(Table.INSTANCES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trigger", [every(SECOND), cron("* * * * * *")], ids=["every", "cron"])
 def test_a_weekend_floods_nothing(trigger: Trigger) -> None:
     jobs = JOBS if trigger.period_ms else JOBS // 5  # those of a calendar cost the leader more, and the test too

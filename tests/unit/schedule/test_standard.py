@@ -80,6 +80,7 @@ def test_the_numbers_are_those_of_croniter(monkeypatch: pytest.MonkeyPatch) -> N
     assert times.days.weekday.values == {1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_both_readers_agree_on_what_croniter_is_given(kind: fields.Kind) -> None:
     """Every value and range, with steps: `fields` reads all of it too, and says what is wrong."""

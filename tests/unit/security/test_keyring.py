@@ -151,6 +151,7 @@ def test_a_key_file_is_never_overwritten(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.slow
 def test_killed_at_any_line_it_is_whole_or_not_there(tmp_path: Path) -> None:
     from raftsched.security import keyring
 

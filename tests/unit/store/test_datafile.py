@@ -13,6 +13,7 @@ from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.datafile import is_long_enough, is_whole
 
 
+@pytest.mark.slow
 def test_never_taken_for_whole_when_cut(tmp_path: Path) -> None:
     store = Store.open(tmp_path, sync=False)
     data = tmp_path / "data.mdb"

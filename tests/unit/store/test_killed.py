@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from raftsched.core.entry import decode_entry
 from raftsched.core.tables import Table
 from raftsched.store import Store
@@ -39,6 +41,7 @@ while True:
 ROUNDS = 8
 
 
+@pytest.mark.slow
 def test_log_state_and_tables_agree(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")

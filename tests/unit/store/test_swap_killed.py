@@ -81,6 +81,7 @@ while status == 9:
 """
 
 
+@pytest.mark.slow
 def test_old_or_new(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False, env={**os.environ}

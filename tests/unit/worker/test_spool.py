@@ -32,6 +32,7 @@ def test_short_output_stays_in_memory(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2, 100, 3 * INLINE_MAX])
 def test_any_mix_of_writes_and_flushes(tmp_path: Path, limit: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

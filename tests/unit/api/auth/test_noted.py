@@ -49,6 +49,7 @@ def test_of_long_ones_the_names_are_kept() -> None:
     assert change_of(json.dumps({f"{i}" * 200: i for i in range(1_000, 1_100)}).encode()) == b""
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=20), VALUES, max_size=5))
 def test_others_write_it_alike(body: dict[str, object]) -> None:
     try:

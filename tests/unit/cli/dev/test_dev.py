@@ -106,6 +106,7 @@ def dev(directory: Path, *args: str) -> Iterator[Dev]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
     with dev(tmp_path, "--port", str(free_port())) as d:
         d.read_until("ready; Ctrl-C")
@@ -145,6 +146,7 @@ def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
         assert "holds a cluster of 3 nodes" in other.stderr
 
 
+@pytest.mark.slow
 def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "stub-removed").write_text("n1")
     with dev(tmp_path, "--port", str(free_port())) as d:
@@ -159,6 +161,7 @@ def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
         assert d.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_everything(tmp_path: Path, number: signal.Signals) -> None:
     with dev(tmp_path, "--port", str(free_port()), "--nodes", "1") as d:

@@ -36,6 +36,7 @@ _values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(_texts.filter(lambda k: k != "items"), _values, max_size=5))
 def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
     text = "---\n" + yaml_text(value)

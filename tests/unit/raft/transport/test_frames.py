@@ -6,11 +6,14 @@ import asyncio
 import random
 from pathlib import Path
 
+import pytest
+
 from scripts.trials.frames import fuzz
 
 FRAMES = 6_000
 
 
+@pytest.mark.slow
 def test_nothing_comes_of_wrong_frames(tmp_path: Path) -> None:
     seed = random.SystemRandom().getrandbits(32)
     print(f"seed {seed}")
