@@ -22,6 +22,7 @@ from raftsched.core.access import (
     wrong_in_token,
 )
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import is_stale, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.keyed import NOTE_MAX
@@ -84,8 +85,8 @@ def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
 
 def set_access(tx: Tx, c: SetAccess) -> Answer:
     access = tx.audit.access
-    if c.if_revision is not None and c.if_revision != access.revision:
-        return Rejected("stale-revision", f"This is at revision {access.revision} now; read it again.")
+    if is_stale(c.if_revision, access):
+        return stale_revision("This", access)
     if c.digest:
         refused = _make_admin(tx, c)
         if refused is not None:
@@ -159,8 +160,8 @@ def set_oidc(tx: Tx, c: SetOidc) -> Answer:
     if len(c.content) > OIDC_MAX:
         return Rejected("invalid-parameter", f"This takes {len(c.content):,} bytes; {OIDC_MAX:,} is the limit.")
     before = decode_oidc(tx.view.get(Table.ACCESS, OIDC_KEY))
-    if c.if_revision is not None and c.if_revision != before.revision:
-        return Rejected("stale-revision", f"This is at revision {before.revision} now; read it again.")
+    if is_stale(c.if_revision, before):
+        return stale_revision("This", before)
     if c.content == before.content:
         return Accepted(number=before.revision)
     after = Oidc(c.content, before.revision + 1)

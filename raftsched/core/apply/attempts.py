@@ -9,6 +9,7 @@ from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.notices import GONE, stop_if_gone
 from raftsched.core.apply.queues import NOWHERE, UNPLACEABLE, enter, leave, placeable, quota_of, waits_in_ready
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
@@ -25,7 +26,6 @@ from raftsched.core.model import (
 from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
-STALE = Rejected("stale")
 NOT_BEGUN = "not_begun"
 _RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
 _NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)

@@ -9,6 +9,7 @@ from raftsched.core.apply.jobs import owe
 from raftsched.core.apply.operations import begin, begin_again, running
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import in_use
+from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.calendars import (
     AT_ONCE,
     CALENDARS_MAX,
@@ -26,18 +27,17 @@ from raftsched.core.rows import encode_row
 from raftsched.core.selection import walk
 from raftsched.core.tables import Table, from_u64
 
-STALE = Rejected("stale")
-
 
 def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
     wrong = wrong_in_calendar(c.name, c.content)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     was = tx.calendar(c.name)
-    if c.if_none and was is not None:
-        return Rejected("exists", f"There is a calendar {c.name} already.")
-    if c.if_revision is not None and (was is None or was.revision != c.if_revision):
-        return _stale(c.name, was)
+    exists = f"There is a calendar {c.name} already."
+    absent = f"There is no calendar {c.name}; leave out the condition to create it."
+    refused = put_refused(c, was, f"The calendar {c.name}", exists, absent)
+    if refused is not None:
+        return refused
     if was is not None and was.content == c.content:
         return Accepted(created=False)
     if was is None:
@@ -63,20 +63,14 @@ def delete_calendar(tx: Tx, c: DeleteCalendar) -> Answer:
     was = tx.calendar(c.name)
     if was is None:
         return Rejected("not-found", f"There is no calendar {c.name[:128]}.")
-    if c.if_revision is not None and was.revision != c.if_revision:
-        return _stale(c.name, was)
+    if is_stale(c.if_revision, was):
+        return stale_revision(f"The calendar {c.name}", was)
     refused = in_use("in-use", f"Jobs use the calendar {c.name}. Change these first.", _users(tx, c.name))
     if refused is not None:
         return refused
     tx.meta.calendars -= 1
     tx.view.delete(Table.CALENDARS, c.name.encode())
     return Accepted()
-
-
-def _stale(name: str, calendar: Calendar | None) -> Rejected:
-    if calendar is None:
-        return Rejected("stale-revision", f"There is no calendar {name}; leave out the condition to create it.")
-    return Rejected("stale-revision", f"The calendar {name} is at revision {calendar.revision} now; read it again.")
 
 
 def _users(tx: Tx, name: str) -> Iterator[Job]:

@@ -6,13 +6,13 @@ from raftsched.core.apply.conditions import begin, bound_to_node, look, met, not
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.queues import waits_in_ready
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import STALE
 from raftsched.core.cluster import NodeRule
-from raftsched.core.commands import Accepted, Answer, Recheck, Rejected, ReportConditions
+from raftsched.core.commands import Accepted, Answer, Recheck, ReportConditions
 from raftsched.core.eligibility import offer
 from raftsched.core.model import Instance, Job, Policy
 from raftsched.core.tables import KEY_MAX
 
-STALE = Rejected("stale")
 GIVEN_UP = "conditions_timeout"
 
 

@@ -12,6 +12,7 @@ from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
 from raftsched.core.apply.queues import waits_in_ready
 from raftsched.core.apply.tx import Tx, listed_by_job
+from raftsched.core.apply.versions import STALE
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
 from raftsched.core.concurrency import going_max, has_room
@@ -33,7 +34,6 @@ from raftsched.core.model import (
 )
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
 
-STALE = Rejected("stale")
 _SCHEDULED, _REPLACE = JobState.SCHEDULED, Overlap.REPLACE
 _WAITING, _CREATED = InstanceState.WAITING, StepKind.CREATED
 

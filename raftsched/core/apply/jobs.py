@@ -10,6 +10,7 @@ from raftsched.core.apply.namespaces import admit, resolved
 from raftsched.core.apply.notices import unknown_webhook
 from raftsched.core.apply.secrets import check_references
 from raftsched.core.apply.tx import Tx, kept, no_job
+from raftsched.core.apply.versions import REPEAT, stale_revision
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -190,7 +191,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
-        return _stale(job)
+        return stale_revision("The job", job, REPEAT)
     refused = kept(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
     conditions = c.policy.conditions
     if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
@@ -320,7 +321,7 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
-        return _stale(job)
+        return stale_revision("The job", job, REPEAT)
     refused = kept(job)
     if refused is not None:
         return refused
@@ -351,7 +352,7 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
-        return _stale(job)
+        return stale_revision("The job", job, REPEAT)
     refused = kept(job)
     if refused is not None:
         return refused
@@ -370,9 +371,3 @@ def remove(tx: Tx, job: Job) -> None:
     kill_active(tx, job, "deleted")
     settle(tx, job)
     tx.put_job(job)
-
-
-def _stale(job: Job) -> Rejected:
-    return Rejected(
-        "stale-revision", f"The job is at revision {job.revision} now; read it again and repeat the change."
-    )

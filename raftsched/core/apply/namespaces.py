@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched.bounds import COUNT_MAX
 from raftsched.core.apply.quotas import follow
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.namespaces import (
     CONTENT_MAX,
@@ -35,10 +36,11 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
         return Rejected("invalid-parameter", wrong)
     there = tx.namespace(c.name)
     declared = there is not None and there.revision > 0
-    if c.if_none and declared:
-        return Rejected("exists", f"The namespace {c.name} is declared already.")
-    if c.if_revision is not None and (there is None or not declared or there.revision != c.if_revision):
-        return _stale(c.name, there)
+    what = f"The namespace {c.name}"
+    absent = f"{what} is not declared now; leave out the condition."
+    refused = put_refused(c, there if declared else None, what, f"{what} is declared already.", absent)
+    if refused is not None:
+        return refused
     if not declared:
         most = tx.meta.settings.namespaces_max
         if tx.meta.namespaces >= most:
@@ -63,8 +65,8 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
     namespace = tx.namespace(c.name)
     if namespace is None or not namespace.revision:
         return Rejected("not-found", f"The namespace {c.name[:100]} is not declared.")
-    if c.if_revision is not None and namespace.revision != c.if_revision:
-        return _stale(c.name, namespace)
+    if is_stale(c.if_revision, namespace):
+        return stale_revision(f"The namespace {c.name}", namespace)
     if namespace.jobs or namespace.secrets:
         return Rejected(
             "in-use",
@@ -91,12 +93,6 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
     if c.output_bytes is not None and not least <= c.output_bytes <= most:
         return f"output_bytes is {c.output_bytes}; use {least} to {most}."
     return None
-
-
-def _stale(name: str, namespace: Namespace | None) -> Rejected:
-    if namespace is None or not namespace.revision:
-        return Rejected("stale-revision", f"The namespace {name} is not declared now; leave out the condition.")
-    return Rejected("stale-revision", f"The namespace {name} is at revision {namespace.revision} now; read it again.")
 
 
 def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import is_stale, stale_revision
 from raftsched.core.cluster import Member, NodeRule
 from raftsched.core.commands import Accepted, Answer, PauseCluster, PutNodeRule, Rejected
 from raftsched.core.limits import wrong_in_node_rule
@@ -33,8 +34,8 @@ def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
     before = tx.node_rule(c.node) or NO_RULE
     if c.was is not None and not same(c.was, before):
         return Rejected("stale", f"What is said about {c.node} was changed meanwhile; read it again.")
-    if c.if_revision is not None and c.if_revision != before.revision:
-        return Rejected("stale-revision", f"{c.node} is at revision {before.revision} now; read it again.")
+    if is_stale(c.if_revision, before):
+        return stale_revision(c.node, before)
     if not same(rule, before):
         new = None if rule == NO_RULE else replace(rule, revision=tx.new_revision())
         tx.put_node_rule(c.node, new)

@@ -7,6 +7,7 @@ from raftsched.core.apply.jobs import delete_job, owe, set_job_state
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.manual import run_now
 from raftsched.core.apply.tx import Tx, no_job
+from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -38,7 +39,6 @@ from raftsched.core.rows import decode_operation, encode_row
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, from_u64, u64
 
-STALE = Rejected("stale")
 _STATES = {
     BulkAction.PAUSE: JobState.SUSPENDED,
     BulkAction.RESUME: JobState.SCHEDULED,

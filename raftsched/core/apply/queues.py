@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched.core.actions import QueueChanged
 from raftsched.core.admission import shut, take
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.eligibility import offer
@@ -16,7 +17,6 @@ from raftsched.core.rows import decode_job, decode_session
 from raftsched.core.tables import LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 
-STALE = Rejected("stale")
 NOWHERE = ("", "")
 UNPLACEABLE = "no_eligible_node"
 _WAITING = InstanceState.WAITING
@@ -30,12 +30,13 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         return _of_the_cluster(c.name)
     queue = tx.queue(c.name)
     created = queue is None
-    if c.if_none and queue is not None:
-        return Rejected("exists", f"The queue {c.name} has limits already.")
     if c.was is not None and (queue is None or limits_of(queue) != c.was):
         return Rejected("stale", f"The queue {c.name} was changed meanwhile; read it again.")
-    if c.if_revision is not None and (queue is None or queue.revision != c.if_revision):
-        return stale_revision(f"The queue {c.name}", queue)
+    what = f"The queue {c.name}"
+    absent = f"{what} has no limits now; leave out the condition to give it some."
+    refused = put_refused(c, queue, what, f"{what} has limits already.", absent)
+    if refused is not None:
+        return refused
     if queue is None:
         most = tx.meta.settings.queues_max
         own = tx.meta.queues - tx.meta.webhooks - tx.meta.quotas  # each webhook has one
@@ -54,12 +55,6 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
         tx.put_queue(queue)
         tx.actions.append(QueueChanged(c.name))
     return Accepted(created=created)
-
-
-def stale_revision(what: str, queue: Queue | None) -> Rejected:
-    if queue is None:
-        return Rejected("stale-revision", f"{what} has no limits now; leave out the condition to give it some.")
-    return Rejected("stale-revision", f"{what} is at revision {queue.revision} now; read it again.")
 
 
 def make_queue(tx: Tx, name: str) -> Queue:
@@ -86,7 +81,7 @@ def delete_queue(tx: Tx, c: DeleteQueue) -> Answer:
     queue = tx.queue(c.name)
     if queue is None:
         return Rejected("not-found", f"The queue {c.name[:100]} has no limits.")
-    if c.if_revision is not None and queue.revision != c.if_revision:
+    if is_stale(c.if_revision, queue):
         return stale_revision(f"The queue {c.name}", queue)
     drop_queue(tx, c.name)
     return Accepted()

@@ -8,6 +8,7 @@ from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.apply.namespaces import known
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import in_use, tagged
+from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.model import Job, JobState
 from raftsched.core.namespaces import Namespace, wrong_in_namespace
@@ -33,10 +34,11 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     secret = find_secret(tx.view, c.namespace, c.name)
-    if c.if_none and secret is not None:
-        return Rejected("exists", f"The secret {c.namespace}/{c.name} exists already.")
-    if c.if_revision is not None and (secret is None or secret.revision != c.if_revision):
-        return _stale(secret)
+    exists = f"The secret {c.namespace}/{c.name} exists already."
+    absent = "The secret does not exist; leave out the condition to create it."
+    refused = put_refused(c, secret, "The secret", exists, absent)
+    if refused is not None:
+        return refused
     created = secret is None
     if secret is None:
         refused = known(tx, c.namespace)
@@ -64,18 +66,12 @@ def _same(secret: Secret, c: PutSecret) -> bool:
     return not c.nonce and not secret.nonce and secret.value == c.value
 
 
-def _stale(secret: Secret | None) -> Rejected:
-    if secret is None:
-        return Rejected("stale-revision", "The secret does not exist; leave out the condition to create it.")
-    return Rejected("stale-revision", f"The secret is at revision {secret.revision} now; read it again.")
-
-
 def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
     secret = find_secret(tx.view, c.namespace, c.name)
     if secret is None:
         return Rejected("not-found", f"There is no secret {c.namespace[:64]}/{c.name[:128]}.")
-    if c.if_revision is not None and secret.revision != c.if_revision:
-        return _stale(secret)
+    if is_stale(c.if_revision, secret):
+        return stale_revision("The secret", secret)
     detail = f"Jobs refer to the secret {c.namespace}/{c.name}. Change them, or force it: then their runs fail."
     refused = None if c.force else in_use("in-use", detail, _users(tx, secret))
     if refused is not None:

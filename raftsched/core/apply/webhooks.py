@@ -19,6 +19,7 @@ from raftsched.core.apply.notices import add_webhook, deliver, full, limit_queue
 from raftsched.core.apply.queues import drop_queue, make_queue
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import in_use, tagged
+from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.model import (
@@ -68,8 +69,8 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         return _no_webhook(c.name) if c.if_revision is not None else _create(tx, c)
     if c.if_none:
         return Rejected("exists", f"The webhook {c.name} exists already.")
-    if c.if_revision is not None and c.if_revision != webhook.revision:
-        return _stale(webhook)
+    if is_stale(c.if_revision, webhook):
+        return stale_revision("The webhook", webhook, REPEAT)
     if c.secret and not c.made and not same_secret(_secrets(tx, c.name), c):
         return Rejected(
             "not-possible",
@@ -162,8 +163,8 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
     webhook = webhooks(tx).get(c.name)
     if webhook is None:
         return _no_webhook(c.name)
-    if c.if_revision is not None and c.if_revision != webhook.revision:
-        return _stale(webhook)
+    if is_stale(c.if_revision, webhook):
+        return stale_revision("The webhook", webhook, REPEAT)
     wrong = wrong_in_secret(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
@@ -238,8 +239,8 @@ def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
     webhook = webhooks(tx).get(c.name)
     if webhook is None:
         return _no_webhook(c.name)
-    if c.if_revision is not None and c.if_revision != webhook.revision:
-        return _stale(webhook)
+    if is_stale(c.if_revision, webhook):
+        return stale_revision("The webhook", webhook, REPEAT)
     detail = f'Jobs name the webhook {c.name}. Take it out of their notify first, or PATCH it to {{"active": false}}.'
     refused = in_use("illegal-transition", detail, _named_by(tx, c.name))
     if refused is not None:
@@ -264,9 +265,3 @@ def _named_by(tx: Tx, name: str) -> Iterator[Job]:
 
 def _no_webhook(name: str) -> Rejected:
     return Rejected("not-found", f'There is no webhook "{name[:64]}".')
-
-
-def _stale(webhook: Webhook) -> Rejected:
-    return Rejected(
-        "stale-revision", f"The webhook is at revision {webhook.revision} now; read it again and repeat the change."
-    )
