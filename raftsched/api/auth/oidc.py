@@ -15,11 +15,10 @@ from raftsched.api.auth.oidc_verify import setting_of
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.api.http.replies import propose_one, reply_value
+from raftsched.api.http.replies import propose_one, reply_tagged
 from raftsched.api.http.requests import (
     NAMESPACE_HELP,
     READ,
-    etag_of,
 )
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
@@ -30,14 +29,15 @@ _json = msgspec.json.Encoder(order="deterministic").encode
 
 @operation(
     "Read the OpenID Connect issuer",
-    {200: Reply(OidcOut, "As it is.", ("ETag",))},
+    {200: Reply(OidcOut, "As it is.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
     query=READ,
+    headers=("If-None-Match",),
     codes=("not-found",),
     role="admin",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """404: none are."""
-    return _reply(oidc_of(ctx))
+    return _reply(call, oidc_of(ctx))
 
 
 @operation(
@@ -56,7 +56,7 @@ async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
     if not can_verify():
         raise Problem("not-possible", MISSING)
     await propose_one(ctx, encode(SetOidc(content, _if_match(ctx, call))))
-    return _reply(oidc_of(ctx))
+    return _reply(call, oidc_of(ctx))
 
 
 @operation(
@@ -80,12 +80,12 @@ def _if_match(ctx: ApiContext, call: Call[Any]) -> int | None:
     return revision
 
 
-def _reply(row: Oidc) -> web.Response:
+def _reply(call: Call[Any], row: Oidc) -> web.Response:
     setting = setting_of(row)
     if setting is None:
         raise Problem("not-found", "Tokens of an issuer are not taken here; PUT says whose are.")
     shown = OidcOut(**msgspec.structs.asdict(setting), revision=row.revision)
-    return reply_value(shown, headers={"ETag": etag_of(row.revision)})
+    return reply_tagged(call.request, shown, row.revision)
 
 
 def _content(given: OidcIn) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -19,31 +20,27 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
 from raftsched.api.http.idempotency import Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.api.http.replies import propose_one, reply_page, reply_value
+from raftsched.api.http.replies import propose_one, reply_tagged, reply_value
 from raftsched.api.http.requests import (
     IDEMPOTENCY_KEY,
     NAMESPACE_HELP,
     READ,
     catch_up,
-    etag_of,
 )
 from raftsched.api.jobs.triggers import duration_of, time_of
 from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.resources.named import list_page
 from raftsched.api.resources.operators_schema import RateOut
-from raftsched.api.rows import following, page
 from raftsched.core.access import ANONYMOUS, NAMESPACES_MAX, CreateToken, Grant, RevokeToken, Role, SetAccess, Token
 from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
 from raftsched.core.limits import RATE_PERIOD_MS
-from raftsched.core.rows import decode_token
+from raftsched.core.rows import TOKENS, decode_token
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
 
 PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
-_LISTING = "tokens"
-
-_encode = msgspec.json.Encoder().encode
 
 
 @operation(
@@ -176,18 +173,11 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Without their secrets, which nobody has but who was shown them. Revoked ones are kept for a while."""
-    query = call.query
-    last = query.cursor(_LISTING)
 
-    with ctx.read() as view:
+    def shown(view: ReadView, digests: list[bytes]) -> Iterable[TokenOut]:
+        return (_shown(ctx, token) for token in (TOKENS.get(view, digest) for digest in digests) if token is not None)
 
-        def take(_: bytes, digest: bytes) -> bytes | None:
-            raw = view.get(Table.TOKENS, digest)
-            return None if raw is None else _encode(_shown(ctx, decode_token(raw)))
-
-        rows = view.scan(Table.TOKEN_IDS, b"" if last is None else following(last))
-        items, last = page(rows, query.limit(), take)
-    return reply_page(call.request, items, _LISTING, query.filters(), last)
+    return list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda _, digest: digest, shown)
 
 
 @operation("Read a token", {200: TokenOut}, query=READ, role="admin")
@@ -248,15 +238,16 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
 
 @operation(
     "Read whether requests need a token",
-    {200: Reply(AccessOut, "Whether they do.", ("ETag",))},
+    {200: Reply(AccessOut, "Whether they do.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
     query=READ,
+    headers=("If-None-Match",),
     role="viewer",
     scope="shared",
 )
 async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         access = access_of(view)
-    return reply_value(AccessOut(access.required), headers={"ETag": etag_of(access.revision)})
+    return reply_tagged(call.request, AccessOut(access.required), access.revision)
 
 
 @operation(
@@ -293,7 +284,7 @@ async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
                 there = [_shown(ctx, token) for token in others(view, made, ctx.now_ms())]
                 issuer = issuer_found(taken, oidc_of(ctx))
                 said.token, said.found = _shown(ctx, made), found(view, meta(view), there, issuer)
-    return reply_value(said, headers={"ETag": etag_of(accepted.number or 0)})
+    return reply_tagged(call.request, said, accepted.number or 0)
 
 
 def _check_enclosed(ctx: ApiContext) -> None:

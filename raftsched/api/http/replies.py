@@ -14,6 +14,7 @@ from raftsched.api.auth.callers import sent
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.problems import from_rejected
+from raftsched.api.http.requests import etag_of, not_modified
 from raftsched.api.jobs.render import etag, job_json
 from raftsched.api.resources.users import naming_users
 from raftsched.core.commands import Accepted, Rejected
@@ -47,6 +48,16 @@ def reply_value(value: object, status: int = 200, headers: Mapping[str, str] | N
 def reply_fields(fields: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Plain values only: text, integers of 64 bits, lists and objects. What has a struct goes to `reply_value`."""
     return reply(orjson.dumps(fields), status, headers)
+
+
+def reply_tagged(request: web.Request, value: object, revision: int, location: str | None = None) -> web.Response:
+    """Answers with an ETag: 304 to a read whose If-None-Match holds, 201 with the address of what was created."""
+    headers = {"ETag": etag_of(revision)}
+    if request.method in ("GET", "HEAD") and not_modified(request, headers["ETag"]):
+        return web.Response(status=304, headers=headers)
+    if location is not None:
+        headers["Location"] = location
+    return reply_value(value, 200 if location is None else 201, headers)
 
 
 def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:

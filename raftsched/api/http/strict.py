@@ -180,6 +180,36 @@ def examine(value: Any, model: type[T], errors: list[FieldError], read_only: Ite
         return None
 
 
+def refuse_unknown(change: Any, model: Any, read_only: Iterable[str] = ()) -> None:
+    """Refuses what would go unnoticed in a merge patch (RFC 7396) of this model: null for what is no field, and what
+    the cluster sets. What else is wrong with a change is found when it is merged. Raises Problem invalid-body."""
+    if not isinstance(change, Mapping):
+        raise Problem("invalid-body", errors=[FieldError("", "must be an object with the fields to change")])
+    errors: list[FieldError] = []
+    _refuse_unknown(change, _type_of(model), "", errors, frozenset(read_only))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+
+
+def _refuse_unknown(
+    change: Mapping[str, Any], info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]
+) -> None:
+    fields = {f.encode_name: f for f in info.fields}
+    _struct({key: None for key in change if key not in fields}, info, at, errors, read_only)
+    for key in change.keys() & fields.keys():
+        inner = _struct_in(fields[key].type)
+        if inner is not None and isinstance(change[key], Mapping):
+            _refuse_unknown(change[key], inner, at + pointer(key), errors, frozenset())
+
+
+def _struct_in(info: inspect.Type) -> inspect.StructType | None:
+    """Returns the object that a field may be."""
+    info = _plain(info)
+    if isinstance(info, inspect.UnionType):
+        return next((one for one in map(_plain, info.types) if isinstance(one, inspect.StructType)), None)
+    return info if isinstance(info, inspect.StructType) else None
+
+
 _types: dict[Any, inspect.StructType] = {}
 
 

@@ -65,8 +65,6 @@ class CalendarOut(msgspec.Struct):
     modified_at: str
 
 
-READ_ONLY = frozenset({"name", "revision", "created_at", "modified_at"})
-
 _decode = msgspec.json.Decoder(CalendarIn).decode
 _encode = msgspec.json.Encoder().encode
 

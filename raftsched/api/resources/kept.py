@@ -13,11 +13,11 @@ from aiohttp import web
 
 from raftsched.api.auth.access import access_of
 from raftsched.api.context import ApiContext
-from raftsched.api.http.idempotency import done_before, named, noted
+from raftsched.api.http.call import Call
+from raftsched.api.http.idempotency import done_before, noted
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply
-from raftsched.api.http.requests import Query, catch_up
-from raftsched.api.jobs.actions import read_nothing
+from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
 from raftsched.api.resources.secrets_schema import ResealedOut
@@ -74,13 +74,11 @@ def unreadable(ctx: ApiContext) -> int:
     codes=(*BODIES, *WRITES, "not-possible", "idempotency-mismatch"),
     role="admin",
 )
-async def reseal(ctx: ApiContext, request: web.Request) -> web.Response:
+async def reseal(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """With the first key in the key file of the node that is asked: what lies there as it is, and what was sealed with
     another key. A part of them at a time: send it again until nothing is left. What cannot be read is named, and has to
     be put again."""
-    Query(request)
-    await read_nothing(request)
-    key = named(request, "secrets reseal")
+    key = call.key("secrets reseal")
     before = done_before(ctx, key)
     if before is not None:
         return reply(before.note)

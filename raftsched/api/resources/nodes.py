@@ -4,6 +4,7 @@ with; membership itself is changed under /v1/cluster/members."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 from msgspec import UNSET
@@ -12,23 +13,13 @@ from msgspec.structs import replace
 from raftsched.api.cluster.cluster import NodeOut, seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.idempotency import UNNAMED, Named, conditions, done_before, named, under
+from raftsched.api.http.idempotency import UNNAMED, Named, done_before, under
 from raftsched.api.http.merging import merge
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import (
-    PATCH_TYPES,
-    READ,
-    Query,
-    catch_up,
-    check_type,
-    etag_of,
-    fresh_enough,
-    if_match,
-    read_body,
-)
-from raftsched.api.jobs.actions import BODY_MAX, read_nothing
+from raftsched.api.http.replies import reply_tagged, reply_value
+from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
@@ -44,19 +35,26 @@ _Change = Callable[[NodeRule, Session | None], NodeRule]
 
 
 @operation("List the nodes", {200: PageOf(NodeDetail)}, query=READ, role="viewer", scope="shared")
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    return reply_value({"items": await _details(ctx, request), "next": None})
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
+    return reply_value({"items": await _details(ctx, call), "next": None})
 
 
 _REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
 
 
-@operation("Read a node", _REPLY, query=READ, codes=("no-such-member",), role="viewer", scope="shared")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    """The ETag is the revision of what is said about it here; how it is doing changes without it."""
-    await fresh_enough(ctx, Query(request, *READ))
-    return await _reply(ctx, request)
+@operation(
+    "Read a node",
+    {**_REPLY, 304: Reply(None, "Not changed.", ("ETag",))},
+    query=READ,
+    headers=("If-None-Match",),
+    codes=("no-such-member",),
+    role="viewer",
+    scope="shared",
+)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """The ETag is the revision of what was set here (drained, slots, labels); the state of the node changes without
+    it."""
+    return await _reply(ctx, call)
 
 
 @operation(
@@ -69,9 +67,9 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     role="operator",
     scope="shared",
 )
-async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
+async def drain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """It takes nothing new; what runs there ends as it would. Also while the node is down."""
-    return await _set_drained(ctx, request, True)
+    return await _set_drained(ctx, call, True)
 
 
 @operation(
@@ -84,18 +82,15 @@ async def drain(ctx: ApiContext, request: web.Request) -> web.Response:
     role="operator",
     scope="shared",
 )
-async def undrain(ctx: ApiContext, request: web.Request) -> web.Response:
-    return await _set_drained(ctx, request, False)
+async def undrain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
+    return await _set_drained(ctx, call, False)
 
 
-async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> web.Response:
-    await read_nothing(request)
-    Query(request)
-    node = request.match_info["id"]
-    name = named(request, "drain" if drained else "undrain", node.encode(), conditions(request))
-    if done_before(ctx, name) is not None:
-        return await _reply(ctx, request)
-    return await _change(ctx, request, lambda rule, _: replace(rule, drained=drained), name)
+async def _set_drained(ctx: ApiContext, call: Call[Nothing], drained: bool) -> web.Response:
+    key = call.key("drain" if drained else "undrain", call.path["id"].encode(), call.conditions)
+    if done_before(ctx, key) is not None:
+        return await _reply(ctx, call)
+    return await _change(ctx, call, lambda rule, _: replace(rule, drained=drained), key)
 
 
 @operation(
@@ -108,13 +103,10 @@ async def _set_drained(ctx: ApiContext, request: web.Request, drained: bool) -> 
     role="operator",
     scope="shared",
 )
-async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """RFC 7396 on what holds; null for slots, or for all labels: as the node itself says."""
-    check_type(request, PATCH_TYPES)
-    Query(request)
     errors: list[FieldError] = []
-    value = strict.parse(await read_body(request, BODY_MAX))
-    given = strict.examine(value, NodeIn, errors, NodeDetail.__struct_fields__)
+    given = strict.examine(call.json(), NodeIn, errors, NodeDetail.__struct_fields__)
     if errors or given is None:
         raise Problem("invalid-body", errors=errors)
 
@@ -128,27 +120,26 @@ async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
             rule = replace(rule, labels=labels)
         return rule
 
-    return await _change(ctx, request, change)
+    return await _change(ctx, call, change)
 
 
-async def _change(ctx: ApiContext, request: web.Request, change: _Change, name: Named = UNNAMED) -> web.Response:
-    """A change in between means to change again: none gets lost."""
-    node = request.match_info["id"]
-    wanted = if_match(request)
+async def _change(ctx: ApiContext, call: Call[Any], change: _Change, key: Named = UNNAMED) -> web.Response:
+    """Changes again when somebody else changed the row in between: no change gets lost."""
+    node = call.path["id"]
 
     async def command(was: NodeRule) -> bytes:
         with ctx.read() as view:
             session = newest_session(view, node)
         rule = change(was, session)
-        return under(name, PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, wanted))
+        return under(key, PutNodeRule(node, rule.drained, rule.slots, rule.labels, was, call.if_match))
 
     what = "What is said about the node"
-    await amend(ctx, what, lambda: _target(ctx, node), wanted, command, keyed=bool(name.key))
-    return await _reply(ctx, request)
+    await amend(ctx, what, lambda: _target(ctx, node), call.if_match, command, keyed=bool(key.key))
+    return await _reply(ctx, call)
 
 
 async def _target(ctx: ApiContext, node: str) -> NodeRule:
-    """What holds. This node catches up before it says that there is no such member."""
+    """Returns the rule that holds. This node catches up before it says that there is no such member."""
     with ctx.read() as view:
         known = any(m.node == node for m in meta(view).members)
     if not known:
@@ -165,14 +156,14 @@ def _check_member(view: ReadView, node: str) -> None:
 
 
 def _labels(rule: NodeRule, session: Session | None) -> dict[str, str]:
-    """Those that hold."""
+    """Returns the labels that hold."""
     if rule.labels is not None:
         return dict(rule.labels)
     return {} if session is None else dict(session.labels)
 
 
 def _merged(labels: dict[str, str], change: dict[str, str | None]) -> tuple[tuple[str, str], ...]:
-    """Raises Problem invalid-body."""
+    """Returns the labels after a merge patch. Raises Problem invalid-body."""
     merged: dict[str, str] = merge(labels, change)
     errors = []
     for key, value in change.items():
@@ -188,18 +179,18 @@ def _merged(labels: dict[str, str], change: dict[str, str | None]) -> tuple[tupl
     return tuple(sorted(merged.items()))
 
 
-async def _reply(ctx: ApiContext, request: web.Request) -> web.Response:
-    node = request.match_info["id"]
-    found = next((n for n in await _details(ctx, request) if n.id == node), None)
+async def _reply(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    node = call.path["id"]
+    found = next((n for n in await _details(ctx, call) if n.id == node), None)
     if found is None:
         with ctx.read() as view:
             _check_member(view, node)
         raise Problem("no-such-member", f"{node} has just left the cluster.")
-    return reply_value(found, headers={"ETag": etag_of(found.revision)})
+    return reply_tagged(call.request, found, found.revision)
 
 
-async def _details(ctx: ApiContext, request: web.Request) -> list[NodeDetail]:
-    out = await seen(ctx, request)
+async def _details(ctx: ApiContext, call: Call[Any]) -> list[NodeDetail]:
+    out = await seen(ctx, call.request)
     with ctx.read() as view:
         members = {m.node for m in meta(view).members}
         return [_detail(view, node) for node in out.nodes if node.id in members]

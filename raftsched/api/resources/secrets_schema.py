@@ -44,6 +44,3 @@ class ResealedOut(msgspec.Struct):
     left: int
     unreadable: list[str]
     key: str
-
-
-SECRET_READ_ONLY = frozenset(SecretOut.__struct_fields__) - frozenset(SecretIn.__struct_fields__)

@@ -12,22 +12,12 @@ from raftsched.api.auth.callers import caller, is_local
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
 from raftsched.api.http.answers import Paused
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_duration
-from raftsched.api.http.idempotency import named, propose_once
+from raftsched.api.http.idempotency import propose_once
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.api.http.replies import reply_fields, reply_value
-from raftsched.api.http.requests import (
-    PATCH_TYPES,
-    READ,
-    Query,
-    check_type,
-    etag_of,
-    fresh_enough,
-    if_match,
-    not_modified,
-    read_body,
-)
-from raftsched.api.jobs.actions import BODY_MAX, read_nothing
+from raftsched.api.http.replies import reply_fields, reply_tagged
+from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
@@ -49,12 +39,8 @@ _DEFAULTS = Settings()
     role="viewer",
     scope="shared",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    _, revision = _stored(ctx)
-    if not_modified(request, etag_of(revision)):
-        return web.Response(status=304, headers={"ETag": etag_of(revision)})
-    return _reply(ctx)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    return _reply(ctx, call)
 
 
 @operation(
@@ -66,28 +52,25 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     codes=(*BODIES, *WRITES, "stale", "stale-revision"),
     role="admin",
 )
-async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost."""
-    check_type(request, PATCH_TYPES)
-    Query(request)
-    change = _read(strict.parse(await read_body(request, BODY_MAX)))
-    wanted = if_match(request)
+    change = _read(call.json())
     _check_audit(ctx, change)
 
     async def command(was: _Stored) -> bytes:
-        return encode(PutSettings(replace(was.settings, **change), was.settings, wanted))
+        return encode(PutSettings(replace(was.settings, **change), was.settings, call.if_match))
 
     async def stored() -> _Stored:
         return _stored(ctx)
 
-    await amend(ctx, "What is set", stored, wanted, command)
+    await amend(ctx, "What is set", stored, call.if_match, command)
     ctx.forget_settings()
-    return _reply(ctx)
+    return _reply(ctx, call)
 
 
 def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
-    """Who is in the audit must not be able to shorten it: while tokens are needed that takes who can read the disk of a
-    node. Raises Problem forbidden."""
+    """Raises Problem forbidden for a change that shortens the audit: callers whom it records must not be able to. While
+    tokens are needed, only somebody who can read the disk of a node may."""
     who = caller()
     settings, _ = _stored(ctx)
     less = [name for name in ("audit_max", "audit_keep_ms") if change.get(name, TIME_MAX_MS) < getattr(settings, name)]
@@ -110,9 +93,9 @@ def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
     role="operator",
     scope="shared",
 )
-async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
+async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """Nothing is fired or started any more; what runs goes on."""
-    return await _set_paused(ctx, request, True)
+    return await _set_paused(ctx, call, True)
 
 
 @operation(
@@ -125,15 +108,13 @@ async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
     role="operator",
     scope="shared",
 )
-async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
+async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """What was missed meanwhile is treated as each job's misfire policy says."""
-    return await _set_paused(ctx, request, False)
+    return await _set_paused(ctx, call, False)
 
 
-async def _set_paused(ctx: ApiContext, request: web.Request, paused: bool) -> web.Response:
-    await read_nothing(request)
-    Query(request)
-    await propose_once(ctx, named(request, "pause cluster" if paused else "resume cluster"), PauseCluster(paused))
+async def _set_paused(ctx: ApiContext, call: Call[Nothing], paused: bool) -> web.Response:
+    await propose_once(ctx, call.key("pause cluster" if paused else "resume cluster"), PauseCluster(paused))
     return reply_fields({"paused": paused})
 
 
@@ -148,9 +129,9 @@ def _stored(ctx: ApiContext) -> _Stored:
         return _Stored(cluster.settings, cluster.settings_revision)
 
 
-def _reply(ctx: ApiContext) -> web.Response:
+def _reply(ctx: ApiContext, call: Call[Any]) -> web.Response:
     settings, revision = _stored(ctx)
-    return reply_value(_shown(settings), headers={"ETag": etag_of(revision)})
+    return reply_tagged(call.request, _shown(settings), revision)
 
 
 def _shown(settings: Settings) -> dict[str, Any]:
@@ -162,7 +143,7 @@ def _shown(settings: Settings) -> dict[str, Any]:
 
 
 def _read(value: Any) -> dict[str, int]:
-    """The fields of Settings that are to change. Raises Problem invalid-body."""
+    """Returns the fields of Settings to change, with their values. Raises Problem invalid-body."""
     errors: list[FieldError] = []
     given = strict.examine(value, SettingsIn, errors)
     change: dict[str, int] = {}

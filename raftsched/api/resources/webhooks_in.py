@@ -58,24 +58,6 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
     return name, spec, secret
 
 
-def refuse_change(change: dict[str, Any]) -> None:
-    """What would go unnoticed in a merge: null for what is no field, and what the cluster sets. Raises Problem
-    invalid-body."""
-    errors = []
-    parts = [("", change, frozenset(WebhookIn.__struct_encode_fields__))]
-    if isinstance(change.get("filter"), dict):
-        parts.append(("/filter", change["filter"], frozenset(WebhookFilterIn.__struct_encode_fields__)))
-    for at, part, known in parts:
-        for key, value in part.items():
-            if not at and key in WEBHOOK_READ_ONLY:
-                errors.append(FieldError(pointer(key), "is set by the cluster; leave it out"))
-            elif value is None and key not in known:
-                detail = f"is not a known field; known are {', '.join(sorted(known))}"
-                errors.append(FieldError(at + pointer(key[:128]), detail))
-    if errors:
-        raise Problem("invalid-body", errors=errors)
-
-
 def read_secret(text: str, errors: list[FieldError]) -> bytes:
     """What is wrong with it is said without quoting it."""
     least, most = SECRET_BYTES

@@ -105,6 +105,14 @@ def test_what_is_edited_has_a_tag_and_edits_can_be_made_conditional(path: str) -
             assert "If-None-Match" in one.headers, f"{method} cannot be made to create only"
 
 
+@pytest.mark.parametrize("route", GETS, ids=name)
+def test_a_tag_that_the_reader_has_spares_the_answer(route: Route) -> None:
+    one = said(route)
+    if "ETag" in one.answers[200].headers:
+        assert "If-None-Match" in one.headers
+        assert "ETag" in one.answers[304].headers
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=name)
 def test_what_was_made_or_begun_is_named(route: Route) -> None:
     for status, answer in said(route).answers.items():

@@ -8,12 +8,23 @@ from typing import Any
 
 import pytest
 
+from raftsched.api import routes
+from raftsched.api.resources.named import REGISTRY
 from raftsched.core.model import HOUR_MS
 from raftsched.core.tables import Table
 from tests.support.local_api import Client, LocalCluster, run, serving
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 MANUAL = {**JOB, "trigger": {"manual": True}, "overlap": "allow"}
+
+PUTS: dict[str, Any] = {  # of each kind of named thing, what is put first
+    "queues": {"max_running": 3},
+    "calendars": {"weekdays": ["sat"]},
+    "namespaces": {"owner": "ana"},
+    "secrets": {"value": "v"},
+    "webhooks": {"url": "http://127.0.0.1/"},
+}
+KINDS = sorted({kind.plural for kind in REGISTRY})
 
 
 def rows(call: Client, table: Table) -> int:
@@ -175,5 +186,82 @@ def test_a_job_asked_for_suspended_is_not_said_to_be_there_while_it_is_scheduled
         await call("POST", "/v1/jobs", {**given, "name": "b", "suspended": True})
         status, job = await call("POST", "/v1/jobs", {**given, "name": "b"})
         assert (status, job["state"]) == (200, "NEW")
+
+    run(tmp_path, test)
+
+
+# ---------------------------------------------------------------- named things: alike for each kind
+
+
+def methods(kind: str) -> dict[str, str]:
+    """Method -> address of those that a kind has for one of them."""
+    (path,) = (one.path for one in REGISTRY if one.plural == kind)
+    address = path.replace("{ns}", "a").replace("{name}", "a")
+    return {route.method: address for route in routes.ROUTES if route.path == path}
+
+
+def test_each_kind_of_named_thing_is_tried() -> None:
+    assert set(KINDS) == set(PUTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_there_meets_no_if_match(tmp_path: Path, kind: str) -> None:
+    async def test(call: Client) -> None:
+        for given in ("*", '"1"'):
+            for method, path in methods(kind).items():
+                if method == "GET":
+                    continue
+                body = PUTS[kind] if method == "PUT" else {} if method == "PATCH" else None
+                status, problem = await call(method, path, body, {"If-Match": given})
+                wanted = (412, "stale-revision") if method == "PUT" else (404, "not-found")
+                assert (status, problem["code"]) == wanted, (method, given)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_there_is_written_under_its_tag_only(tmp_path: Path, kind: str) -> None:
+    async def test(call: Client) -> None:
+        there, body = methods(kind), PUTS[kind]
+        path = there["PUT"]
+        only_new = {"If-None-Match": "*"}
+        status, made = await call("PUT", path, body, only_new)
+        assert (status, call.headers["Location"]) == (201, path)
+        tag = call.headers["ETag"]
+        assert tag == f'"{made["revision"]}"'
+        status, problem = await call("PUT", path, body, only_new)
+        assert (status, problem["code"]) == (412, "exists")
+        for method in there.keys() - {"GET"}:
+            given = body if method == "PUT" else {} if method == "PATCH" else None
+            status, problem = await call(method, path, given, {"If-Match": '"999999"'})
+            assert (status, problem["code"]) == (412, "stale-revision"), method
+            for bad in ("1", 'W/"1"', '"1", "2"'):
+                assert (await call(method, path, given, {"If-Match": bad}))[0] == 400, (method, bad)
+        for held in (tag, "*"):
+            for method in there.keys() & {"PUT", "PATCH"}:
+                status, _ = await call(method, path, body if method == "PUT" else {}, {"If-Match": held})
+                assert (status, call.headers["ETag"], "Location" in call.headers) == (200, tag, False), (method, held)
+        assert await call("DELETE", path, None, {"If-Match": "*"}) == (204, "")
+        assert (await call("GET", path))[0] in (200, 404)  # 200: a namespace that holds something
+
+    run(tmp_path, test)
+
+
+TAGGED = ["/v1/cluster/settings", "/v1/cluster/access", "/v1/nodes/n1"]
+
+
+@pytest.mark.parametrize("path", [*(methods(kind)["GET"] for kind in KINDS), *TAGGED])
+def test_what_the_reader_has_is_not_sent_again(tmp_path: Path, path: str) -> None:
+    async def test(call: Client) -> None:
+        kind = next((kind for kind in KINDS if methods(kind)["GET"] == path), None)
+        if kind is not None:
+            assert (await call("PUT", path, PUTS[kind]))[0] == 201
+        assert (await call("GET", path))[0] == 200
+        tag = call.headers["ETag"]
+        for given in (tag, f"W/{tag}", f'"999999", {tag}', "*"):
+            for method in ("GET", "HEAD"):
+                assert await call(method, path, None, {"If-None-Match": given}) == (304, ""), (method, given)
+                assert call.headers["ETag"] == tag
+        assert (await call("GET", path, None, {"If-None-Match": '"999999"'}))[0] == 200
 
     run(tmp_path, test)

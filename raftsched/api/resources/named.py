@@ -1,0 +1,319 @@
+"""Named resources: list, read, put, patch and delete, once for all kinds.
+
+A kind (queues, calendars, namespaces, ...) is a `NamedResource`: where its rows are, how its JSON and its commands
+look, and the words that describe it. `endpoints` makes the handlers and declares them, so that conditions, tags and
+answers are alike everywhere:
+
+- a GET answers an ETag, and 304 to an If-None-Match that holds;
+- If-Match on a PUT of what is not there is 412, on a PATCH or DELETE 404, be it `*` or a revision;
+- a PATCH without If-Match merges again when somebody else changed the row in between;
+- a PUT that creates answers 201 and the Location.
+
+What only one kind does (secrets of webhooks, the force of deleting a secret) is a handler in that kind's module, which
+may use the parts of its `NamedResource` and replaces the common one in `endpoints`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
+from raftsched.api.http.call import Call
+from raftsched.api.http.merging import merge
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import propose_one, reply_page, reply_tagged
+from raftsched.api.http.requests import READ, catch_up
+from raftsched.api.openapi.operation import (
+    BODIES,
+    BODY_MAX,
+    JSON,
+    MERGE_PATCH,
+    WRITES,
+    PageOf,
+    Reply,
+    Role,
+    Scope,
+    operation,
+)
+from raftsched.api.resources.amending import Versioned, amend
+from raftsched.api.rows import following, page
+from raftsched.core.commands import Command, encode
+from raftsched.core.rows import Row
+from raftsched.core.tables import ReadView, Table, after
+from raftsched.names import NameRule
+
+R = TypeVar("R", bound=Versioned)
+T = TypeVar("T")
+Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
+
+_PART = re.compile(r"\{([a-z]+)\}")
+_encode = msgspec.json.Encoder().encode
+
+
+class Text(NamedTuple):
+    """The words of an operation in /openapi.json, and the codes of the problems that only this kind answers with."""
+
+    summary: str
+    description: str = ""
+    codes: tuple[str, ...] = ()
+    scope: Scope | None = None  # None: that of the kind
+
+
+@dataclass(frozen=True)
+class Write(Generic[R]):
+    """A PUT, or a PATCH that was merged into the row `was`. `value`: the JSON that `read` made of the body."""
+
+    names: tuple[str, ...]
+    value: Any
+    if_match: int | None = None
+    only_new: bool = False
+    was: R | None = None
+
+    @property
+    def name(self) -> str:
+        return self.names[-1]
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the row must still have; None: any."""
+        return self.if_match if self.was is None else self.was.revision
+
+
+async def _no_put(ctx: ApiContext, write: Write[Any]) -> Command:
+    raise NotImplementedError("this kind has a PUT of its own, and no PATCH")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedResource(Generic[R]):
+    """A kind of named things. `path` is the address of one; the parts in braces are its name."""
+
+    path: str
+    noun: str
+    rows: Row[R, *tuple[Any, ...]]
+    name_rules: tuple[NameRule, ...]  # of each part of the name
+    absent: str  # the answer when it is not there; {0} is its name, {1} the second part of the name
+    unmet: str  # the end of the answer to an If-Match when it is not there
+    body: Any  # the struct of a PUT
+    out: Any  # the struct of an answer
+    list_path: str = ""  # where that is not the address without its last part
+    patch_body: Any = None  # the schema of a PATCH, where it is not `body`
+    body_max: int = BODY_MAX  # bytes
+    role: Role = "operator"
+    scope: Scope = "shared"
+    texts: Mapping[str, Text] = field(default_factory=dict)
+
+    # `among`: the number of rows in the same answer, for what is counted up to a bound
+    shown: Callable[[ApiContext, ReadView, R, int], Any]
+    # the JSON of a PUT that would change nothing: a PATCH is merged into it
+    as_put: Callable[[R], dict[str, Any]] = msgspec.to_builtins
+    command: Callable[[ApiContext, Write[R]], Awaitable[Command]] = _no_put
+    delete_command: Callable[..., Command] | None = None
+    is_visible: Callable[[R], bool] = lambda row: True
+    is_set: Callable[[R], bool] = lambda row: True  # False: it can be read, but there is nothing to change or delete
+    read: Callable[[bytes], Any] = strict.parse
+    merge: Callable[[dict[str, Any], Any], Any] = merge
+    on_change: Callable[[ApiContext], None] = lambda ctx: None
+
+    @property
+    def plural(self) -> str:
+        """The name of the kind in addresses, cursors and operation ids, such as "queues"."""
+        return self.path.split("/")[-2]
+
+    @property
+    def address_of_list(self) -> str:
+        return self.list_path or self.path.rpartition("/")[0]
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """The fields of an answer that a PUT ignores and a PATCH refuses."""
+        return frozenset(self.out.__struct_encode_fields__) - frozenset(self.body.__struct_encode_fields__)
+
+    def names(self, call: Call[Any]) -> tuple[str, ...]:
+        return tuple(call.path[part] for part in _PART.findall(self.path))
+
+    def find(self, view: ReadView, names: tuple[str, ...]) -> R | None:
+        """Returns the row; None: it is not there, or not there for the caller."""
+        row = self.rows.get(view, *names) if self.is_name(names) else None
+        return row if row is not None and self.is_visible(row) else None
+
+    def is_name(self, names: tuple[str, ...]) -> bool:
+        return all(rule.allows(name) for rule, name in zip(self.name_rules, names, strict=True))
+
+    def not_found(self, names: tuple[str, ...]) -> Problem:
+        return Problem("not-found", self.absent.format(*(name[:128] for name in names)))
+
+    def checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Raises Problem not-found for what cannot be a name."""
+        if not self.is_name(names):
+            raise self.not_found(names)
+        return names
+
+    async def target(self, ctx: ApiContext, names: tuple[str, ...]) -> R:
+        """Returns the row that a write is meant for; this node catches up before it says that there is none. Raises
+        Problem not-found."""
+        for is_last in (False, True):
+            with ctx.read() as view:
+                row = self.find(view, names)
+            if row is not None and self.is_set(row):
+                return row
+            if is_last or not self.is_name(names):
+                raise self.not_found(names)
+            await catch_up(ctx)
+        raise AssertionError
+
+    async def check_if_match(self, ctx: ApiContext, call: Call[Any]) -> None:
+        """Raises Problem stale-revision: a PUT has an If-Match, and there is nothing that it could hold for."""
+        if call.must_exist:
+            try:
+                await self.target(ctx, self.names(call))
+            except Problem:
+                raise Problem("stale-revision", f"If-Match was given, but {self.unmet}.") from None
+
+    def without_read_only(self, value: Any) -> Any:
+        """Drops what the cluster sets, so that an answer may be put back."""
+        return {k: v for k, v in value.items() if k not in self.read_only} if isinstance(value, dict) else value
+
+    # ------------------------------------------------------------ the handlers
+
+    async def list_all(self, ctx: ApiContext, call: Call[None]) -> web.Response:
+        def take(_: bytes, raw: bytes) -> R | None:
+            row = self.rows.decode(raw)
+            return row if self.is_visible(row) else None
+
+        def shown(view: ReadView, rows: list[R]) -> Iterable[Any]:
+            return (self.shown(ctx, view, row, len(rows)) for row in rows)
+
+        return list_page(ctx, call, self.plural, self.rows.table, take, shown)
+
+    async def get(self, ctx: ApiContext, call: Call[None]) -> web.Response:
+        return self.reply(ctx, call)
+
+    async def put(self, ctx: ApiContext, call: Call[Any]) -> web.Response:
+        names = self.names(call)
+        if not self.is_name(names):
+            rules = "; ".join(f"{rule.kind} has a name of {rule.rule}" for rule in self.name_rules)
+            raise Problem("invalid-parameter", f"{rules[0].upper()}{rules[1:]}.")
+        value = self.without_read_only(self.read(call.raw))
+        await self.check_if_match(ctx, call)
+        write: Write[R] = Write(names, value, call.if_match, call.create_only)
+        accepted = await propose_one(ctx, encode(await self.command(ctx, write)))
+        self.on_change(ctx)
+        return self.reply(ctx, call, created=accepted.created)
+
+    async def patch(self, ctx: ApiContext, call: Call[Any]) -> web.Response:
+        names, change = self.names(call), call.json()
+        strict.refuse_unknown(change, self.body, self.read_only)
+
+        async def command(was: R) -> bytes:
+            merged = self.merge(self.as_put(was), change)
+            return encode(await self.command(ctx, Write(names, merged, call.if_match, was=was)))
+
+        await amend(ctx, f"The {self.noun}", lambda: self.target(ctx, names), call.if_match, command)
+        self.on_change(ctx)
+        return self.reply(ctx, call)
+
+    async def delete(self, ctx: ApiContext, call: Call[None]) -> web.Response:
+        assert self.delete_command is not None
+        names = self.checked(self.names(call))
+        await propose_one(ctx, encode(self.delete_command(*names, call.if_match)))
+        self.on_change(ctx)
+        return web.Response(status=204)
+
+    def reply(self, ctx: ApiContext, call: Call[Any], *, created: bool = False) -> web.Response:
+        """Answers with the row as it is now. Raises Problem not-found."""
+        names = self.names(call)
+        with ctx.read() as view:
+            row = self.find(view, names)
+            if row is None:
+                raise self.not_found(names)
+            shown = self.shown(ctx, view, row, 1)
+        return reply_tagged(call.request, shown, row.revision, self.path.format(**call.path) if created else None)
+
+
+def list_page(
+    ctx: ApiContext,
+    call: Call[Any],
+    listing: str,
+    table: Table,
+    take: Callable[[bytes, bytes], T | None],
+    shown: Callable[[ReadView, list[T]], Iterable[Any]],
+    *,
+    prefix: bytes = b"",
+) -> web.Response:
+    """Answers with a page of the rows whose key has this prefix, as far as `take` keeps them."""
+    query = call.query
+    last = query.cursor(listing)
+    low = prefix if last is None else max(prefix, following(last))
+    with ctx.read() as view:
+        rows, last = page(view.scan(table, low, after(prefix) if prefix else None), query.limit(), take)
+        items = [_encode(one) for one in shown(view, rows)]
+    return reply_page(call.request, items, listing, query.filters(), last)
+
+
+REGISTRY: list[NamedResource[Any]] = []
+
+
+def endpoints(kind: NamedResource[Any], **own: Handler) -> list[tuple[str, str, Handler, str]]:
+    """Declares the operations that the kind has texts for, and returns their routes: method, address, handler
+    and operation id. `own`: handlers that the kind declares itself, by the name of the one that each replaces."""
+    REGISTRY.append(kind)
+    routes: list[tuple[str, str, Handler, str]] = []
+
+    def add(name: str, method: str, answers: Mapping[int, Any], codes: tuple[str, ...] = (), **more: Any) -> None:
+        path = kind.address_of_list if name == "list_all" else kind.path
+        handler = own.get(name)
+        if handler is None and name in kind.texts:
+            text = kind.texts[name]
+            scope = kind.scope if text.scope is None else text.scope
+            role = "viewer" if method == "GET" else kind.role
+            declare = operation(text.summary, answers, codes=(*codes, *text.codes), role=role, scope=scope, **more)
+            handler = declare(_handler(getattr(kind, name), text.description))
+        if handler is not None:
+            routes.append((method, path, handler, f"{kind.plural}_{name}"))
+
+    changed = Reply(kind.out, "As it is now.", ("ETag",))
+    created = Reply(kind.out, "Created.", ("ETag", "Location"))
+    page_of = Reply(PageOf(kind.out), f"A page of {kind.plural}.", ("Link",))
+    add("list_all", "GET", {200: page_of}, query=("limit", "cursor", *READ))
+    read = {200: Reply(kind.out, f"The {kind.noun}.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))}
+    add("get", "GET", read, query=READ, headers=("If-None-Match",))
+    codes = (*BODIES, *WRITES, "stale-revision")
+    conditions = ("If-Match", "If-None-Match")
+    add(
+        "put",
+        "PUT",
+        {201: created, 200: changed},
+        (*codes, "exists", "not-possible"),
+        headers=conditions,
+        body=kind.body,
+        body_max=kind.body_max,
+    )
+    add(
+        "patch",
+        "PATCH",
+        {200: changed},
+        codes,
+        headers=("If-Match",),
+        body=kind.patch_body or kind.body,
+        body_max=kind.body_max,
+        media=(JSON, MERGE_PATCH),
+    )
+    add("delete", "DELETE", {204: None}, (*WRITES, "stale-revision"), headers=("If-Match",))
+    return routes
+
+
+def _handler(run: Handler, description: str) -> Handler:
+    """Returns a handler of its own for each kind: operations are declared by their handlers."""
+
+    async def handler(ctx: ApiContext, call: Call[Any]) -> web.StreamResponse:
+        return await run(ctx, call)
+
+    handler.__doc__ = description
+    return handler
