@@ -92,7 +92,7 @@ def test_a_part_is_changed(tmp_path: Path) -> None:
         ({"ranges": [{"from": "2030-01-01", "to": "2030-01-01", "x": 1}]}, "/ranges/0/x", "not a known"),
         ({"weekdays": ["monday"]}, "/weekdays/0", "mon"),
         ({"timezone": "Mars/Olympus"}, "/timezone", "no time zone"),
-        ({"description": "x" * 1001}, "/description", "1,000"),
+        ({"description": "x" * 1025}, "/description", "1,024"),
         ({"date": []}, "/date", "dates"),
         ([], "", "object"),
     ],
