@@ -57,14 +57,14 @@ from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
 from raftsched.store import SnapshotMeta, Store, make_directory
 from raftsched.worker import cgroup
-from raftsched.worker.checks import Checks
+from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
-from raftsched.worker.inside import Handler, Inside, with_inside
+from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
 from raftsched.worker.output import OutputStore
+from raftsched.worker.output_shares import output_of
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import confines_of, users_of
 from raftsched.worker.runner import Runner, base_environment
-from raftsched.worker.shares import output_of
 from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")
@@ -121,7 +121,7 @@ class Node:
         self._runner: Runner | None = None
         self._raft: Raft | None = None
         self._worker: Worker | None = None
-        self._checks: Checks | None = None
+        self._checks: ConditionProbes | None = None
         self._leader: Leader | None = None
         self._web: ApiServer | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -141,7 +141,7 @@ class Node:
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
-        calls = with_inside(calls, self._inside)
+        calls = with_in_process_handlers(calls, self._inside)
         make_directory(config.data)  # secrets may lie there as they are
         make_private(config.data)
         self._store = Store.open(config.data / "store")
@@ -190,7 +190,7 @@ class Node:
             raft=self._raft,
             read=self._store.read,
             clock=self.clock,
-            runner=Inside(self._runner, self._inside, self.clock) if self._inside else self._runner,
+            runner=InProcessRunner(self._runner, self._inside, self.clock) if self._inside else self._runner,
             # Only who shares the data directory can know that nothing of the earlier session runs any more.
             boot_id=f"{boot_id()}/{self._raft.store_id.hex()[:16]}",
             slots=config.slots,
@@ -208,7 +208,7 @@ class Node:
             grace_ms=config.grace_ms,
             run_as=run_as,
         )
-        self._checks = Checks(config.id, self._raft, self._store.read, allowed=config.allowed, run_as=run_as)
+        self._checks = ConditionProbes(config.id, self._raft, self._store.read, allowed=config.allowed, run_as=run_as)
         registry = CollectorRegistry()
         metrics = RunMetrics(
             self._disk, self._leader.due_soon, self._raft.heartbeats_late, self._starts, self._raft.refused

@@ -56,7 +56,7 @@ class CannotStart(Exception):
 
 
 @dataclass(slots=True)
-class Surroundings:
+class KeeperContext:
     """What every keeper needs of the supervisor that forked it."""
 
     lease: LeaseSlot
@@ -75,10 +75,10 @@ class Surroundings:
 class Tree:
     """A main process in a session of its own, everything below it, and what ends it."""
 
-    def __init__(self, around: Surroundings, control: socket.socket, session: int) -> None:
+    def __init__(self, context: KeeperContext, control: socket.socket, session: int) -> None:
         self.clock = SystemClock()
         self.control = control
-        self.capture = Capture(around.live_directory, around.output_max)
+        self.capture = Capture(context.live_directory, context.output_max)
         self.asked: int | None = None  # outcome, once it was asked to end
         self.lost = False  # killed for the sake of the lease
         self.stopping = False  # its node stops
@@ -86,9 +86,9 @@ class Tree:
         self.pid = 0
         self.status = 0  # wait status of the main process
         self.kill_first: Callable[[], None] = lambda: None  # all that is known to be in the tree, in one go
-        self._lease = around.lease
+        self._lease = context.lease
         self._session = session
-        self._life_fd = around.life_fd
+        self._life_fd = context.life_fd
         self._kill_at: int | None = None
         self._caught_at: int | None = None  # when to look whether SIGTERM would be noticed
         self._termed_at: int | None = None  # when this process was sent SIGTERM, as all of its node were
@@ -327,7 +327,7 @@ def asked_error(outcome: int, timeout_ms: int | None, reason: str = "") -> str:
 
 
 def keep_attempt(
-    around: Surroundings,
+    context: KeeperContext,
     control: socket.socket,
     launch: wire.Launch,
     spawn: Callable[[int, int], int],
@@ -337,14 +337,14 @@ def keep_attempt(
 ) -> None:
     """The whole life of the keeper of one attempt; its last words go to `control`. `group`: the attempt's cgroup.
     `hidden`: what it must not show of what is printed."""
-    tree = Tree(around, control, launch.session)
+    tree = Tree(context, control, launch.session)
     tree.capture.hide(hidden)
     tree.kill_first = lambda: cgroup.kill(group)
     clock = tree.clock
     started_at_ms = clock.wall_ms()
     token = launch.token
 
-    def send(message: wire.Began | wire.Done) -> None:
+    def send(message: wire.Started | wire.Finished) -> None:
         try:
             control.send(wire.encode(message))
         except OSError:  # the supervisor is gone, and so is everybody who would like to know
@@ -353,7 +353,7 @@ def keep_attempt(
     def done(outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms) -> None:
         frames, spooled, truncated = tree.capture.finish(token)
         ended_at_ms = max(clock.wall_ms(), began or 0)
-        send(wire.Done(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated))
+        send(wire.Finished(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated))
 
     try:
         tree.start(spawn)
@@ -379,7 +379,7 @@ def keep_attempt(
         nonlocal began_at
         if began_at is not None and began_at <= now:
             began_at = None
-            send(wire.Began(token, started_at_ms))
+            send(wire.Started(token, started_at_ms))
         if timeout_at <= now:
             tree.ask(wire.TIMED_OUT, launch.grace_ms)
             return began_at
@@ -398,6 +398,6 @@ def keep_attempt(
         done(wire.KILLED, code, wire.NODE_STOPPED)  # nobody asked for that: it is handed back
     else:
         tail = tree.capture.tail()
-        why = blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory, around.memory_max)
+        why = blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory, context.memory_max)
         what = describe_exit(code, why)
         done(wire.FAILED, code, wire.failure(what, tail))

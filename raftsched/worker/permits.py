@@ -17,9 +17,9 @@ from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.references import find_secret
 from raftsched.core.tables import ReadView
 from raftsched.security.sealing import Sealer
-from raftsched.worker.deliveries import delivery_of
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.webhook_deliveries import delivery_of
 from raftsched.worker.wire import Exec, Http, Python
 
 SHELL = "/bin/sh"

@@ -17,13 +17,13 @@ from typing import Protocol
 
 from raftsched.clock import Clock
 from raftsched.worker import wire
-from raftsched.worker.answers import FORGED, is_stale, said_by
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.keeper import LEASE_ENDED, asked_error, describe_exit
 from raftsched.worker.limits import blamed
+from raftsched.worker.run_answers import FORGED, is_stale, said_by
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.shortage import cannot_start
-from raftsched.worker.warm import NEVER, Place, Run, Service
+from raftsched.worker.warm_process import NEVER, Place, Run, Service
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
 GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
@@ -84,7 +84,7 @@ class Pool:
         if len(launch.task) + PACKET_HEAD.size > wire.PACKET_MAX:
             error = f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
             now_ms = self._clock.wall_ms()
-            self._emit(wire.Done(launch.token, wire.FAILED, None, now_ms, None, error))
+            self._emit(wire.Finished(launch.token, wire.FAILED, None, now_ms, None, error))
         elif launch.kind == "http":
             self._give(self._http_service(launch.session), launch)
         else:
@@ -110,7 +110,7 @@ class Pool:
             for i, (_, _, launch) in enumerate(place.queue):
                 if launch.token == token:
                     del place.queue[i]
-                    self._emit(wire.Done(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
+                    self._emit(wire.Finished(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
                     return True
         for service in self._services:
             run = service.runs.get(token)
@@ -124,7 +124,7 @@ class Pool:
         for place in self._places.values():
             while place.queue:
                 _, _, launch = place.queue.popleft()
-                self._emit(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms()))
+                self._emit(wire.Finished(launch.token, wire.LOST, None, self._clock.wall_ms()))
 
     def drop_all(self) -> None:
         """In a process forked from this one, which is not to know of them."""
@@ -166,7 +166,7 @@ class Pool:
             for run in service.runs.values():
                 if run.began_at <= now:
                     run.began_at = NEVER
-                    self._host.emit(wire.encode(wire.Began(run.launch.token, run.started_at_ms)))
+                    self._host.emit(wire.encode(wire.Started(run.launch.token, run.started_at_ms)))
                 if run.asked is None:
                     if run.deadline <= now:
                         self._ask(service, run, wire.TIMED_OUT, "")
@@ -257,7 +257,7 @@ class Pool:
         done = said_by(token, message)
         if done is None:
             now_ms = max(self._clock.wall_ms(), run.started_at_ms)
-            service.answer = wire.Done(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
+            service.answer = wire.Finished(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
             self._end(service)
         elif flags == 0:
             del service.runs[token]
@@ -271,7 +271,7 @@ class Pool:
                 service.command(wire.CMD_COLLECT)
 
     def _http_answered(self, service: Service, message: bytes) -> None:
-        done: wire.Done = wire.decode_up(message)
+        done: wire.Finished = wire.decode_up(message)
         run = service.runs.pop(done.token)
         if run.asked is None:
             self._host.emit(message)
@@ -289,12 +289,12 @@ class Pool:
         if not service.ending:
             self._free(service)
 
-    def gone(self, service: Service, gone: wire.Gone) -> None:
+    def gone(self, service: Service, gone: wire.ServiceExited) -> None:
         """Nothing of it is left."""
         self._forget(service)
         now_ms = self._clock.wall_ms()
         for token, run in service.runs.items():
-            done = wire.Done(token, wire.LOST, run.started_at_ms, max(now_ms, run.started_at_ms))
+            done = wire.Finished(token, wire.LOST, run.started_at_ms, max(now_ms, run.started_at_ms))
             output = gone.output if service.kind == "python" else None
             if service.answer is not None:
                 done = service.answer
@@ -314,7 +314,7 @@ class Pool:
                 why = blamed(limits, gone.exit_code, tail, gone.used_cpu_s, gone.killed_for_memory)
                 what = describe_exit(gone.exit_code, why)
                 error = wire.failure(f"the process ended before the function returned: {what}", tail)
-                done = wire.Done(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)
+                done = wire.Finished(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)
                 self._emit_with(done, run, wire.FAILED, error, output)
         service.runs.clear()
         self._due_at = 0
@@ -328,8 +328,8 @@ class Pool:
                 del service.runs[token]
                 now_ms = max(self._clock.wall_ms(), run.started_at_ms)
                 error = "its keeper process was killed"
-                self._emit(wire.Done(token, wire.LOST, run.started_at_ms, now_ms, None, error, alone=True))
-        self.gone(service, wire.Gone(128 + 9, lost, wire.Collected(b"", False, 0, "")))
+                self._emit(wire.Finished(token, wire.LOST, run.started_at_ms, now_ms, None, error, alone=True))
+        self.gone(service, wire.ServiceExited(128 + 9, lost, wire.Collected(b"", False, 0, "")))
 
     # ------------------------------------------------------------ steps
 
@@ -395,14 +395,14 @@ class Pool:
             service.place.idle.remove(service)
 
     def _emit_with(
-        self, done: wire.Done, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None
+        self, done: wire.Finished, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None
     ) -> None:
         frames, spooled, truncated = done.frames, done.spooled, done.truncated
         if output is not None:
             frames, spooled, truncated = output.frames, output.spooled, output.truncated
         started = done.started_at_ms if done.started_at_ms is not None else run.started_at_ms
         self._emit(
-            wire.Done(
+            wire.Finished(
                 done.token,
                 outcome,
                 started,
@@ -416,5 +416,5 @@ class Pool:
             )
         )
 
-    def _emit(self, done: wire.Done) -> None:
+    def _emit(self, done: wire.Finished) -> None:
         self._host.emit(wire.encode(done))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.commands import Ended, LoseAttempt, encode
 from raftsched.core.tables import ReadView, Table, assigned_key
-from raftsched.worker.hiding import hide_in_json, hide_in_text
+from raftsched.worker.redaction import redact_json, redact_text
 from raftsched.worker.runner import RunEnd
 
 REPEAT_MS = 2_000
@@ -12,7 +12,7 @@ REPEAT_MS = 2_000
 
 def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) -> Ended | LoseAttempt:
     """What the cluster is told of a run's end. `hidden`: values that must not be shown."""
-    error = hide_in_text(end.error, hidden)
+    error = redact_text(end.error, hidden)
     if end.alone:
         return LoseAttempt(session, token, end.ended_at_ms, end.started_at_ms, error, end.output)
     return Ended(
@@ -23,7 +23,7 @@ def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) ->
         end.ended_at_ms,
         end.exit_code,
         error,
-        hide_in_json(end.result, hidden),
+        redact_json(end.result, hidden),
         end.output,
         end.begun,
     )

@@ -131,7 +131,7 @@ class Runner:
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
         self._whose: dict[int, str] = {}  # the namespaces of what runs, by token
-        self._to_disk: list[tuple[wire.Done, str]] = []
+        self._to_disk: list[tuple[wire.Finished, str]] = []
         self._writing: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -367,9 +367,9 @@ class Runner:
             return
         for raw in self._splitter.feed(data):
             message = wire.decode_up(raw)
-            if isinstance(message, wire.Done):
+            if isinstance(message, wire.Finished):
                 self._ended(message)
-            elif isinstance(message, wire.Began):
+            elif isinstance(message, wire.Started):
                 self.on_started(message.token, message.at_ms)
             elif isinstance(message, wire.Pong):
                 if self._ping_sent is not None and self._ping_sent[0] == message.number:
@@ -387,7 +387,7 @@ class Runner:
                     return
                 self._ready.set_result(None)
 
-    def _ended(self, done: wire.Done) -> None:
+    def _ended(self, done: wire.Finished) -> None:
         namespace = self._whose.pop(done.token, "")
         if not done.frames and not done.spooled:
             self._tell(done, None)
@@ -420,7 +420,7 @@ class Runner:
         finally:
             self._writing = None
 
-    def _tell(self, done: wire.Done, ref: OutputRef | None, note: str | None = None) -> None:
+    def _tell(self, done: wire.Finished, ref: OutputRef | None, note: str | None = None) -> None:
         error = "\n".join(part for part in (note, done.error) if part) or None
         self.on_ended(
             done.token,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import msgspec
 
 from raftsched.worker import cgroup, wire
-from raftsched.worker.keeper import CannotStart, Surroundings, Tree
+from raftsched.worker.keeper import CannotStart, KeeperContext, Tree
 from raftsched.worker.limits import confine, enter_group
 from raftsched.worker.processes import close_all_but, die_with_parent, give_way, oom_score
 from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
@@ -126,7 +126,7 @@ class Shared:
 
 
 def keep_service(
-    around: Surroundings,
+    context: KeeperContext,
     control: socket.socket,
     work: socket.socket,
     session: int,
@@ -135,11 +135,11 @@ def keep_service(
     confines: Callable[[], Confines] = Confines,
 ) -> None:
     """The whole life of the keeper of a service. `work` is the service's end of its socket."""
-    tree = Tree(around, control, session)
+    tree = Tree(context, control, session)
     shared = Shared()
     confined = confines()
     page.keep_from_children()
-    around.lease.keep_from_children()
+    context.lease.keep_from_children()
 
     def spawn(out: int, err: int) -> int:
         keeper = os.getpid()
@@ -153,7 +153,7 @@ def keep_service(
         frames, spooled, truncated = tree.capture.finish(page.token)
         return wire.Collected(frames, spooled, truncated, tail)
 
-    def send(message: wire.Collected | wire.Gone) -> None:
+    def send(message: wire.Collected | wire.ServiceExited) -> None:
         try:
             control.send(wire.encode(message))
         except OSError:
@@ -185,7 +185,7 @@ def keep_service(
         tree.start(spawn)
     except CannotStart as exc:
         cgroup.leave(confined.group)
-        send(wire.Gone(1, tree.lost, collected(), not_begun=str(exc)))
+        send(wire.ServiceExited(1, tree.lost, collected(), not_begun=str(exc)))
         return
     finally:
         work.close()
@@ -194,8 +194,10 @@ def keep_service(
     killed_for_memory = cgroup.leave(confined.group)
     code = tree.exit_code
     for_node = tree.asked is None and (code != 0 or tree.cut) and tree.for_node
-    gone = wire.Gone(code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, "", shared.answer, for_node)
-    send(gone)
+    exited = wire.ServiceExited(
+        code, tree.lost, collected(), tree.used_cpu_s, killed_for_memory, "", shared.answer, for_node
+    )
+    send(exited)
 
 
 def _become_service(

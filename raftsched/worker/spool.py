@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from raftsched.worker.hiding import Hider
+from raftsched.worker.redaction import Redactor
 from raftsched.worker.wire import INLINE_MAX
 
 STDOUT, STDERR, NOTE = 1, 2, 3
@@ -68,7 +68,7 @@ class Capture:
 
     def __init__(self, directory: str, limit: int) -> None:
         self._directory = directory
-        self._hider: Hider | None = None
+        self._hider: Redactor | None = None
         self._head_max = limit // 2
         self._tail_max = limit - limit // 2
         self._fd = -1
@@ -92,7 +92,7 @@ class Capture:
 
     def hide(self, values: Sequence[str]) -> None:
         """From here on none of these is shown in what is written; a piece of one that may be going on waits."""
-        self._hider = Hider(values) if values else None
+        self._hider = Redactor(values) if values else None
 
     def write(self, stream: int, data: bytes, now_ms: int) -> None:
         if self._hider is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched import descriptors
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import Surroundings
+from raftsched.worker.keeper import KeeperContext
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.processes import become_subreaper
 from raftsched.worker.supervisor import Supervisor
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
     _restore_pythonpath(args.package_root)
     become_subreaper()
-    around = Surroundings(
+    context = KeeperContext(
         LeaseSlot(args.lease_fd),
         args.life_fd,
         args.lock_fd,
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
         os.set_inheritable(fd, False)
     python = PythonService(args.pythonpath, args.python_runs_max, args.python_memory_max)
     more = (args.open_files, args.warm_max)
-    supervisor = Supervisor(node, around, args.sentinel_fd, args.python_processes, python, *more)
+    supervisor = Supervisor(node, context, args.sentinel_fd, args.python_processes, python, *more)
     gc.disable()
     gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
     supervisor.run()

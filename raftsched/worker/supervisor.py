@@ -23,14 +23,14 @@ from raftsched.clock import SystemClock
 from raftsched.worker import cgroup, wire
 from raftsched.worker.executors.command import spawner
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.keeper import LEASE_ENDED, Surroundings, asked_error, keep_attempt
+from raftsched.worker.keeper import LEASE_ENDED, KeeperContext, asked_error, keep_attempt
 from raftsched.worker.lease import Watch
 from raftsched.worker.limits import OOM_SCORE, capped
 from raftsched.worker.pool import OVERDUE_MS, Pool, Serve, within
 from raftsched.worker.processes import become_subreaper, close_all_but, end_descendants, end_strays
 from raftsched.worker.service import Confines, Page, keep_service
 from raftsched.worker.shortage import cannot_start
-from raftsched.worker.warm import NEVER, Service
+from raftsched.worker.warm_process import NEVER, Service
 from raftsched.worker.wire import receive
 
 LATE_MS = 150  # after the keepers began to kill
@@ -48,7 +48,7 @@ class _AttemptKeeper:
         self.launch = launch
         self.done = False  # has reported the end
         self.end_by = end_by  # boot ms; a keeper that goes on for longer hangs, or was stopped by somebody
-        self.asked: wire.Done | None = None  # what to report when it is ended for that
+        self.asked: wire.Finished | None = None  # what to report when it is ended for that
         self.stopping = False  # that is: its node stops, and nobody asked for more
 
 
@@ -56,7 +56,7 @@ class Supervisor:
     def __init__(
         self,
         node: socket.socket,
-        around: Surroundings,
+        context: KeeperContext,
         sentinel_fd: int,
         python_processes: int,
         python: PythonService,
@@ -68,7 +68,7 @@ class Supervisor:
         self._open_files = open_files
         self._node = node
         self._sentinel_fd = sentinel_fd
-        self._around = around
+        self._context = context
         self._clock = SystemClock()
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -93,7 +93,7 @@ class Supervisor:
         self._epoll.register(self._sentinel_fd, 0)  # hang-up only
         self.emit(wire.encode(wire.Ready(os.getpid())))
         self._flush()
-        watch = Watch(self._around.lease, LATE_MS, self._clock.boot_ms())
+        watch = Watch(self._context.lease, LATE_MS, self._clock.boot_ms())
         while not (self._stopping and not self._keepers and not self._unswept):
             now = self._clock.boot_ms()
             if watch.due(now):
@@ -165,7 +165,7 @@ class Supervisor:
             if keeper.asked is None:
                 timeout_ms = keeper.launch.timeout_ms
                 error = asked_error(wire.TIMED_OUT, timeout_ms)
-                keeper.asked = wire.Done(keeper.launch.token, wire.TIMED_OUT, None, 0, None, error)
+                keeper.asked = wire.Finished(keeper.launch.token, wire.TIMED_OUT, None, 0, None, error)
             self.kill_keeper(keeper.pid)
 
     def kill_keeper(self, pid: int) -> None:
@@ -211,20 +211,20 @@ class Supervisor:
 
     def _launch(self, launch: wire.Launch) -> None:
         if self._stopping:
-            self.emit(wire.encode(wire.Done(launch.token, wire.LOST, None, self._clock.wall_ms())))
+            self.emit(wire.encode(wire.Finished(launch.token, wire.LOST, None, self._clock.wall_ms())))
             return
         try:
             if launch.kind != "exec":
                 self._pool.launch(launch)
                 return
             task: wire.Exec = wire.decode_task(launch.task)
-            around = self._around
+            context = self._context
             limits = task.limits
-            task = msgspec.structs.replace(task, limits=capped(limits, around.memory_max))
-            group = cgroup.of_run(around.cgroups, launch.token)
-            user = around.users[launch.user] if launch.user else None
-            spawn = spawner(task, group, user, around.pids_max, around.nice)
-            pid, control = self._fork(lambda end: keep_attempt(around, end, launch, spawn, limits, group, task.hidden))
+            task = msgspec.structs.replace(task, limits=capped(limits, context.memory_max))
+            group = cgroup.of_run(context.cgroups, launch.token)
+            user = context.users[launch.user] if launch.user else None
+            spawn = spawner(task, group, user, context.pids_max, context.nice)
+            pid, control = self._fork(lambda end: keep_attempt(context, end, launch, spawn, limits, group, task.hidden))
         except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
             return
@@ -246,7 +246,7 @@ class Supervisor:
         if keeper.asked is None or keeper.stopping:
             keeper.stopping = False
             error = asked_error(wire.KILLED, None, kill.reason)
-            keeper.asked = wire.Done(kill.token, wire.KILLED, None, 0, None, error)
+            keeper.asked = wire.Finished(kill.token, wire.KILLED, None, 0, None, error)
         self._tell(keeper, wire.CMD_KILL, kill.grace_ms if kill.grace_ms >= 0 else keeper.launch.grace_ms)
 
     def _tell(self, keeper: _AttemptKeeper, command: bytes, grace_ms: int) -> None:
@@ -260,7 +260,7 @@ class Supervisor:
         self._pool.wind_down(grace_ms)
         for keeper in self._attempts.values():
             if keeper.asked is None:
-                keeper.asked = wire.Done(keeper.launch.token, wire.KILLED, None, 0, None, wire.NODE_STOPPED)
+                keeper.asked = wire.Finished(keeper.launch.token, wire.KILLED, None, 0, None, wire.NODE_STOPPED)
                 keeper.stopping = True
             self._tell(keeper, wire.CMD_STOP, within(grace_ms, keeper.launch))
 
@@ -292,8 +292,8 @@ class Supervisor:
             raise
         if pid == 0:
             try:
-                around = self._around
-                close_all_but({0, 1, 2, around.life_fd, around.lock_fd, theirs.fileno(), *more})
+                context = self._context
+                close_all_but({0, 1, 2, context.life_fd, context.lock_fd, theirs.fileno(), *more})
                 become_subreaper()
                 descriptors.give_back(self._open_files)
                 body(theirs)
@@ -309,28 +309,28 @@ class Supervisor:
     def start_service(
         self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
     ) -> Service:
-        around = self._around
+        context = self._context
         page = Page()
 
         def confines() -> Confines:
             """In its keeper."""
             self._forget_runs()
             if kind != "python":
-                return Confines(nice=around.nice)
-            limits = capped(wire.Limits(memory), around.memory_max)
+                return Confines(nice=context.nice)
+            limits = capped(wire.Limits(memory), context.memory_max)
             return Confines(
-                around.users[user] if user else None,
-                cgroup.of_service(around.cgroups, os.getpid()),
+                context.users[user] if user else None,
+                cgroup.of_service(context.cgroups, os.getpid()),
                 limits.memory if limits is not None else None,
-                around.pids_max,
+                context.pids_max,
                 OOM_SCORE,
-                around.nice,
+                context.nice,
             )
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             pid, control = self._fork(
-                lambda end: keep_service(around, end, theirs, session, serve, page, confines), theirs.fileno()
+                lambda end: keep_service(context, end, theirs, session, serve, page, confines), theirs.fileno()
             )
         except OSError:
             ours.close()
@@ -361,7 +361,7 @@ class Supervisor:
             # Loaded where it is needed: asyncio and ssl would double the size of every process forked from here.
             from raftsched.worker.executors.http import HttpService
 
-            HttpService(self._around.live_directory, self._around.output_max, *self._around.http_rules).run(work)
+            HttpService(self._context.live_directory, self._context.output_max, *self._context.http_rules).run(work)
 
         return serve
 
@@ -383,11 +383,11 @@ class Supervisor:
         """Nothing of its run is left either."""
         token, now_ms = keeper.launch.token, self._clock.wall_ms()
         if late:
-            done = wire.Done(token, wire.LOST, None, now_ms, None, LEASE_ENDED)
+            done = wire.Finished(token, wire.LOST, None, now_ms, None, LEASE_ENDED)
         elif keeper.asked is not None:
             done = msgspec.structs.replace(keeper.asked, ended_at_ms=now_ms)
         else:
-            done = wire.Done(token, wire.LOST, None, now_ms, None, KEEPER_KILLED, alone=True)
+            done = wire.Finished(token, wire.LOST, None, now_ms, None, KEEPER_KILLED, alone=True)
         self.emit(wire.encode(done))
 
     def _from_service(self, service: Service) -> None:

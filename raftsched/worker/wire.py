@@ -116,12 +116,12 @@ class Ready(msgspec.Struct, array_like=True, frozen=True, tag=10):
     pid: int
 
 
-class Began(msgspec.Struct, array_like=True, frozen=True, tag=11):
+class Started(msgspec.Struct, array_like=True, frozen=True, tag=11):
     token: int
     at_ms: int
 
 
-class Done(msgspec.Struct, array_like=True, frozen=True, tag=12):
+class Finished(msgspec.Struct, array_like=True, frozen=True, tag=12):
     """The end of an attempt; nothing of it is left. Its output is in `frames`, or spooled, or there is none."""
 
     token: int
@@ -158,7 +158,7 @@ class Collected(msgspec.Struct, array_like=True, frozen=True, tag=20):
     tail: str
 
 
-class Gone(msgspec.Struct, array_like=True, frozen=True, tag=21):
+class ServiceExited(msgspec.Struct, array_like=True, frozen=True, tag=21):
     """Nothing of the service is left."""
 
     exit_code: int
@@ -181,13 +181,13 @@ WROTE, DIRTY, STALE = (
 # From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds)
 CMD_KILL, CMD_TIMEOUT, CMD_STOP, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"s", b"f", b"c"
 
-DONE_TAG = 12  # the second byte of an encoded Done, behind the array's header
+DONE_TAG = 12  # the second byte of an encoded Finished, behind the array's header
 
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
 decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop | WindDown).decode
-decode_up = msgspec.msgpack.Decoder(Ready | Began | Done | Fenced | Pong).decode
-decode_service = msgspec.msgpack.Decoder(Collected | Gone).decode
+decode_up = msgspec.msgpack.Decoder(Ready | Started | Finished | Fenced | Pong).decode
+decode_service = msgspec.msgpack.Decoder(Collected | ServiceExited).decode
 
 
 def receive(sock: socket.socket) -> bytes | None:
@@ -229,9 +229,9 @@ class Splitter:
         del held[:at]
 
 
-def not_begun(token: int, why: str, now_ms: int) -> Done:
+def not_begun(token: int, why: str, now_ms: int) -> Finished:
     """The node could not start it: it is handed back, to be run elsewhere or later."""
-    return Done(token, KILLED, None, now_ms, None, shorten(why), begun=False)
+    return Finished(token, KILLED, None, now_ms, None, shorten(why), begun=False)
 
 
 def shorten(text: str) -> str:

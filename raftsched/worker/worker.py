@@ -28,8 +28,9 @@ from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.handlers import KINDS
 from raftsched.security.sealing import Sealer
+from raftsched.worker.grace import GracePeriod
+from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.outbox import Outbox
-from raftsched.worker.patience import Patience
 from raftsched.worker.permits import prepared
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
@@ -37,7 +38,6 @@ from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import NODES_OWN, BadJob
-from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
 from raftsched.worker.wire import NODE_STOPPED
 
 TICK_S = 0.1
@@ -111,7 +111,7 @@ class Worker:
         self._tell_at = 0  # without a session: when the leader is told why
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
-        self._tenure = Tenure()
+        self._lease = LeaseHolder()
         self._reports = Reports()
         self._todo: dict[int, bytes] = {}  # token -> instance key: given to this session, not started yet
         self._started: dict[int, int] = {}  # token -> session: never started again, gone when the state shows the end
@@ -122,7 +122,7 @@ class Worker:
         self._opener: asyncio.Task[None] | None = None
         self._retry_at = 0
         self._stopping = False
-        self._patience = Patience(grace_ms)
+        self._grace = GracePeriod(grace_ms)
 
     # ------------------------------------------------------------ life
 
@@ -144,18 +144,18 @@ class Worker:
         """Takes nothing new, and gives what runs the grace period to come to an end; the lease is renewed meanwhile.
         Returns when nothing runs any more, or the grace period is over, or the session."""
         await self._close()
-        if not self._patience.grace_ms or not self.session:
+        if not self._grace.grace_ms or not self.session:
             return
         self._heartbeat()  # which says that it takes nothing: before anything is handed back
         self._start_given()
         if self._runs_on():
-            log.info("%s stops; what runs has %g s to come to an end", self._node_id, self._patience.grace_ms / 1000)
-            self._runner.wind_down(self._patience.grace_ms)
-        await self._patience.wait(self._runs_on)
+            log.info("%s stops; what runs has %g s to come to an end", self._node_id, self._grace.grace_ms / 1000)
+            self._runner.wind_down(self._grace.grace_ms)
+        await self._grace.wait(self._runs_on)
 
     def hurry(self) -> None:
         """Ends the waiting of `wind_down`."""
-        self._patience.hurry()
+        self._grace.hurry()
 
     def _runs_on(self) -> bool:
         return self.session != 0 and any(token not in self._reports for token in self._started)
@@ -175,7 +175,7 @@ class Worker:
             self._tick_timer.cancel()
         session = self.session
         self._nonce = None  # an opening that is on its way is not ours any more
-        self._tenure.lapse()
+        self._lease.lapse()
         self._todo.clear()
         await self._runner.stop()
         self._outbox.flush()
@@ -195,11 +195,11 @@ class Worker:
     @property
     def session(self) -> int:
         """The session it works under; 0 when there is none."""
-        return 0 if self._tenure.lapsed else self._tenure.session
+        return 0 if self._lease.lapsed else self._lease.session
 
     @property
     def holds_lease(self) -> bool:
-        return self._tenure.holds(self._clock.boot_ms())
+        return self._lease.holds(self._clock.boot_ms())
 
     @property
     def trouble(self) -> str:
@@ -220,19 +220,19 @@ class Worker:
     def tick(self) -> None:
         """Whatever is due by the clock; called every TICK_S."""
         now = self._clock.boot_ms()
-        if self._tenure.over(now):
+        if self._lease.over(now):
             self._lapse("its lease ran out")
-        elif self._tenure.heartbeat_due(now):
+        elif self._lease.heartbeat_due(now):
             self._heartbeat()
         if self._reports.repeat_due(now):
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
             self._outbox.add(again)
-        if self._tenure.lapsed and now >= self._tell_at:
+        if self._lease.lapsed and now >= self._tell_at:
             self._tell_at = now + HEARTBEAT_MS
             if self.trouble:
                 self._say(0, False, now)
-        if self._tenure.lapsed and now >= self._retry_at:
+        if self._lease.lapsed and now >= self._retry_at:
             self._nudge.set()
 
     def _say(self, session: int, holds: bool, now: int) -> None:
@@ -247,8 +247,8 @@ class Worker:
         if self._raft.leader_id is None or not self._runner.moves(UNRESPONSIVE_MS) or not self._store_moves():
             return
         now = self._clock.boot_ms()  # as late as possible: the lease counts from here
-        self._tenure.heartbeat(now)
-        self._say(self._tenure.session, self._tenure.holds(now), now)
+        self._lease.heartbeat(now)
+        self._say(self._lease.session, self._lease.holds(now), now)
 
     def _on_grant(self, peer: str, payload: bytes) -> None:
         try:
@@ -257,12 +257,12 @@ class Worker:
             log.warning("a grant from %s cannot be read", peer)
             return
         now = self._clock.boot_ms()
-        if self._tenure.over(now):
+        if self._lease.over(now):
             self._lapse("its lease ran out")
-        elif self._tenure.grant(given.session, given.sent_ms, given.d_ms, now):
-            self._runner.set_lease(given.session, self._tenure.until_ms or 0)
+        elif self._lease.grant(given.session, given.sent_ms, given.d_ms, now):
+            self._runner.set_lease(given.session, self._lease.until_ms or 0)
             self._start_given()
-        if given.session == self._tenure.session:
+        if given.session == self._lease.session:
             self._cluster_short = (given.short_of_disk, now)
 
     @property
@@ -276,7 +276,7 @@ class Worker:
     async def _keep_session(self) -> None:
         told = ""
         while not self._stopping:
-            if self._tenure.lapsed:
+            if self._lease.lapsed:
                 try:
                     await self._open()
                 except RaftschedError as exc:
@@ -316,30 +316,30 @@ class Worker:
         """Adopts the session that was opened with our nonce; lapses when ours is not the open one any more."""
         with self._read() as view:
             newest, row = newest_session(view, self._node_id)
-            if self._tenure.lapsed:
+            if self._lease.lapsed:
                 if row is None or not row.open or self._nonce is None or row.nonce != self._nonce:
                     self._nudge.set()
                     return
                 self._nonce = None
-                self._tenure.adopt(newest, row.ttl_ms, self._clock.boot_ms())
+                self._lease.adopt(newest, row.ttl_ms, self._clock.boot_ms())
                 self._started.clear()
                 self._hidden.clear()
                 self._take_given(view)
                 log.info("%s: session %d", self._node_id, newest)
-            elif newest != self._tenure.session or row is None or not row.open:
+            elif newest != self._lease.session or row is None or not row.open:
                 self._lapse("it was ended")
                 return
         self._heartbeat()
 
     def _lapse(self, why: str) -> None:
-        if self._tenure.lapsed:
+        if self._lease.lapsed:
             return
-        log.warning("%s: session %d lapsed: %s", self._node_id, self._tenure.session, why)
-        self._tenure.lapse()
+        log.warning("%s: session %d lapsed: %s", self._node_id, self._lease.session, why)
+        self._lease.lapse()
         self._runner.set_lease(0, 0)
         self._todo.clear()
         self._nudge.set()
-        self._patience.look()
+        self._grace.look()
 
     def _on_died(self) -> None:
         if self._stopping:
@@ -354,7 +354,7 @@ class Worker:
             return
         gap = results[0].index != self._last_index + 1
         self._last_index = results[-1].index
-        session = self._tenure.session
+        session = self._lease.session
         look = False
         for result in results:
             for action in result.actions:
@@ -380,14 +380,14 @@ class Worker:
     def rescan(self) -> None:
         """After the state came by another way than entry by entry (a snapshot): looks at all that concerns us."""
         self._look_at_session()
-        if self._tenure.lapsed:
+        if self._lease.lapsed:
             return
         with self._read() as view:
             self._take_given(view)
 
     def _take_given(self, view: ReadView) -> None:
         """`_todo` and `_started` as the ASSIGNED table has it; asks those to end that have been asked meanwhile."""
-        prefix = u64(self._tenure.session)
+        prefix = u64(self._lease.session)
         given = {from_u64(key[8:]): instance for key, instance in view.scan(Table.ASSIGNED, prefix, after(prefix))}
         for token in [t for t in self._started if t not in given]:
             self._forget(token)
@@ -400,7 +400,7 @@ class Worker:
     def _forget(self, token: int) -> None:
         self._reports.shown(token)
         if self._started.pop(token, None) is not None:
-            self._patience.look()
+            self._grace.look()
         self._hidden.pop(token, None)
         self._todo.pop(token, None)
 
@@ -411,7 +411,7 @@ class Worker:
         if self._stopping:
             self._give_back()
             return
-        if not self._tenure.may_start(self._clock.boot_ms()):
+        if not self._lease.may_start(self._clock.boot_ms()):
             return
         todo, self._todo = self._todo, {}
         with self._read() as view:
@@ -422,11 +422,11 @@ class Worker:
         """What was given to it before the leader heard that it stops, for others to take."""
         todo, self._todo = self._todo, {}
         for token in todo:
-            self._started[token] = self._tenure.session
+            self._started[token] = self._lease.session
             self._report_unstarted(token, Outcome.KILLED, NODE_STOPPED, begun=False)
 
     def _start(self, view: ReadView, token: int, key: bytes) -> None:
-        session = self._tenure.session
+        session = self._lease.session
         raw = view.get(Table.INSTANCES, key)
         instance = decode_instance(raw) if raw is not None else None
         attempt = instance.live if instance is not None else None
@@ -483,11 +483,11 @@ class Worker:
 
     def _report_unstarted(self, token: int, outcome: Outcome, error: str, *, begun: bool = True) -> None:
         now_ms = self._clock.wall_ms()
-        self._report(Ended(self._tenure.session, token, outcome, None, now_ms, error=error, begun=begun))
+        self._report(Ended(self._lease.session, token, outcome, None, now_ms, error=error, begun=begun))
 
     def _report(self, ended: Ended | LoseAttempt) -> None:
         self._reports.add(ended)
-        self._patience.look()
+        self._grace.look()
         self._outbox.soon()
 
     def _say_over(self) -> None:

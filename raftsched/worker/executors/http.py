@@ -104,7 +104,7 @@ class HttpService:
             capture.write(STDERR, f"raftsched: {error}\n".encode(), self._clock.boot_ms())
         frames, spooled, truncated = capture.finish(token)
         ended = max(self._clock.wall_ms(), started)
-        done = wire.Done(token, outcome, started, ended, None, error, result, frames, spooled, truncated)
+        done = wire.Finished(token, outcome, started, ended, None, error, result, frames, spooled, truncated)
         self._runs.pop(token, None)
         self._asked.pop(token, None)
         self._send(b"\0" + wire.encode(done))

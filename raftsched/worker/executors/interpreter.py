@@ -173,7 +173,7 @@ def _sound(stream: Any) -> bool:
         return False
 
 
-class Surroundings:
+class KeeperContext:
     """Directory, environment, time zone and umask of the runs."""
 
     def __init__(self) -> None:

@@ -27,11 +27,11 @@ from raftsched.clock import SystemClock
 from raftsched.worker import wire
 from raftsched.worker.executors import functions
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
-from raftsched.worker.executors.interpreter import Streams, Surroundings
+from raftsched.worker.executors.interpreter import KeeperContext, Streams
 from raftsched.worker.executors.remains import Remains, printed
-from raftsched.worker.hiding import hide_in_text
 from raftsched.worker.limits import blamed, confine
 from raftsched.worker.processes import become_subreaper
+from raftsched.worker.redaction import redact_text
 from raftsched.worker.service import PACKET_HEAD, Shared
 
 RESULT_MAX = 8 * 1024  # bytes of JSON
@@ -61,7 +61,7 @@ class PythonService:
         given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         self._functions = Functions([*self._pythonpath, *filter(None, given)], self._clock)
         self._streams = Streams()
-        self._around = Surroundings()
+        self._context = KeeperContext()
         self._remains = Remains(work.fileno())
         me = os.getpid()
         runs = 0
@@ -89,7 +89,7 @@ class PythonService:
                 return
             work.send(bytes((flags,)) + wire.encode(done))
 
-    def _run(self, token: int, task: wire.Python) -> tuple[int, wire.Done]:
+    def _run(self, token: int, task: wire.Python) -> tuple[int, wire.Finished]:
         started = self._clock.wall_ms()
         outcome, exit_code, error, result, flags = wire.SUCCEEDED, None, None, None, 0
         function: Function | None = None
@@ -111,7 +111,7 @@ class PythonService:
             self._functions.usual.put_back()  # first of all the depth of recursion, and what traces calls
             result, error = encode_result(value)
         except Changed:
-            return wire.STALE, wire.Done(token, wire.LOST, None, started)
+            return wire.STALE, wire.Finished(token, wire.LOST, None, started)
         except Refused as exc:
             outcome, error, flags = wire.FAILED, str(exc), wire.DIRTY
             _say(f"raftsched: {exc}\n")
@@ -122,10 +122,10 @@ class PythonService:
                 _say(f"{said}\n")
             if exit_code:
                 outcome = wire.FAILED
-                error = wire.failure(f"exit code {exit_code}", hide_in_text(said or "", task.hidden) or "")
+                error = wire.failure(f"exit code {exit_code}", redact_text(said or "", task.hidden) or "")
         except BaseException as exc:
             self._functions.usual.put_back()
-            text = hide_in_text(_described(exc), task.hidden) or ""  # before it is cut: a piece would not be found
+            text = redact_text(_described(exc), task.hidden) or ""  # before it is cut: a piece would not be found
             outcome, error = wire.FAILED, wire.shorten(text.rstrip())
             why = blamed(task.limits, None, error[-_LAST_WORDS:])
             if why is not None:
@@ -140,12 +140,12 @@ class PythonService:
         if not self._streams.flush():
             flags |= wire.DIRTY
         ended = max(self._clock.wall_ms(), started)
-        return flags, wire.Done(token, outcome, started, ended, exit_code, error, result)
+        return flags, wire.Finished(token, outcome, started, ended, exit_code, error, result)
 
     def _surround(self, task: wire.Python) -> None:
-        self._around.put_back(task.env)
+        self._context.put_back(task.env)
         try:
-            self._around.enter(task.cwd)
+            self._context.enter(task.cwd)
         except OSError as exc:
             raise Refused(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
         if task.within is not None:

@@ -18,7 +18,7 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.tables import Table, u64
 from raftsched.leader import lanes, leases, scheduling, window
 from raftsched.raft.consensus import heartbeat
-from raftsched.worker import tenure, worker
+from raftsched.worker import lease_holder, worker
 
 # ---------------------------------------------------------------- leases
 
@@ -98,14 +98,14 @@ def no_margin() -> Iterator[None]:
 @contextmanager
 def lease_from_receipt() -> Iterator[None]:
     """A worker counts its lease from when the grant came, not from when it had asked."""
-    real = tenure.Tenure.grant
+    real = lease_holder.LeaseHolder.grant
 
     def grant(self: Any, session: int, sent_ms: int, d_ms: int, now: int) -> bool:
         if sent_ms in self._sent and now not in self._sent:
             self._sent.append(now)
         return real(self, session, now, d_ms, now)
 
-    with patch.object(tenure.Tenure, "grant", grant):
+    with patch.object(lease_holder.LeaseHolder, "grant", grant):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raftsched.leader.leader import Leader
 from raftsched.raft.facade import Raft
 from raftsched.store import WriteBatch, WriteResult
-from raftsched.worker.checks import Checks
+from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.worker import Worker
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
@@ -61,7 +61,7 @@ class JobsMachine(Machine):
             rng=rng,
             store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
         )
-        self.checks = Checks(node_id=self.name, raft=raft, read=store.read)
+        self.checks = ConditionProbes(node_id=self.name, raft=raft, read=store.read)
         raft.subscribe(self.leader.on_applied)
         raft.subscribe(self._rescan_after_a_snapshot)
         raft.subscribe_role(self.leader.on_role)

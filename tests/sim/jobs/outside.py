@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from raftsched.core.model import Condition, ConditionKind
-from raftsched.worker import checks
+from raftsched.worker import condition_probes
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
@@ -39,8 +39,8 @@ class Outside:
         """While the run lasts, looks are taken here, and take virtual time."""
         world, rng = self._world, self._rng
 
-        class Look:
-            """raftsched.worker.looking.Look"""
+        class ConditionProbe:
+            """raftsched.worker.condition_probe.ConditionProbe"""
 
             def __init__(self, conditions: tuple[Condition, ...], limit_s: float, *rules: object) -> None:
                 assert world.scheduler.running is not None
@@ -70,5 +70,8 @@ class Outside:
                 takes = HANG_S if rng.random() < 0.02 else rng.uniform(0.001, 0.3)
                 loop.call_later(takes, self._target, *self._args)
 
-        with patch.object(checks, "Look", Look), patch.object(checks, "threading", SimpleNamespace(Thread=Thread)):
+        with (
+            patch.object(condition_probes, "ConditionProbe", ConditionProbe),
+            patch.object(condition_probes, "threading", SimpleNamespace(Thread=Thread)),
+        ):
             yield

@@ -9,7 +9,7 @@ from raftsched.core.cluster import Settings
 from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.leader.leases import Leases
 from raftsched.leader.pacing import BATCH
-from raftsched.worker.tenure import HEARTBEAT_MS, START_SLACK_MS
+from raftsched.worker.lease_holder import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
 
 ROOT = Path(__file__).parents[3]

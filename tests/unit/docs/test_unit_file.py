@@ -13,7 +13,7 @@ import pytest
 
 from raftsched.cli.doctor.local import FILES_WARN
 from raftsched.config.node import GRACE_MS
-from raftsched.worker.patience import SLACK_MS
+from raftsched.worker.grace import SLACK_MS
 from raftsched.worker.runner import STOP_PATIENCE_S
 
 PAGE = Path(__file__).parents[3] / "docs" / "processes.md"

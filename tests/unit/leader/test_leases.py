@@ -13,7 +13,7 @@ from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.limits import SETTINGS
 from raftsched.leader.leases import Leases, may_assign, must_step_down
 from raftsched.raft.options import RaftOptions
-from raftsched.worker.tenure import HEARTBEAT_MS, Tenure
+from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.worker import TICK_S
 from tests.support.amounts import examples
 
@@ -122,7 +122,7 @@ LOOK_MS = 100  # between two looks at the clock of a worker
 def test_one_heartbeat_without_an_answer_costs_no_run(ttl: int) -> None:
     """The slowest clockwork there may be, and a round of the leader's own heartbeats that is 250 ms old."""
     assert TICK_S * 1000 == LOOK_MS
-    held, tenure = Leases([session(ttl=ttl)], B), Tenure()
+    held, tenure = Leases([session(ttl=ttl)], B), LeaseHolder()
     tenure.adopt(1, ttl, B)
     starts = answered = 0
     for beat in range(200):

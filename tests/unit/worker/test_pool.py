@@ -63,7 +63,7 @@ class House:
 
     def answer(self, service: Service) -> None:
         (token,) = service.runs
-        self.pool.answered(service, b"\0" + wire.encode(wire.Done(token, wire.SUCCEEDED, self.now, self.now)))
+        self.pool.answered(service, b"\0" + wire.encode(wire.Finished(token, wire.SUCCEEDED, self.now, self.now)))
 
     def forward(self, ms: int) -> None:
         for _ in range(ms):
@@ -129,7 +129,7 @@ def test_a_run_that_gets_no_process_is_handed_back_as_not_begun(house: House, mo
 def test_a_process_that_could_not_be_started_began_nothing(house: House) -> None:
     house.launch(1)
     why = "this node cannot start a process: Too many open files"
-    house.pool.gone(house.services[0], wire.Gone(1, False, wire.Collected(b"", False, 0, ""), not_begun=why))
+    house.pool.gone(house.services[0], wire.ServiceExited(1, False, wire.Collected(b"", False, 0, ""), not_begun=why))
     (end,) = [wire.decode_up(raw) for raw in house.emitted]
     assert (end.outcome, end.begun, end.error) == (wire.KILLED, False, why)
 
@@ -146,10 +146,10 @@ def test_who_wants_a_process_of_his_own_gets_a_new_one_at_once(house: House) -> 
 def test_an_answer_that_had_to_wait_for_the_end_of_its_process_counts(house: House) -> None:
     house.launch(1)
     (service,) = house.services
-    done = wire.encode(wire.Done(1, wire.SUCCEEDED, house.now, house.now))
+    done = wire.encode(wire.Finished(1, wire.SUCCEEDED, house.now, house.now))
     house.pool.answered(service, bytes((wire.DIRTY,)) + done)
     assert not house.emitted
-    house.pool.gone(service, wire.Gone(0, False, wire.Collected(b"", False, 0, "")))
+    house.pool.gone(service, wire.ServiceExited(0, False, wire.Collected(b"", False, 0, "")))
     (message,) = house.emitted
     assert wire.decode_up(message).outcome == wire.SUCCEEDED
 
@@ -165,7 +165,7 @@ def test_an_http_service_that_does_not_move_is_ended_for_a_run_that_was_to_end(h
     house.launch(1, kind="http")
     assert len(house.services) == 2  # it is given nothing more
     house.pool.vanished(service, lost=False)
-    ends = {end.token: end for end in map(wire.decode_up, house.emitted) if isinstance(end, wire.Done)}
+    ends = {end.token: end for end in map(wire.decode_up, house.emitted) if isinstance(end, wire.Finished)}
     assert [(end.outcome, end.error, end.alone) for _, end in sorted(ends.items())] == [
         (wire.KILLED, "asked to", False),
         (wire.LOST, "its keeper process was killed", True),
@@ -175,7 +175,7 @@ def test_an_http_service_that_does_not_move_is_ended_for_a_run_that_was_to_end(h
 def test_an_http_run_that_ends_in_time_leaves_its_service_alone(house: House) -> None:
     house.launch(1, kind="http")
     house.pool.kill(1, "asked to")
-    house.pool.answered(house.services[0], b"\0" + wire.encode(wire.Done(1, wire.KILLED, house.now, house.now)))
+    house.pool.answered(house.services[0], b"\0" + wire.encode(wire.Finished(1, wire.KILLED, house.now, house.now)))
     house.forward(module.HTTP_ENDS_MS + module.OVERDUE_MS + 1)
 
 
@@ -206,16 +206,16 @@ def test_the_process_idle_longest_ends_for_one_that_another_namespace_needs(hous
         b"",
         b"\xc1",
         b"\x00" * 99,
-        wire.encode(wire.Done(99, wire.SUCCEEDED, 1_000, 1_000)),  # somebody else's
-        wire.encode(wire.Done(1, wire.LOST, 1_000, 1_000)),
-        wire.encode(wire.Done(1, wire.KILLED, None, 1_000, begun=False)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, alone=True)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, spooled=True)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, frames=b"x")),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1 << 62)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, exit_code=1 << 40)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, error="x" * 10_000)),
-        wire.encode(wire.Done(1, wire.SUCCEEDED, 1_000, 1_000, result=b"{no json")),
+        wire.encode(wire.Finished(99, wire.SUCCEEDED, 1_000, 1_000)),  # somebody else's
+        wire.encode(wire.Finished(1, wire.LOST, 1_000, 1_000)),
+        wire.encode(wire.Finished(1, wire.KILLED, None, 1_000, begun=False)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, alone=True)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, spooled=True)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, frames=b"x")),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1 << 62)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, exit_code=1 << 40)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, error="x" * 10_000)),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, result=b"{no json")),
         wire.encode(wire.Fenced(1)),
         wire.encode(wire.Ready(1)),
     ],
@@ -229,6 +229,6 @@ def test_the_code_of_a_job_speaks_for_its_own_run_alone(house: House, forged: by
     house.pool.answered(service, bytes((flags,)) + forged)
     assert service.ending
     assert house.emitted == []
-    house.pool.gone(service, wire.Gone(0, False, wire.Collected(b"", False, 0, "")))
+    house.pool.gone(service, wire.ServiceExited(0, False, wire.Collected(b"", False, 0, "")))
     (end,) = [wire.decode_up(raw) for raw in house.emitted]
     assert (end.token, end.outcome, end.error) == (1, wire.FAILED, "its process said what no run says of itself")

@@ -261,7 +261,7 @@ def test_stop_tells_what_ended_and_hands_back_the_rest() -> None:
         token = w.assign(running, session)
         await w.until(lambda: token in w.runner.launched)
         w.d_ms = None
-        await w.until(lambda: not w.worker._tenure.may_start(w.clock.boot_ms()))
+        await w.until(lambda: not w.worker._lease.may_start(w.clock.boot_ms()))
         assert w.assign(given, session) not in w.runner.launched  # too late for a start
         await w.worker.stop()
         assert w.runner.events[-1] == ("stop",)

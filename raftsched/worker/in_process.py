@@ -34,7 +34,7 @@ PREFIX = "in-process:"  # of where such a handler is; no module has this name
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def with_inside(calls: Mapping[str, str], inside: Mapping[str, Handler]) -> dict[str, str]:
+def with_in_process_handlers(calls: Mapping[str, str], inside: Mapping[str, Handler]) -> dict[str, str]:
     """What a node has by name, and where. Raises StartupError for a name that means two handlers, or too many."""
     for name in inside:
         if name in calls:
@@ -55,7 +55,7 @@ class _Run:
     why: str = ""
 
 
-class Inside:
+class InProcessRunner:
     """A runner for these handlers, which leaves all other runs to another one."""
 
     def __init__(self, others: Runs, functions: Mapping[str, Handler], clock: Clock, grace_ms: int = GRACE_MS) -> None:

@@ -43,7 +43,7 @@ class TooMany(Exception):
     """More files than one look goes through."""
 
 
-class Look:
+class ConditionProbe:
     """`missing` in one thread; the rest from another."""
 
     def __init__(

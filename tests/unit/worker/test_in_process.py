@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.clock import SystemClock
 from raftsched.core.model import Outcome
-from raftsched.worker.inside import PREFIX, Inside
+from raftsched.worker.in_process import PREFIX, InProcessRunner
 from raftsched.worker.ports import Runs
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.wire import Limits, Python
@@ -31,7 +31,7 @@ async def noop() -> None:
 def test_what_needs_a_process_of_its_own(task: Python, outcome: Outcome) -> None:
     async def body() -> RunEnd:
         clock = SystemClock()
-        inside = Inside(create_autospec(Runs, instance=True), {"noop": noop}, clock)
+        inside = InProcessRunner(create_autospec(Runs, instance=True), {"noop": noop}, clock)
         ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
         inside.on_ended = lambda token, end: ended.set_result(end)
         inside.set_lease(1, clock.boot_ms() + 60_000)

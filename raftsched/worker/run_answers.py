@@ -14,13 +14,13 @@ _TIME_MAX = 1 << 53
 FORGED = "its process said what no run says of itself"
 
 
-def said_by(token: int, message: bytes) -> wire.Done | None:
+def said_by(token: int, message: bytes) -> wire.Finished | None:
     """The end of the run of this token; None when it is anything else."""
     try:
         done = wire.decode_up(message)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(done, wire.Done) or done.token != token or done.outcome not in _OUTCOMES:
+    if not isinstance(done, wire.Finished) or done.token != token or done.outcome not in _OUTCOMES:
         return None
     if done.frames or done.spooled or done.truncated or not done.begun or done.alone:
         return None  # that is its keeper's to say
@@ -39,7 +39,7 @@ def is_stale(token: int, message: bytes) -> bool:
         done = wire.decode_up(message)
     except (ValueError, RecursionError):
         return False
-    return isinstance(done, wire.Done) and done.token == token
+    return isinstance(done, wire.Finished) and done.token == token
 
 
 def _is_json(raw: bytes) -> bool:

@@ -1,7 +1,7 @@
 """A worker's right to run: the session it holds, and until when, counted on its own CLOCK_BOOTTIME.
 
 Plain values and `now` (boot ms, read afresh by the caller) in, decisions out. A grant counts from when the
-heartbeat it answers was sent, so whatever delays the answer only shortens it. A tenure that lapsed stays
+heartbeat it answers was sent, so whatever delays the answer only shortens it. A lease that lapsed stays
 lapsed: what comes later for its session is ignored, and the next one is another session.
 """
 
@@ -16,7 +16,7 @@ START_SLACK_MS = 250  # on top of KILL_BEFORE_MS: a start needs this much of the
 _REMEMBERED = 64  # heartbeats whose grants still count
 
 
-class Tenure:
+class LeaseHolder:
     def __init__(self) -> None:
         self.session = 0  # 0: none
         self.ttl_ms = 0

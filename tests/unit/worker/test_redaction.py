@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.worker.hiding import Hider, hide_in_json, hide_in_text, spellings
+from raftsched.worker.redaction import Redactor, redact_json, redact_text, spellings
 from raftsched.worker.spool import STDERR, STDOUT, Capture, render
 
 
 def shown(values: Sequence[str], *pieces: bytes) -> bytes:
-    hider = Hider(values)
+    hider = Redactor(values)
     return b"".join(hider.feed(1, piece) for piece in pieces) + b"".join(data for _, data in hider.rest())
 
 
@@ -53,7 +53,7 @@ def test_however_it_is_cut(values: list[str], pieces: list[str]) -> None:
 
 
 def test_streams_are_apart() -> None:
-    hider = Hider(["hunter2"])
+    hider = Redactor(["hunter2"])
     assert hider.feed(1, b"hun") == b""
     assert hider.feed(2, b"ter2") == b"ter2"
     assert hider.feed(1, b"gry") == b"hungry"
@@ -75,24 +75,24 @@ def test_in_what_is_kept_of_a_run_and_in_its_tail(tmp_path: Path) -> None:
 
 
 def test_in_errors_and_results() -> None:
-    assert hide_in_text("no hunter2 here", ["hunter2", "abc"]) == "no *** here"
-    assert hide_in_text("KeyError: 'two\\nlines'", ["two\nlines"]) == "KeyError: '***'"
-    assert hide_in_text(None, ["hunter2"]) is None
-    assert hide_in_json(b'{"hunter2":["hunter2",12345678,null]}', ["hunter2", "12345678"]) == (
+    assert redact_text("no hunter2 here", ["hunter2", "abc"]) == "no *** here"
+    assert redact_text("KeyError: 'two\\nlines'", ["two\nlines"]) == "KeyError: '***'"
+    assert redact_text(None, ["hunter2"]) is None
+    assert redact_json(b'{"hunter2":["hunter2",12345678,null]}', ["hunter2", "12345678"]) == (
         b'{"***":["***",12345678,null]}'
     )
-    assert hide_in_json(b"{", ["hunter2"]) is None
-    assert hide_in_json(None, ["hunter2"]) is None
+    assert redact_json(b"{", ["hunter2"]) is None
+    assert redact_json(None, ["hunter2"]) is None
 
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\r\n  AgEGCCqGSM49AwEHBG0w\nshort\n-----END PRIVATE KEY-----\n"
 
 
 def test_lines_of_a_value_of_several() -> None:
-    hider = Hider([PEM])
+    hider = Redactor([PEM])
     said = b"read MIGHAgEAMBMGByqGSM49 and AgEGCCqGSM49AwEHBG0w of -----BEGIN PRIVATE KEY-----, short"
     shown = hider.feed(1, said) + b"".join(rest for _, rest in hider.rest())
     assert shown == b"read *** and *** of -----BEGIN PRIVATE KEY-----, short"
-    assert hide_in_text("bad line 2: 'AgEGCCqGSM49AwEHBG0w'", [PEM]) == "bad line 2: '***'"
-    assert hide_in_text(f"bad: {PEM}.", [PEM]) == "bad: ***."
+    assert redact_text("bad line 2: 'AgEGCCqGSM49AwEHBG0w'", [PEM]) == "bad line 2: '***'"
+    assert redact_text(f"bad: {PEM}.", [PEM]) == "bad: ***."
     assert len(spellings(["\n".join(f"line number {n}" for n in range(5_000))])) < 1_000

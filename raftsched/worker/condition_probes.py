@@ -23,7 +23,7 @@ from raftsched.core.limits import ERROR_MAX
 from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
-from raftsched.worker.looking import GivenUp, Look
+from raftsched.worker.condition_probe import ConditionProbe, GivenUp
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN, BadJob, user_of
 from raftsched.worker.users import User
@@ -43,7 +43,7 @@ class Raft(Protocol):
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
 
 
-class Checks:
+class ConditionProbes:
     def __init__(
         self,
         node_id: str,
@@ -63,7 +63,7 @@ class Checks:
         self._read = read
         self._limit_s = limit_ms / 1000
         self._waiting: dict[bytes, Check] = {}  # by instance
-        self._looking: dict[bytes, Look] = {}  # by instance, until the thread is back
+        self._looking: dict[bytes, ConditionProbe] = {}  # by instance, until the thread is back
         self._hanging = 0  # of these, given up
         self._stopped = False
 
@@ -100,7 +100,7 @@ class Checks:
             key = next(iter(self._waiting))
             check = self._waiting.pop(key)
             try:
-                look = Look(check.conditions, self._limit_s, self._allowed, self._user_of(check))
+                look = ConditionProbe(check.conditions, self._limit_s, self._allowed, self._user_of(check))
             except BadJob as why:
                 self._report(check, f"{self._node_id} does not look: {why}.")
                 continue
@@ -120,7 +120,7 @@ class Checks:
             raise BadJob("the job's definition is gone")
         return self._run_as.users.get(user_of(job, self._run_as.of))
 
-    def _run(self, check: Check, look: Look, limit: asyncio.TimerHandle) -> None:
+    def _run(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle) -> None:
         """In a thread of its own."""
         try:
             missing = look.missing()
@@ -134,7 +134,7 @@ class Checks:
         except RuntimeError:
             pass  # the node has ended meanwhile
 
-    def _back(self, check: Check, look: Look, limit: asyncio.TimerHandle, missing: str | None) -> None:
+    def _back(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, missing: str | None) -> None:
         limit.cancel()
         del self._looking[check.instance]
         if self._stopped:
@@ -145,7 +145,7 @@ class Checks:
             self._report(check, missing)
         self._next()
 
-    def _too_long(self, check: Check, look: Look) -> None:
+    def _too_long(self, check: Check, look: ConditionProbe) -> None:
         if self._stopped:
             return
         self._hanging += 1

@@ -11,9 +11,9 @@ from raftsched.core.notices import Ending
 from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, WebhookSpec
-from raftsched.worker.deliveries import KEPT_BYTES, delivery_of
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob
+from raftsched.worker.webhook_deliveries import KEPT_BYTES, delivery_of
 from raftsched.worker.wire import Http
 from tests.support.memory_view import T0, World
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from raftsched.core.namespaces import Namespace
 from raftsched.core.rows import encode_row
 from raftsched.core.tables import ReadView, Table
-from raftsched.worker.shares import shares
+from raftsched.worker.output_shares import shares
 from tests.support.memory_view import MemoryView
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 SLACK_MS = 2_000  # after the grace period: what was left then is killed and reported by now
 
 
-class Patience:
+class GracePeriod:
     def __init__(self, grace_ms: int) -> None:
         self.grace_ms = grace_ms
         self._hurried = False

@@ -14,18 +14,18 @@ import pytest
 
 from raftsched.core.allowed import Allowed
 from raftsched.core.model import Condition, ConditionKind
-from raftsched.worker import looking
-from raftsched.worker.looking import GivenUp, Look
+from raftsched.worker import condition_probe
+from raftsched.worker.condition_probe import ConditionProbe, GivenUp
 
 ANYWHERE = Allowed(http=("any",))
 
 
 def path(target: object) -> str | None:
-    return Look([Condition(ConditionKind.PATH, str(target))], 5, ANYWHERE).missing()
+    return ConditionProbe([Condition(ConditionKind.PATH, str(target))], 5, ANYWHERE).missing()
 
 
 def get(url: str, status: int = 0) -> str | None:
-    return Look([Condition(ConditionKind.HTTP, url, status=status)], 5, ANYWHERE).missing()
+    return ConditionProbe([Condition(ConditionKind.HTTP, url, status=status)], 5, ANYWHERE).missing()
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ class TestPaths:
         def refuse(base: str) -> None:
             raise PermissionError(13, "Permission denied", base)
 
-        monkeypatch.setattr(looking, "os", SimpleNamespace(scandir=refuse, path=os.path))
+        monkeypatch.setattr(condition_probe, "os", SimpleNamespace(scandir=refuse, path=os.path))
         found = path(f"{files}/in/*.csv")
         assert found == f"No file matches {files}/in/*.csv, but {files}/in (Permission denied) cannot be read."
 
@@ -87,21 +87,21 @@ class TestPaths:
         assert "File name too long" in found
 
     def test_so_many_files_are_too_many(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(looking, "ENTRIES_MAX", 3)
+        monkeypatch.setattr(condition_probe, "ENTRIES_MAX", 3)
         assert "use a narrower one" in (path(f"{files}/in/*.none") or "")
 
     def test_a_look_that_nobody_waits_for_ends(self, files: Path) -> None:
-        look = Look([Condition(ConditionKind.PATH, f"{files}/in/*.csv")], 5, ANYWHERE)
+        look = ConditionProbe([Condition(ConditionKind.PATH, f"{files}/in/*.csv")], 5, ANYWHERE)
         look.give_up()
         with pytest.raises(GivenUp):
             look.missing()
 
     def test_all_have_to_be_there(self, files: Path) -> None:
         conditions = [Condition(ConditionKind.PATH, f"{files}/in/{name}") for name in ("a.csv", "b.csv", "c.csv")]
-        assert Look(conditions, 5, ANYWHERE).missing() == f"No file matches {files}/in/b.csv."
+        assert ConditionProbe(conditions, 5, ANYWHERE).missing() == f"No file matches {files}/in/b.csv."
 
     def test_jobs_are_seen_elsewhere(self) -> None:
-        assert Look([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5, ANYWHERE).missing() is None
+        assert ConditionProbe([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5, ANYWHERE).missing() is None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -165,7 +165,7 @@ class TestServers:
     def test_giving_up_shuts_a_connection_that_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-            look = Look([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
+            look = ConditionProbe([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
             ended: list[type] = []
 
             def run() -> None:
@@ -196,7 +196,7 @@ class TestWhatANodeAllows:
             port = listening.getsockname()[1]
             for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1", "0x7f000001"):
                 url = f"http://{host}:{port}/"
-                found = Look([Condition(ConditionKind.HTTP, url)], 5, Allowed()).missing()
+                found = ConditionProbe([Condition(ConditionKind.HTTP, url)], 5, Allowed()).missing()
                 assert found is not None
                 assert "loopback" in found, found
                 assert "http_allow" in found, found
@@ -208,7 +208,7 @@ class TestWhatANodeAllows:
         (files / "in/out.lnk").symlink_to(files / "two words")
 
         def look(path: str) -> str | None:
-            return Look([Condition(ConditionKind.PATH, path)], 5, allowed).missing()
+            return ConditionProbe([Condition(ConditionKind.PATH, path)], 5, allowed).missing()
 
         assert look(f"{files}/in/a.csv") is None
         assert look(f"{files}/in/there.lnk") is None

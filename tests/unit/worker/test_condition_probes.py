@@ -20,9 +20,9 @@ from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader
-from raftsched.worker import checks as module
-from raftsched.worker import looking
-from raftsched.worker.checks import THREADS, Checks
+from raftsched.worker import condition_probe
+from raftsched.worker import condition_probes as module
+from raftsched.worker.condition_probes import THREADS, ConditionProbes
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN
 from raftsched.worker.users import User
@@ -30,13 +30,13 @@ from tests.support.memory_view import MemoryView, World
 
 
 class Bed:
-    """A worker's Checks, with the tables of a small world and nobody to report to but the test."""
+    """A worker's ConditionProbes, with the tables of a small world and nobody to report to but the test."""
 
     def __init__(self, limit_ms: int = 60_000, run_as: RunAs = NODES_OWN) -> None:
         self.world = World()
         self.reports: asyncio.Queue[c.ReportConditions] = asyncio.Queue()
         self.fail: Exception | None = None
-        self.checks = Checks(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms, run_as=run_as)
+        self.checks = ConditionProbes(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms, run_as=run_as)
         self.checks.start()
         self.moved = asyncio.Event()  # a thread came back
         back = self.checks._back
@@ -96,7 +96,7 @@ def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: Any) -> N
 def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A file system that does not answer until the event is set."""
     answers = threading.Event()
-    monkeypatch.setattr(looking.Look, "_exists", lambda look, path: answers.wait())
+    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", lambda look, path: answers.wait())
     yield answers
     answers.set()
 
@@ -174,11 +174,11 @@ def test_asked_twice_it_looks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     looks: list[str] = []
     answers = threading.Event()
 
-    def exists(look: looking.Look, path: str) -> bool:
+    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
         looks.append(path)
         return answers.wait()
 
-    monkeypatch.setattr(looking.Look, "_exists", exists)
+    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
 
     async def scene(bed: Bed) -> None:
         key = bed.instance(tmp_path)
@@ -264,7 +264,7 @@ def test_they_do_not_pile_up(tmp_path: Path, hang: threading.Event, monkeypatch:
 def test_a_bug_in_a_look_is_said_and_frees_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(looking.Look, "_exists", lambda look, path: 1 // 0)
+    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", lambda look, path: 1 // 0)
 
     async def scene(bed: Bed) -> None:
         bed.ask(bed.instance(tmp_path), tmp_path)
@@ -304,7 +304,7 @@ def test_a_stopped_node_says_nothing(tmp_path: Path, hang: threading.Event) -> N
 
 
 def test_a_detail_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking.Look, "missing", lambda self: "x" * 2 * ERROR_MAX)
+    monkeypatch.setattr(condition_probe.ConditionProbe, "missing", lambda self: "x" * 2 * ERROR_MAX)
 
     async def scene(bed: Bed) -> None:
         bed.ask(bed.instance(tmp_path), tmp_path)

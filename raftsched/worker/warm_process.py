@@ -40,7 +40,7 @@ class Service:
         self.page: Page | None = None  # where its keeper learns which run it is at
         self.place = Place()  # whom it serves
         self.runs: dict[int, Run] = {}
-        self.answer: wire.Done | None = None  # of a python run, until its output is here
+        self.answer: wire.Finished | None = None  # of a python run, until its output is here
         self.ending = False  # gets nothing new
         self.over = False  # its keeper has reported the end
         self.idle_since = 0

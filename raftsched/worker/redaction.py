@@ -36,7 +36,7 @@ def _lines(value: str) -> list[str]:
     return [line for line in lines if len(line.encode()) >= SHORTEST_LINE and not _ARMOUR.fullmatch(line)][:LINES_MAX]
 
 
-class Hider:
+class Redactor:
     """Of the streams of one run, as they come."""
 
     def __init__(self, values: Sequence[str]) -> None:
@@ -83,11 +83,11 @@ class Hider:
             yield stream, data if self._pattern is None else self._pattern.sub(SHOWN, data)
 
 
-def hide_in_text(text: str | None, values: Sequence[str]) -> str | None:
+def redact_text(text: str | None, values: Sequence[str]) -> str | None:
     return _without(text, spellings(values)) if text else text
 
 
-def hide_in_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
+def redact_json(raw: bytes | None, values: Sequence[str]) -> bytes | None:
     """In its strings; what is no JSON is dropped."""
     if not raw or not values:
         return raw

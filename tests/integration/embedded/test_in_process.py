@@ -16,7 +16,7 @@ from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.testing import cluster
 from raftsched.worker import wire
-from raftsched.worker.inside import PREFIX, Inside
+from raftsched.worker.in_process import PREFIX, InProcessRunner
 from raftsched.worker.runner import RunEnd, RunSpec
 from tests.integration.embedded import chores
 
@@ -134,7 +134,7 @@ class Bed:
     def __init__(self, **functions: Any) -> None:
         self.ends: dict[int, RunEnd] = {}
         self.ended = asyncio.Event()
-        self.inside = Inside(Others(), functions, SystemClock(), grace_ms=50)  # type: ignore[arg-type]
+        self.inside = InProcessRunner(Others(), functions, SystemClock(), grace_ms=50)  # type: ignore[arg-type]
         self.inside.on_ended = self._on_ended
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
