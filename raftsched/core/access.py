@@ -14,6 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from raftsched.bounds import TIME_MAX_MS
+from raftsched.core.command import Command
 from raftsched.core.ids import job_text
 from raftsched.core.limits import wrong_in_rate
 
@@ -154,7 +155,7 @@ def split_record(key: bytes) -> tuple[int, int, int]:
 # ---------------------------------------------------------------- commands
 
 
-class By(msgspec.Struct, array_like=True, frozen=True, tag=100):
+class By(Command, frozen=True, tag=100):
     """A command, and who asked for it. With an `operation` it is noted once it is done."""
 
     command: msgspec.Raw
@@ -168,7 +169,7 @@ class By(msgspec.Struct, array_like=True, frozen=True, tag=100):
     change: bytes = b""  # JSON, canonical: what was asked for, without secrets; at most CHANGE_MAX bytes
 
 
-class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
+class CreateToken(Command, frozen=True, tag=101):
     """Names are taken as long as their token is kept."""
 
     name: str
@@ -183,13 +184,13 @@ class CreateToken(msgspec.Struct, array_like=True, frozen=True, tag=101):
     answer: bytes = b""  # sealed: what a repeat under the same key is answered, as long as keys are remembered
 
 
-class RevokeToken(msgspec.Struct, array_like=True, frozen=True, tag=102):
+class RevokeToken(Command, frozen=True, tag=102):
     """A repeat changes nothing. Refused for the last lasting token of an admin while requests need one."""
 
     token: int
 
 
-class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
+class SetAccess(Command, frozen=True, tag=103):
     """Whether requests need a token. Refused unless there is one of an admin that lasts, and unless `if_revision`
     fits.
 
@@ -205,17 +206,17 @@ class SetAccess(msgspec.Struct, array_like=True, frozen=True, tag=103):
     keep: bool = False
 
 
-class SeedTokens(msgspec.Struct, array_like=True, frozen=True, tag=104):
+class SeedTokens(Command, frozen=True, tag=104):
     """See Access.seed; the first one stays. Nobody proposes it any more."""
 
     seed: bytes
 
 
-class ForgetSecrets(msgspec.Struct, array_like=True, frozen=True, tag=109):
+class ForgetSecrets(Command, frozen=True, tag=109):
     """Takes `secret` and `seed` out of the row of ACCESS, for a cluster whose nodes have a key."""
 
 
-class SetOidc(msgspec.Struct, array_like=True, frozen=True, tag=105):
+class SetOidc(Command, frozen=True, tag=105):
     """Whose tokens are taken beside those that are made here; see Oidc. Refused unless `if_revision` fits."""
 
     content: bytes

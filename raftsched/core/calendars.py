@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.core.command import Command
+
 CALENDARS_MAX = 1_000
 CONTENT_MAX = 64 * 1024  # bytes
 CALENDAR_NAME_MAX = 128  # bytes
@@ -36,7 +38,7 @@ def wrong_in_calendar(name: str, content: bytes) -> str | None:
 # ---------------------------------------------------------------- commands
 
 
-class PutCalendar(msgspec.Struct, array_like=True, frozen=True, tag=60):
+class PutCalendar(Command, frozen=True, tag=60):
     """Creates the calendar or replaces its content. The jobs that use it are owed their next times anew."""
 
     name: str
@@ -45,19 +47,16 @@ class PutCalendar(msgspec.Struct, array_like=True, frozen=True, tag=60):
     if_none: bool = False  # create only
 
 
-class DeleteCalendar(msgspec.Struct, array_like=True, frozen=True, tag=61):
+class DeleteCalendar(Command, frozen=True, tag=61):
     """Refused while a job uses it."""
 
     name: str
     if_revision: int | None = None
 
 
-class OweAnew(msgspec.Struct, array_like=True, frozen=True, tag=62):
+class OweAnew(Command, frozen=True, tag=62):
     """The leader found a time that is due to be none any more: the job is owed another. Compare-and-set as Fire."""
 
     job_id: int
     revision: int
     nominal_at_ms: int
-
-
-CalendarCommand = PutCalendar | DeleteCalendar | OweAnew

@@ -7,6 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.allowed import Allowed
+from raftsched.core.command import Command
 from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, JobState
 
 
@@ -132,37 +133,37 @@ class Origin(msgspec.Struct, array_like=True):
 # ---------------------------------------------------------------- commands
 
 
-class Form(msgspec.Struct, array_like=True, frozen=True, tag=1):
+class Form(Command, frozen=True, tag=1):
     """The first entry of a cluster's life: its identity and its members. Refused when the cluster is formed."""
 
     cluster_id: bytes
     members: tuple[Member, ...]
 
 
-class OpenLeadership(msgspec.Struct, array_like=True, frozen=True, tag=2):
+class OpenLeadership(Command, frozen=True, tag=2):
     """The first entry of a leadership. What carries an older epoch is refused from here on."""
 
     epoch: int  # the term
     leader: str
 
 
-class Barrier(msgspec.Struct, array_like=True, frozen=True, tag=3):
+class Barrier(Command, frozen=True, tag=3):
     """Changes nothing: who waits for it has read everything that was committed before."""
 
 
-class PutSettings(msgspec.Struct, array_like=True, frozen=True, tag=4):
+class PutSettings(Command, frozen=True, tag=4):
     settings: Settings
     was: Settings | None = None  # refused unless they are these
     if_revision: int | None = None  # refused unless they are at this revision
 
 
-class PauseCluster(msgspec.Struct, array_like=True, frozen=True, tag=7):
+class PauseCluster(Command, frozen=True, tag=7):
     """While paused nothing is fired and nothing assigned; what runs goes on."""
 
     paused: bool
 
 
-class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
+class PutNodeRule(Command, frozen=True, tag=50):
     """What holds for a member from now on. None: as the node itself says."""
 
     node: str
@@ -173,7 +174,7 @@ class PutNodeRule(msgspec.Struct, array_like=True, frozen=True, tag=50):
     if_revision: int | None = None  # refused unless the rule is at this revision (0: nothing is said)
 
 
-class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
+class OpenSession(Command, frozen=True, tag=5):
     """A worker asks for the right to run. Refused unless `replaces` is the node's newest session (0: none yet), and
     unless that one is over or was opened under the same boot of the same machine."""
 
@@ -191,14 +192,14 @@ class OpenSession(msgspec.Struct, array_like=True, frozen=True, tag=5):
     allowed: Allowed | None = None
 
 
-class EndSession(msgspec.Struct, array_like=True, frozen=True, tag=6):
+class EndSession(Command, frozen=True, tag=6):
     """The leader declares a session over; refused unless `epoch` is that of the newest opening entry."""
 
     session: int
     epoch: int
 
 
-class CloseSession(msgspec.Struct, array_like=True, frozen=True, tag=33):
+class CloseSession(Command, frozen=True, tag=33):
     """The worker itself ends its session, as its node stops: nothing of it runs any more, and nothing will. What it had
     is handed back: it is run elsewhere and does not count as lost."""
 

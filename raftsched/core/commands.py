@@ -9,12 +9,12 @@ Commands carry every value that could differ between machines, but for the time:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
 
 from raftsched.core.access import By, CreateToken, ForgetSecrets, RevokeToken, SeedTokens, SetAccess, SetOidc
-from raftsched.core.calendars import CalendarCommand
+from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
 from raftsched.core.cluster import (
     Barrier,
     CloseSession,
@@ -26,19 +26,21 @@ from raftsched.core.cluster import (
     PutNodeRule,
     PutSettings,
 )
+from raftsched.core.command import Command
 from raftsched.core.keyed import Keyed, Note
 from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
-from raftsched.core.namespaces import NamespaceCommand
+from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
-from raftsched.core.secrets import SecretCommand
-from raftsched.core.webhooks import WebhookCommand
+from raftsched.core.secrets import DeleteSecret, PutSecret
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
 
 __all__ = [  # beside what is defined here
     "Barrier",
     "By",
     "CancelOperation",
     "CloseSession",
+    "Command",
     "CreateToken",
     "DeleteQueue",
     "EndSession",
@@ -63,7 +65,7 @@ __all__ = [  # beside what is defined here
 # ---------------------------------------------------------------- commands: jobs
 
 
-class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10, gc=False):
+class CreateJob(Command, frozen=True, tag=10, gc=False):
     """A name that exists: the same content answers with the job there is, another content is refused, and so is
     `suspended` while it is scheduled.
 
@@ -82,7 +84,7 @@ class CreateJob(msgspec.Struct, array_like=True, frozen=True, tag=10, gc=False):
     defaults: int | None = None  # revision of the namespace that it was filled in from; refused when that is no more so
 
 
-class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):
+class EditJob(Command, frozen=True, tag=11):
     """The whole new content. `if_revision`: refused unless the job has this revision."""
 
     job_id: int
@@ -93,7 +95,7 @@ class EditJob(msgspec.Struct, array_like=True, frozen=True, tag=11):
     defaults: int | None = None  # as in CreateJob
 
 
-class SetJobState(msgspec.Struct, array_like=True, frozen=True, tag=12):
+class SetJobState(Command, frozen=True, tag=12):
     """To SCHEDULED (resume), SUSPENDED (pause) or EXPIRED. A repeat changes nothing."""
 
     job_id: int
@@ -103,12 +105,12 @@ class SetJobState(msgspec.Struct, array_like=True, frozen=True, tag=12):
     error: str | None = None  # SUSPENDED: why, when not a person but the leader suspends it
 
 
-class DeleteJob(msgspec.Struct, array_like=True, frozen=True, tag=13):
+class DeleteJob(Command, frozen=True, tag=13):
     job_id: int
     if_revision: int | None = None
 
 
-class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14, gc=False):
+class RunNow(Command, frozen=True, tag=14, gc=False):
     """A manual run. `request` (not 0) is the caller's and tells runs accepted in one millisecond apart."""
 
     job_id: int
@@ -119,14 +121,14 @@ class RunNow(msgspec.Struct, array_like=True, frozen=True, tag=14, gc=False):
     digest: bytes = b""
 
 
-class SkipNext(msgspec.Struct, array_like=True, frozen=True, tag=15):
+class SkipNext(Command, frozen=True, tag=15):
     """The next fire, which must be at this nominal time, is left out. A repeat changes nothing."""
 
     job_id: int
     nominal_at_ms: int
 
 
-class Backfill(msgspec.Struct, array_like=True, frozen=True, tag=16):
+class Backfill(Command, frozen=True, tag=16):
     """Runs for those of the times (ascending) that are past and were not run. Refused unless `revision` fits: the times
     are those of its trigger."""
 
@@ -140,7 +142,7 @@ class Backfill(msgspec.Struct, array_like=True, frozen=True, tag=16):
 # ---------------------------------------------------------------- commands: the leader's
 
 
-class ScheduleJob(msgspec.Struct, array_like=True, frozen=True, tag=20):
+class ScheduleJob(Command, frozen=True, tag=20):
     """The next nominal time of a calendar trigger (None: it has none, ever). Refused unless `revision` fits and the
     job waits for it."""
 
@@ -151,7 +153,7 @@ class ScheduleJob(msgspec.Struct, array_like=True, frozen=True, tag=20):
     shut_out: bool = False  # there are times, but the calendar excludes all of them
 
 
-class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21, gc=False):
+class Fire(Command, frozen=True, tag=21, gc=False):
     """A due job. Compare-and-set on (job, revision, nominal_at_ms): twice is impossible.
 
     `now` decides on lateness. For calendar triggers the leader adds what only it can compute: `missed` (the nominal
@@ -169,7 +171,7 @@ class Fire(msgspec.Struct, array_like=True, frozen=True, tag=21, gc=False):
     shut_out: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
 
 
-class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22, gc=False):
+class Assign(Command, frozen=True, tag=22, gc=False):
     """A waiting instance goes to a session. Refused unless it waits and the session is open, while the cluster is
     paused or the node drained, and beyond the limits of its queue."""
 
@@ -178,14 +180,14 @@ class Assign(msgspec.Struct, array_like=True, frozen=True, tag=22, gc=False):
     placement: Placement | None = None
 
 
-class Wake(msgspec.Struct, array_like=True, frozen=True, tag=23):
+class Wake(Command, frozen=True, tag=23):
     """A timer of an instance came due (its TIMERS key): the retry delay, or the start deadline."""
 
     instance: bytes
     at_ms: int
 
 
-class Prune(msgspec.Struct, array_like=True, frozen=True, tag=24):
+class Prune(Command, frozen=True, tag=24):
     """Delete what retention no longer keeps, at most `limit` PURGE and KEYS rows due by `until_ms`; also idle
     proposers."""
 
@@ -193,21 +195,21 @@ class Prune(msgspec.Struct, array_like=True, frozen=True, tag=24):
     limit: int
 
 
-class NoteUnplaceable(msgspec.Struct, array_like=True, frozen=True, tag=25):
+class NoteUnplaceable(Command, frozen=True, tag=25):
     """No node there is could take it, busy or not: the instance says so while it waits. Refused when one could."""
 
     instance: bytes
     detail: str
 
 
-class SortReady(msgspec.Struct, array_like=True, frozen=True, tag=27):
+class SortReady(Command, frozen=True, tag=27):
     """Each of these goes to the lane of READY that is its own now: its queue was given limits, or made anew, since it
     became ready, or a node came that could take it."""
 
     instances: tuple[bytes, ...]
 
 
-class Recheck(msgspec.Struct, array_like=True, frozen=True, tag=26):
+class Recheck(Command, frozen=True, tag=26):
     """The node that saw what the instance needs is gone: its conditions are looked at again."""
 
     instance: bytes
@@ -216,13 +218,13 @@ class Recheck(msgspec.Struct, array_like=True, frozen=True, tag=26):
 # ---------------------------------------------------------------- commands: the workers'
 
 
-class Started(msgspec.Struct, array_like=True, frozen=True, tag=30, gc=False):
+class Started(Command, frozen=True, tag=30, gc=False):
     session: int
     token: int
     started_at_ms: int
 
 
-class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31, gc=False):
+class Ended(Command, frozen=True, tag=31, gc=False):
     """How an attempt ended. Stale ones (no such live attempt under this session and token) are dropped."""
 
     session: int
@@ -237,7 +239,7 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, tag=31, gc=False):
     begun: bool = True  # False, with KILLED: its node could not start it, and nothing of it ever ran
 
 
-class LoseAttempt(msgspec.Struct, array_like=True, frozen=True, tag=34):
+class LoseAttempt(Command, frozen=True, tag=34):
     """A worker says that one attempt is lost while its session goes on: what guarded it was ended by somebody, and
     nothing of it runs any more. Stale ones are dropped as of Ended."""
 
@@ -249,7 +251,7 @@ class LoseAttempt(msgspec.Struct, array_like=True, frozen=True, tag=34):
     output: OutputRef | None = None
 
 
-class ReportConditions(msgspec.Struct, array_like=True, frozen=True, tag=32):
+class ReportConditions(Command, frozen=True, tag=32):
     """What a worker found when it looked at the conditions that only a machine can see."""
 
     instance: bytes
@@ -259,13 +261,13 @@ class ReportConditions(msgspec.Struct, array_like=True, frozen=True, tag=32):
     detail: str | None = None  # what is missing
 
 
-class Kill(msgspec.Struct, array_like=True, frozen=True, tag=40):
+class Kill(Command, frozen=True, tag=40):
     """Ends what has not started at once; asks what runs to end."""
 
     instance: bytes
 
 
-class Rerun(msgspec.Struct, array_like=True, frozen=True, tag=41):
+class Rerun(Command, frozen=True, tag=41):
     """A final instance waits again, for a further attempt."""
 
     instance: bytes
@@ -273,73 +275,89 @@ class Rerun(msgspec.Struct, array_like=True, frozen=True, tag=41):
     digest: bytes = b""
 
 
-class Requeue(msgspec.Struct, array_like=True, frozen=True, tag=42):
+class Requeue(Command, frozen=True, tag=42):
     """A dead letter waits again, for further attempts; its history stays."""
 
     instance: bytes
 
 
-class Discard(msgspec.Struct, array_like=True, frozen=True, tag=43):
+class Discard(Command, frozen=True, tag=43):
     """A dead letter is one no longer; the instance stays as long as others that failed."""
 
     instance: bytes
 
 
-Command = (
-    Form
-    | OpenLeadership
-    | Barrier
-    | PutSettings
-    | OpenSession
-    | EndSession
-    | CreateJob
-    | EditJob
-    | SetJobState
-    | DeleteJob
-    | RunNow
-    | ScheduleJob
-    | Fire
-    | Assign
-    | Wake
-    | Prune
-    | Started
-    | Ended
-    | LoseAttempt
-    | CloseSession
-    | Kill
-    | Rerun
-    | PauseCluster
-    | PutQueue
-    | DeleteQueue
-    | PutNodeRule
-    | SkipNext
-    | Backfill
-    | NoteUnplaceable
-    | SortReady
-    | Recheck
-    | ReportConditions
-    | Requeue
-    | Discard
-    | StartOperation
-    | StepOperation
-    | CancelOperation
-    | CalendarCommand
-    | Keyed
-    | Note
-    | By
-    | CreateToken
-    | RevokeToken
-    | SetAccess
-    | SeedTokens
-    | ForgetSecrets
-    | SetOidc
-    | NamespaceCommand
-    | WebhookCommand
-    | SecretCommand
-)
+# ---------------------------------------------------------------- the registry
+
+# Number -> the command, and its handler in core.apply. A number is never changed, and never used again.
+COMMANDS: dict[int, tuple[type[Command], str]] = {
+    1: (Form, "cluster.form"),
+    2: (OpenLeadership, "cluster.open_leadership"),
+    3: (Barrier, "cluster.barrier"),
+    4: (PutSettings, "cluster.put_settings"),
+    5: (OpenSession, "cluster.open_session"),
+    6: (EndSession, "cluster.end_session"),
+    7: (PauseCluster, "nodes.pause_cluster"),
+    8: (PutQueue, "queues.put_queue"),
+    9: (DeleteQueue, "queues.delete_queue"),
+    10: (CreateJob, "jobs.create_job"),
+    11: (EditJob, "jobs.edit_job"),
+    12: (SetJobState, "jobs.set_job_state"),
+    13: (DeleteJob, "jobs.delete_job"),
+    14: (RunNow, "manual.run_now"),
+    15: (SkipNext, "manual.skip_next"),
+    16: (Backfill, "manual.backfill"),
+    20: (ScheduleJob, "firing.schedule_job"),
+    21: (Fire, "firing.fire"),
+    22: (Assign, "attempts.assign"),
+    23: (Wake, "attempts.wake"),
+    24: (Prune, "retention.prune"),
+    25: (NoteUnplaceable, "queues.note_unplaceable"),
+    26: (Recheck, "checks.recheck"),
+    27: (SortReady, "queues.sort_ready"),
+    30: (Started, "attempts.started"),
+    31: (Ended, "attempts.ended"),
+    32: (ReportConditions, "checks.report_conditions"),
+    33: (CloseSession, "cluster.close_session"),
+    34: (LoseAttempt, "attempts.lose_one"),
+    40: (Kill, "instances.kill"),
+    41: (Rerun, "instances.rerun"),
+    42: (Requeue, "instances.requeue"),
+    43: (Discard, "instances.discard"),
+    50: (PutNodeRule, "nodes.put_node_rule"),
+    60: (PutCalendar, "calendars.put_calendar"),
+    61: (DeleteCalendar, "calendars.delete_calendar"),
+    62: (OweAnew, "calendars.owe_anew"),
+    65: (Keyed, "dispatch.keyed"),
+    66: (Note, "keys.note"),
+    70: (StartOperation, "operations.start_operation"),
+    71: (StepOperation, "operations.step_operation"),
+    72: (CancelOperation, "operations.cancel_operation"),
+    80: (PutNamespace, "namespaces.put_namespace"),
+    81: (DeleteNamespace, "namespaces.delete_namespace"),
+    82: (PutSecret, "secrets.put_secret"),
+    83: (DeleteSecret, "secrets.delete_secret"),
+    90: (PutWebhook, "webhooks.put_webhook"),
+    91: (DeleteWebhook, "webhooks.delete_webhook"),
+    92: (RotateSecret, "webhooks.rotate_secret"),
+    93: (TestWebhook, "webhooks.send_test"),
+    94: (ResealWebhook, "webhooks.reseal_webhook"),
+    100: (By, "dispatch.attributed"),
+    101: (CreateToken, "access.create_token"),
+    102: (RevokeToken, "access.revoke_token"),
+    103: (SetAccess, "access.set_access"),
+    104: (SeedTokens, "access.seed_tokens"),
+    105: (SetOidc, "access.set_oidc"),
+    109: (ForgetSecrets, "access.forget_secrets"),
+}
+
+if TYPE_CHECKING:
+    AnyCommand = Command
+else:
+    AnyCommand = Union[tuple(kind for kind, _ in COMMANDS.values())]  # noqa: UP007 - made of the registry
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Command)
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyCommand)
 
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what decoding raises

@@ -21,14 +21,14 @@ import msgspec
 
 from raftsched.core.actions import Action
 from raftsched.core.cluster import Member
-from raftsched.core.commands import UNDECODABLE, Answer, Command, Unknown, decode
+from raftsched.core.commands import UNDECODABLE, Answer, AnyCommand, Unknown, decode
 from raftsched.core.levels import FIRST_LEVEL, level_of, newest_level
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: int
     seq: int
-    commands: list[Command]  # and `Unknown`, which is never encoded
+    commands: list[AnyCommand]  # and `Unknown`, which is never encoded
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.core.command import Command
+
 NOTE_MAX = 32 * 1024  # bytes of an answer that is remembered
 
 
@@ -33,7 +35,7 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
     made: list[Made] = []  # of a batch, or a part of one; then nothing else of this
 
 
-class Keyed(msgspec.Struct, array_like=True, frozen=True, tag=65):
+class Keyed(Command, frozen=True, tag=65):
     """The command, done once under this key: a repeat is answered as it was the first time, and does nothing. Another
     digest under the same key is refused. What was refused is not remembered."""
 
@@ -42,7 +44,7 @@ class Keyed(msgspec.Struct, array_like=True, frozen=True, tag=65):
     command: bytes  # encoded
 
 
-class Note(msgspec.Struct, array_like=True, frozen=True, tag=66):
+class Note(Command, frozen=True, tag=66):
     """What a request under this key was answered, when it was more than one command, or none of these: who repeats it
     is answered with these bytes. Of two notes the first counts."""
 

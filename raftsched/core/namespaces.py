@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import msgspec
 
+from raftsched.core.command import Command
+
 NAMESPACE_MAX = 64  # bytes of a name
 CONTENT_MAX = 16 * 1024  # bytes of what is declared
 RUNNING_MAX = 1_000_000
@@ -45,7 +47,7 @@ def wrong_in_namespace(name: str) -> str | None:
     return None
 
 
-class PutNamespace(msgspec.Struct, array_like=True, frozen=True, tag=80):
+class PutNamespace(Command, frozen=True, tag=80):
     """Declares the namespace, or says anew all that is said about it. Jobs that exist are left as they are."""
 
     name: str
@@ -58,11 +60,8 @@ class PutNamespace(msgspec.Struct, array_like=True, frozen=True, tag=80):
     output_bytes: int | None = None
 
 
-class DeleteNamespace(msgspec.Struct, array_like=True, frozen=True, tag=81):
+class DeleteNamespace(Command, frozen=True, tag=81):
     """Nothing is said about it any more. Refused while it holds jobs or secrets."""
 
     name: str
     if_revision: int | None = None
-
-
-NamespaceCommand = PutNamespace | DeleteNamespace

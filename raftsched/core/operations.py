@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
+from raftsched.core.command import Command
 from raftsched.core.filters import JobFilter
 
 IDS_MAX = 10_000  # jobs named one by one
@@ -68,7 +69,7 @@ class Operation(msgspec.Struct, array_like=True, kw_only=True):
 # ---------------------------------------------------------------- commands
 
 
-class StartOperation(msgspec.Struct, array_like=True, frozen=True, tag=70):
+class StartOperation(Command, frozen=True, tag=70):
     """Either a filter or ids, of jobs there are now. An empty filter means all jobs."""
 
     action: BulkAction
@@ -80,7 +81,7 @@ class StartOperation(msgspec.Struct, array_like=True, frozen=True, tag=70):
     namespaces: tuple[str, ...] | None = None  # those that its caller may act in; None: all
 
 
-class StepOperation(msgspec.Struct, array_like=True, frozen=True, tag=71):
+class StepOperation(Command, frozen=True, tag=71):
     """The next part of an operation: so many rows are looked at and so many jobs acted on, at most. Refused unless it
     has made `step` steps: a step proposed twice is done once."""
 
@@ -90,7 +91,7 @@ class StepOperation(msgspec.Struct, array_like=True, frozen=True, tag=71):
     jobs: int
 
 
-class CancelOperation(msgspec.Struct, array_like=True, frozen=True, tag=72):
+class CancelOperation(Command, frozen=True, tag=72):
     """It makes no more steps. A repeat changes nothing."""
 
     operation: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.core.command import Command
+
 
 class Queue(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A queue with limits. Jobs may name any queue; one that is not here has none."""
@@ -37,7 +39,7 @@ def limits_of(queue: Queue) -> QueueLimits:
 # ---------------------------------------------------------------- commands
 
 
-class PutQueue(msgspec.Struct, array_like=True, frozen=True, tag=8):
+class PutQueue(Command, frozen=True, tag=8):
     """Creates the queue or sets its limits anew."""
 
     name: str
@@ -50,7 +52,7 @@ class PutQueue(msgspec.Struct, array_like=True, frozen=True, tag=8):
     if_revision: int | None = None  # refused unless the queue is there, at this revision
 
 
-class DeleteQueue(msgspec.Struct, array_like=True, frozen=True, tag=9):
+class DeleteQueue(Command, frozen=True, tag=9):
     """Its limits go; what waits in it goes on without."""
 
     name: str

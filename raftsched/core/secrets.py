@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.bounds import SECRET_VALUE_MAX
+from raftsched.core.command import Command
 
 SEALED_MAX = SECRET_VALUE_MAX + 64  # with what sealing adds
 SECRET_NAME_MAX = 128  # bytes
@@ -31,7 +32,7 @@ class Secret(msgspec.Struct, array_like=True, kw_only=True):
         return f"Secret({self.namespace}/{self.name})"
 
 
-class PutSecret(msgspec.Struct, array_like=True, frozen=True, tag=82):
+class PutSecret(Command, frozen=True, tag=82):
     """Creates the secret or gives it another value. `shared` None: as it is, not shared when it is new."""
 
     namespace: str
@@ -47,16 +48,13 @@ class PutSecret(msgspec.Struct, array_like=True, frozen=True, tag=82):
         return f"PutSecret({self.namespace}/{self.name})"
 
 
-class DeleteSecret(msgspec.Struct, array_like=True, frozen=True, tag=83):
+class DeleteSecret(Command, frozen=True, tag=83):
     """Refused while jobs refer to it, unless it is forced: their runs fail then."""
 
     namespace: str
     name: str
     if_revision: int | None = None
     force: bool = False
-
-
-SecretCommand = PutSecret | DeleteSecret
 
 
 def wrong_in_secret(namespace: str, name: str) -> str | None:

@@ -11,6 +11,7 @@ import re
 import msgspec
 
 from raftsched.bounds import URL_MAX
+from raftsched.core.command import Command
 from raftsched.core.limits import (
     LABEL_KEY_MAX,
     LABEL_VALUE_MAX,
@@ -84,7 +85,7 @@ class Secrets(msgspec.Struct, array_like=True, frozen=True, repr_omit_defaults=T
         return "Secrets(...)"
 
 
-class PutWebhook(msgspec.Struct, array_like=True, frozen=True, tag=90):
+class PutWebhook(Command, frozen=True, tag=90):
     """Creates the webhook or sets all that was said about it anew."""
 
     name: str
@@ -102,14 +103,14 @@ class PutWebhook(msgspec.Struct, array_like=True, frozen=True, tag=90):
         return f"PutWebhook({self.name!r})"
 
 
-class DeleteWebhook(msgspec.Struct, array_like=True, frozen=True, tag=91):
+class DeleteWebhook(Command, frozen=True, tag=91):
     """Refused while jobs name it. What waits to be sent is not sent any more."""
 
     name: str
     if_revision: int | None = None
 
 
-class RotateSecret(msgspec.Struct, array_like=True, frozen=True, tag=92):
+class RotateSecret(Command, frozen=True, tag=92):
     """The secret is this one from now on; the one before signs, too, for as long as is said here."""
 
     name: str
@@ -124,7 +125,7 @@ class RotateSecret(msgspec.Struct, array_like=True, frozen=True, tag=92):
         return f"RotateSecret({self.name!r})"
 
 
-class TestWebhook(msgspec.Struct, array_like=True, frozen=True, tag=93):
+class TestWebhook(Command, frozen=True, tag=93):
     """Sends an event that is about nothing."""
 
     __test__ = False  # of no use to pytest
@@ -132,7 +133,7 @@ class TestWebhook(msgspec.Struct, array_like=True, frozen=True, tag=93):
     name: str
 
 
-class ResealWebhook(msgspec.Struct, array_like=True, frozen=True, tag=94):
+class ResealWebhook(Command, frozen=True, tag=94):
     """The same secrets, sealed with another key. Refused when they are others meanwhile."""
 
     name: str
@@ -145,9 +146,6 @@ class ResealWebhook(msgspec.Struct, array_like=True, frozen=True, tag=94):
 
     def __repr__(self) -> str:
         return f"ResealWebhook({self.name!r})"
-
-
-WebhookCommand = PutWebhook | DeleteWebhook | RotateSecret | TestWebhook | ResealWebhook
 
 
 def queue_of(name: str) -> str:

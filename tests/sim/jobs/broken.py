@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import msgspec
 
-from raftsched.core import apply, concurrency
 from raftsched.core import commands as c
-from raftsched.core.apply import attempts, cluster, finish, firing, manual
+from raftsched.core import concurrency
+from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.rows import decode_instance
@@ -113,7 +113,7 @@ def lease_from_receipt() -> Iterator[None]:
 
 
 def _handler(command: type, handler: Any) -> Any:
-    return patch.dict(apply._HANDLERS, {command: handler})
+    return patch.dict(dispatch.HANDLERS, {command: handler})
 
 
 @contextmanager

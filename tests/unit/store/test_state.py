@@ -11,8 +11,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from raftsched.core import apply
 from raftsched.core import commands as c
+from raftsched.core.apply import dispatch
 from raftsched.core.commands import Answer, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
@@ -176,7 +176,7 @@ def test_without_memory_nothing_of_a_write_is_kept(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setitem(apply._HANDLERS, c.Barrier, out_of_memory)
+        patch.setitem(dispatch.HANDLERS, c.Barrier, out_of_memory)
         barrier = LogEntry(3, 1, encode_entry(T0 + 3, [(1, 3, [encode(c.Barrier())])]))
         with pytest.raises(MemoryError):
             store.write(batch(create(2), barrier))

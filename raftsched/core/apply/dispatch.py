@@ -1,0 +1,112 @@
+"""Which handler does which command, by the registry of `core.commands`; and the commands that hold another command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from raftsched.core.apply import (
+    access,
+    attempts,
+    calendars,
+    checks,
+    cluster,
+    firing,
+    instances,
+    jobs,
+    keys,
+    manual,
+    namespaces,
+    nodes,
+    operations,
+    queues,
+    retention,
+    secrets,
+    webhooks,
+)
+from raftsched.core.apply.tx import NOBODY, Tx
+from raftsched.core.commands import (
+    COMMANDS,
+    UNDECODABLE,
+    UNKNOWN,
+    Accepted,
+    Answer,
+    By,
+    Keyed,
+    Note,
+    Rejected,
+    Unknown,
+    asked,
+    decode,
+)
+
+Handler = Callable[[Tx, Any], Answer]
+
+
+def keyed(tx: Tx, c: Keyed) -> Answer:
+    """Does a command once under its key; a repeat is answered as the first time."""
+    try:
+        command = decode(c.command)
+    except UNDECODABLE:
+        return UNKNOWN
+    if isinstance(command, (Keyed, Note, By)):
+        return Rejected("invalid-parameter", "A command is done under one key.")
+    return keys.once(tx, c.key, c.digest, lambda: HANDLERS[type(command)](tx, command))
+
+
+_NO_TOKEN = Rejected("unauthorized", "Requests need a token since a moment ago.")
+
+
+def attributed(tx: Tx, c: By) -> Answer:
+    """Does a command for the caller it names: what it makes is theirs, and it is in the audit once it is done."""
+    try:
+        command = asked(c)
+    except UNDECODABLE:
+        return UNKNOWN
+    if isinstance(command, By):
+        return UNKNOWN  # one caller asks for it, who is said first
+    if c.operation and not c.name and tx.audit.access.required:
+        return _NO_TOKEN  # let pass by a node that did not know yet
+    tx.by, tx.repeated = c, False
+    answer = HANDLERS[type(command)](tx, command)
+    tx.by = NOBODY
+    if isinstance(answer, Accepted) and not tx.repeated:
+        tx.audit.done(c, decode(command.command) if isinstance(command, Keyed) else command, answer)
+    return answer
+
+
+def _unknown(tx: Tx, c: Unknown) -> Answer:
+    return UNKNOWN
+
+
+_FAMILIES = {
+    module.__name__.rpartition(".")[2]: vars(module)
+    for module in (
+        access,
+        attempts,
+        calendars,
+        checks,
+        cluster,
+        firing,
+        instances,
+        jobs,
+        keys,
+        manual,
+        namespaces,
+        nodes,
+        operations,
+        queues,
+        retention,
+        secrets,
+        webhooks,
+    )
+} | {"dispatch": globals()}
+
+
+def _handler(name: str) -> Handler:
+    family, _, function = name.partition(".")
+    handler: Handler = _FAMILIES[family][function]
+    return handler
+
+
+HANDLERS: dict[type, Handler] = {kind: _handler(name) for kind, name in COMMANDS.values()} | {Unknown: _unknown}

@@ -1,0 +1,9 @@
+"""The base of all commands. Which there are is in `commands`."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Command(msgspec.Struct, array_like=True, frozen=True):
+    """What can be asked of the cluster: a msgpack array whose first item is the number of the command."""
