@@ -2,79 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import IO
 
 import click
 
 from raftsched import names
-from raftsched.cli.main import Failure
-from raftsched.cli.remote import Listing, contexts_path, format_option
+from raftsched.cli.context_file import read_contexts, write_contexts
+from raftsched.cli.failures import Failure
+from raftsched.cli.remote import Listing, format_option
 from raftsched.cli.terminal.output import TRUST, print_json, print_table
-from raftsched.client.contexts import FILES, Context
+from raftsched.client.contexts import Context
 from raftsched.client.trust import Trust
 from raftsched.errors import Exit
 
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True)
-
-
-def contexts_file() -> Path:
-    return Path(contexts_path())
-
-
-def read_contexts() -> tuple[dict[str, Context], str | None]:
-    """Returns all contexts by name, and the name of the one in use. Raises Failure when the file is malformed."""
-    from raftsched.client import contexts
-
-    try:
-        return contexts.read_contexts()
-    except ValueError as error:
-        raise Failure(str(error)) from None
-
-
-def context_of(name: str | None) -> Context | None:
-    """Returns a context, or the one in use; None when none is in use. Raises Failure."""
-    from raftsched.client import contexts
-
-    try:
-        found = contexts.context_of(name)
-        if found is None or found.login is None or found.login.expires_at is None:
-            return found
-        wanted = contexts.name_in_use(name)
-    except LookupError as error:
-        raise Failure(str(error.args[0]), Exit.NOT_FOUND) from None
-    except ValueError as error:
-        raise Failure(str(error)) from None
-    from raftsched.cli.auth.logins import renewed
-
-    return renewed(wanted or "", found)
-
-
-def write_contexts(contexts: dict[str, Context], current: str | None) -> None:
-    """Writes the file whole or not at all: a file beside it takes its place. It may hold tokens, so only its owner can
-    read it."""
-    lines = [] if current is None else [f"current = {json.dumps(current)}", ""]
-    for name, context in sorted(contexts.items()):
-        lines += [f"[contexts.{json.dumps(name)}]", f"server = {json.dumps(context.server)}"]
-        lines += [f"token = {json.dumps(context.token)}"] if context.token else []
-        lines += [f"{file} = {json.dumps(path)}" for file in FILES if (path := getattr(context.trust, file))]
-        lines += ["insecure = true", ""] if context.trust.insecure else [""]
-        if context.login is not None:
-            lines.append(f"[contexts.{json.dumps(name)}.login]")
-            said = context.login._asdict().items()
-            lines += [*(f"{key} = {json.dumps(value)}" for key, value in said if value is not None), ""]
-    path = contexts_file()
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write("\n".join(lines))
-        beside.replace(path)
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 @click.group(cls=Listing)

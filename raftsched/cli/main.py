@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from raftsched import __version__
+from raftsched.cli.failures import failure
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
-from raftsched.errors import Exit, RaftschedError
+from raftsched.errors import RaftschedError
 
 # in the order of --help
 _CLUSTER = {
@@ -52,34 +53,6 @@ _WORK = {
     "completion": ("terminal.completion", "completion", "Print the completion script of your shell."),
 }
 _COMMANDS = {**_CLUSTER, **_WORK}
-
-
-class Failure(click.ClickException):
-    """An error that ends the command: one line on stderr (more for several wrong fields), and this exit code."""
-
-    def __init__(self, message: str, code: int = Exit.ERROR) -> None:
-        super().__init__(message)
-        self.exit_code = int(code)  # type: ignore[misc]
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"raftsched: {self.message}", err=True)
-
-
-def failure(error: RaftschedError) -> Failure:
-    """Returns the failure that a user sees of an error."""
-    from raftsched.client.errors import ClientError
-    from raftsched.errors import KINDS
-
-    if isinstance(error, ClientError):
-        lines = [
-            error.detail,
-            *(f"  {e.pointer or '/'}: {e.detail}" for e in error.errors if len(error.errors) > 1),
-        ]
-        if error.status == 401 and error.code != "locked":
-            lines.append("say who asks: RAFTSCHED_TOKEN, --token, or a context that has one (contexts set, login)")
-        return Failure("\n".join(lines), error.exit)
-    kind = KINDS.get(error.code)
-    return Failure(error.detail, kind.exit if kind is not None else Exit.ERROR)
 
 
 class _Root(LazyGroup):
@@ -154,7 +127,7 @@ def cli(
 
         ctx.meta[TRUST] = Trust(ca_file, client_cert, client_key, insecure)
     if context is not None and server is None:
-        from raftsched.cli.contexts import context_of
+        from raftsched.cli.auth.logins import context_of
 
         found = context_of(context)
         if found is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched import names
+from raftsched.cli.failures import failure
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
 from raftsched.client.trust import SYSTEM, Trust, from_environment
 
@@ -109,14 +110,14 @@ def client(given: str | None, token: str | None = None, trust: Trust = SYSTEM) -
 
 
 def _context(name: str | None) -> Context | None:
-    if not name and not os.path.isfile(contexts_path()):
+    if not name and not os.path.isfile(_contexts_path()):
         return None
-    from raftsched.cli.contexts import context_of
+    from raftsched.cli.auth.logins import context_of
 
     return context_of(name or None)
 
 
-def contexts_path() -> str:
+def _contexts_path() -> str:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "raftsched", "contexts.toml")
 
@@ -183,7 +184,6 @@ def each(refs: Sequence[str], act: Callable[[str], None]) -> None:
 
     When no node answers, the rest is not tried.
     """
-    from raftsched.cli.main import failure
     from raftsched.client.errors import ClientError
 
     if len(refs) == 1:

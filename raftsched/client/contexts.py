@@ -81,13 +81,8 @@ def _is_login(found: Any) -> bool:
     return texts and isinstance(found.get("refresh_token", ""), str) and isinstance(found.get("expires_at", 0), int)
 
 
-def name_in_use(name: str | None) -> str | None:
-    """Returns the name of the context that `context_of` returns."""
-    return name or read_contexts()[1]
-
-
-def context_of(name: str | None) -> Context | None:
-    """Returns a context, or the one in use; None when none is in use. Raises LookupError, ValueError."""
+def named_context(name: str | None) -> tuple[str, Context] | None:
+    """Returns a context, or the one in use, with its name; None when none is in use. Raises LookupError, ValueError."""
     if name is None and not contexts_file().is_file():
         return None
     contexts, current = read_contexts()
@@ -96,7 +91,7 @@ def context_of(name: str | None) -> Context | None:
         return None
     if wanted not in contexts:
         raise LookupError(f"there is no context {wanted!r}; see 'raftsched contexts'")
-    return contexts[wanted]
+    return wanted, contexts[wanted]
 
 
 def usual() -> Context:
@@ -105,4 +100,5 @@ def usual() -> Context:
     server = os.environ.get("RAFTSCHED_SERVER")
     if server:
         return Context(server)
-    return context_of(os.environ.get("RAFTSCHED_CONTEXT") or None) or Context(DEFAULT_SERVERS)
+    named = named_context(os.environ.get("RAFTSCHED_CONTEXT") or None)
+    return Context(DEFAULT_SERVERS) if named is None else named[1]

@@ -5,10 +5,11 @@ It is the way back in when the last token is lost. A node makes a new one at eac
 
 from __future__ import annotations
 
-import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
+
+from raftsched.security.files import write_private
 
 FILE = "local.token"
 ADDRESS_FILE = "local.url"  # where the node listens, for who has its secret
@@ -27,16 +28,8 @@ class LocalToken:
     def write(self, data: Path, url: str = "", ca_file: str = "") -> None:
         """Writes the secret for its owner alone, whole or not at all. `url`: of the node's API, on this machine;
         `ca_file`: of the authority that signed its certificate. Raises OSError."""
-        _write(data / ADDRESS_FILE, f"{url}\n{ca_file}".rstrip())
-        _write(data / FILE, self.secret)
-
-
-def _write(file: Path, text: str) -> None:
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        opened.write(text + "\n")
-    beside.replace(file)
+        write_private(data / ADDRESS_FILE, f"{url}\n{ca_file}".rstrip().encode() + b"\n")
+        write_private(data / FILE, self.secret.encode() + b"\n")
 
 
 def read_local_token(data: Path) -> str:

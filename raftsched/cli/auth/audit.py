@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, check_namespace, format_option, remote
 from raftsched.cli.resources.resource import listing, print_one, rows
 from raftsched.cli.terminal.output import Column, cell, print_rows

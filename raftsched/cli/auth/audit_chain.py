@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.clock import SystemClock
 from raftsched.errors import Exit
 from raftsched.security import certificates

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 from raftsched.security.keyring import new_key, read_keyring, write_new
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import client as client_of
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import print_one
@@ -24,7 +24,7 @@ _SCOPE = "openid profile email groups offline_access"
 
 def _context(ctx: click.Context) -> tuple[str, Context]:
     """Returns the context that is meant, as it is in the file. Raises Failure."""
-    from raftsched.cli.contexts import read_contexts
+    from raftsched.cli.context_file import read_contexts
 
     root = ctx.find_root()
     found, current = read_contexts()

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import click
 
-from raftsched.cli.contexts import contexts_file, read_contexts, write_contexts
-from raftsched.cli.main import Failure
-from raftsched.client.contexts import Context, Login
+from raftsched.cli.context_file import named_context, read_contexts, write_contexts
+from raftsched.cli.failures import Failure
+from raftsched.client.contexts import Context, Login, contexts_file
 from raftsched.client.errors import ClientError
 from raftsched.errors import Exit
 
@@ -49,8 +49,17 @@ def _put(name: str, token: str | None, login: Login) -> Context:
     return made
 
 
+def context_of(name: str | None) -> Context | None:
+    """Returns a context, or the one in use, with a valid token where one can be had; None when none is in use. Raises
+    Failure."""
+    named = named_context(name)
+    return None if named is None else renewed(*named)
+
+
 def renewed(name: str, context: Context) -> Context:
     """Returns the context with a valid token where one can be had; else as it is, and says why."""
+    if context.login is None or context.login.expires_at is None:
+        return context
     from raftsched.client import device
     from raftsched.clock import SystemClock
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, named, print_one, rows, viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import print_fields, print_json
 from raftsched.cli.terminal.progress import Progress, progress_option

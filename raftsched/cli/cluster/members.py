@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_json, print_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.errors import Exit, StartupError
 
 

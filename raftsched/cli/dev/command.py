@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.dev.state import CA_FILE, DEFAULT_DIR
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from raftsched.cli.dev.state import CA_FILE
 from raftsched.errors import StartupError
+from raftsched.security.files import write_private
 
 HOSTS = ("127.0.0.1", "::1", "localhost")
 CLUSTER = "dev"
@@ -30,24 +30,15 @@ def make_certificates(directory: Path, nodes: Sequence[str], now_ms: int) -> Non
         ca_file.parent.mkdir(mode=0o700, exist_ok=True)
         if not ca_file.exists():
             ca = make_ca(CLUSTER, now_ms)
-            _write(ca_key, ca.key)
-            _write(ca_file, ca.certificate)
+            write_private(ca_key, ca.key)
+            write_private(ca_file, ca.certificate)
         ca = Pair(ca_file.read_bytes(), ca_key.read_bytes())
         for node in nodes:
             made = make_node(ca, CLUSTER, node, HOSTS, now_ms)
-            _write(ca_file.with_name(f"{node}.key"), made.key)
-            _write(ca_file.with_name(f"{node}.pem"), made.certificate)
+            write_private(ca_file.with_name(f"{node}.key"), made.key)
+            write_private(ca_file.with_name(f"{node}.pem"), made.certificate)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise StartupError(f"cannot keep certificates in {ca_file.parent}: {why}") from None
     except ValueError as error:
         raise StartupError(f"{ca_file} cannot be used: {error}; remove {ca_file.parent} for new ones") from None
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Writes a file for its owner alone, whole or not at all."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(content)
-    beside.replace(file)

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from raftsched.cli.doctor.command import Found
+from raftsched.cli.doctor.finding import DISK_FAIL, DISK_WARN, Finding
 from raftsched.cli.terminal.progress import size_text
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 LAG = 1_000  # entries
-DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
-DISK_WARN = 1 << 30
 DAYS_LEFT = "raftsched_tls_certificate_days_left"
 DAYS_WARN = 14
 WAITING = 1_000  # instances: no more are counted
@@ -22,26 +20,26 @@ NODE_WAIT_S = 5.0
 _SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? ([0-9.e+-]+|NaN)")
 
 
-def look_at_cluster(client: Client) -> Iterator[Found]:
+def look_at_cluster(client: Client) -> Iterator[Finding]:
     from raftsched.client.errors import ClientError
 
     try:
         cluster = client.get("/v1/cluster")
     except ClientError as error:
         if error.code == "locked":
-            yield Found(
+            yield Finding(
                 "access", "fail", error.detail, "on the machine of a node: raftsched tokens bootstrap --data DIR"
             )
         elif error.status in (401, 403):
-            yield Found("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
+            yield Finding("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
         else:
-            yield Found("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
+            yield Finding("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
         return
     answers, silent = _ask_each(client, cluster)
     yield _reachable(cluster, answers, silent)
     if answers and not any(answers.values()):
         do = "ask with the token of a viewer for all namespaces; disks and certificates were not looked at"
-        yield Found("metrics", "warn", "no node tells its metrics to this token", do)
+        yield Finding("metrics", "warn", "no node tells its metrics to this token", do)
     yield _leader(cluster)
     yield from _quorum(cluster)
     yield _versions(cluster)
@@ -58,7 +56,7 @@ def look_at_cluster(client: Client) -> Iterator[Found]:
     except ClientError as error:
         if error.code != "unreachable" and error.status not in (401, 403, 503):
             raise
-        yield Found("answers", "warn", error.detail, "the checks that need this were left out; run it again")
+        yield Finding("answers", "warn", error.detail, "the checks that need this were left out; run it again")
 
 
 def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
@@ -83,22 +81,22 @@ def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dic
     return answers, silent
 
 
-def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Found:
+def _access(cluster: Mapping[str, Any], access: Mapping[str, Any]) -> Finding:
     if access["required"]:
-        return Found("access", "ok", "requests need a token")
+        return Finding("access", "ok", "requests need a token")
     if all(_is_local(str(node.get("http") or "")) for node in cluster["nodes"]):
-        return Found("access", "ok", "open, to this machine only")
+        return Finding("access", "ok", "open, to this machine only")
     says = "open: whoever reaches a node that was started with --open may run programs there; others are locked"
-    return Found("access", "warn", says, "raftsched tokens bootstrap --data DIR, on the machine of a node")
+    return Finding("access", "warn", says, "raftsched tokens bootstrap --data DIR, on the machine of a node")
 
 
-def _plain(cluster: Mapping[str, Any]) -> Found:
+def _plain(cluster: Mapping[str, Any]) -> Finding:
     addresses = {node["id"]: str(node.get("http") or "") for node in cluster["nodes"]}
     plain = [node for node, http in addresses.items() if not http.startswith("https://") and not _is_local(http)]
     if plain:
         do = "--tls-cert and --tls-key for the node; with a proxy in front, let nobody else reach its port"
-        return Found("plain HTTP", "warn", f"beyond its own machine: {', '.join(plain)}; tokens can be read", do)
-    return Found("plain HTTP", "ok", "nowhere beyond a node's own machine")
+        return Finding("plain HTTP", "warn", f"beyond its own machine: {', '.join(plain)}; tokens can be read", do)
+    return Finding("plain HTTP", "ok", "nowhere beyond a node's own machine")
 
 
 def _is_local(address: str) -> bool:
@@ -116,22 +114,24 @@ def _samples(text: str) -> dict[str, float]:
     return found
 
 
-def _reachable(cluster: Mapping[str, Any], answers: Mapping[str, Any], silent: list[str]) -> Found:
+def _reachable(cluster: Mapping[str, Any], answers: Mapping[str, Any], silent: list[str]) -> Finding:
     total = len(cluster["nodes"])
     if silent:
         do = "is the process running, and can this machine reach its HTTP port? its log says more"
-        return Found("reachable", "warn", f"{len(answers)} of {total} nodes answer, not {', '.join(silent)}", do)
-    return Found("reachable", "ok", f"all {total} nodes answer" if total > 1 else "the node answers")
+        return Finding("reachable", "warn", f"{len(answers)} of {total} nodes answer, not {', '.join(silent)}", do)
+    return Finding("reachable", "ok", f"all {total} nodes answer" if total > 1 else "the node answers")
 
 
-def _leader(cluster: Mapping[str, Any]) -> Found:
+def _leader(cluster: Mapping[str, Any]) -> Finding:
     if cluster.get("leader"):
-        return Found("leader", "ok", f"{cluster['leader']}, term {cluster['term']}")
+        return Finding("leader", "ok", f"{cluster['leader']}, term {cluster['term']}")
     why = cluster.get("waits_for") or "none at the moment"
-    return Found("leader", "fail", why, "a majority of the members has to run and to reach one another; see their logs")
+    return Finding(
+        "leader", "fail", why, "a majority of the members has to run and to reach one another; see their logs"
+    )
 
 
-def _quorum(cluster: Mapping[str, Any]) -> Iterator[Found]:
+def _quorum(cluster: Mapping[str, Any]) -> Iterator[Finding]:
     voters = [n for n in cluster["nodes"] if n.get("voter")]
     alive = [n for n in voters if n.get("alive")]
     majority = len(voters) // 2 + 1
@@ -139,69 +139,69 @@ def _quorum(cluster: Mapping[str, Any]) -> Iterator[Found]:
     says = f"{len(alive)} of {len(voters)} voting members are connected, {majority} are needed"
     down = ", ".join(n["id"] for n in voters if not n.get("alive"))
     if spare < 0:
-        yield Found("quorum", "fail", says, f"start {down}")
+        yield Finding("quorum", "fail", says, f"start {down}")
     elif len(voters) < 3:
-        yield Found("quorum", "warn", says, "three members go on when one is lost: raftsched cluster members --help")
+        yield Finding("quorum", "warn", says, "three members go on when one is lost: raftsched cluster members --help")
     elif spare == 0:
-        yield Found("quorum", "warn", f"{says}; no other may be lost", f"bring {down or 'another one'} back")
+        yield Finding("quorum", "warn", f"{says}; no other may be lost", f"bring {down or 'another one'} back")
     elif len(voters) % 2 == 0:
-        yield Found("quorum", "warn", says, "an even number survives no more losses than one less: add or remove one")
+        yield Finding("quorum", "warn", says, "an even number survives no more losses than one less: add or remove one")
     else:
-        yield Found("quorum", "ok", f"{says}; {spare} more may be lost")
+        yield Finding("quorum", "ok", f"{says}; {spare} more may be lost")
     learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
     back = [w["id"] for w in cluster.get("waiting", ()) if w.get("why") == "disk-went-back"]
     waiting = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
     if back:
         says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"
         do = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
-        yield Found("members", "fail", says, do)
+        yield Finding("members", "fail", says, do)
     elif waiting:
         do = "let them in, or stop them: raftsched cluster members"
-        yield Found("members", "warn", f"{', '.join(waiting)} ask to be let in", do)
+        yield Finding("members", "warn", f"{', '.join(waiting)} ask to be let in", do)
     elif learning and cluster.get("leader"):
-        yield Found("members", "warn", f"{', '.join(learning)} catch up and do not vote yet", "wait until they do")
+        yield Finding("members", "warn", f"{', '.join(learning)} catch up and do not vote yet", "wait until they do")
     else:
-        yield Found("members", "ok", "nobody waits to be let in")
+        yield Finding("members", "ok", "nobody waits to be let in")
 
 
-def _versions(cluster: Mapping[str, Any]) -> Found:
+def _versions(cluster: Mapping[str, Any]) -> Finding:
     found: dict[str, list[str]] = {}
     for node in cluster["nodes"]:
         if node.get("version"):
             found.setdefault(node["version"], []).append(node["id"])
     if len(found) > 1:
         says = "; ".join(f"{', '.join(ids)}: {version}" for version, ids in sorted(found.items()))
-        return Found("versions", "warn", says, "bring all nodes to the newest, one after the other")
-    return Found("versions", "ok", next(iter(found), "unknown"))
+        return Finding("versions", "warn", says, "bring all nodes to the newest, one after the other")
+    return Finding("versions", "ok", next(iter(found), "unknown"))
 
 
-def _lag(cluster: Mapping[str, Any]) -> Found:
+def _lag(cluster: Mapping[str, Any]) -> Finding:
     behind = [(n["lag"], n["id"]) for n in cluster["nodes"] if (n.get("lag") or 0) > LAG]
     if behind:
         says = ", ".join(f"{node} by {lag:,}" for lag, node in sorted(behind, reverse=True))
-        return Found("lag", "warn", f"entries behind: {says}", "is its disk or its network slow, is it overloaded?")
-    return Found("lag", "ok", f"no node is more than {LAG:,} entries behind")
+        return Finding("lag", "warn", f"entries behind: {says}", "is its disk or its network slow, is it overloaded?")
+    return Finding("lag", "ok", f"no node is more than {LAG:,} entries behind")
 
 
-def _clocks(cluster: Mapping[str, Any], settings: Mapping[str, Any]) -> Found:
+def _clocks(cluster: Mapping[str, Any], settings: Mapping[str, Any]) -> Finding:
     from raftsched.quantities import parse_duration
 
     limit = parse_duration(settings["clock_limit"])
     offsets = {n["id"]: n["clock_offset_ms"] for n in cluster["nodes"] if n.get("clock_offset_ms") is not None}
     if not offsets:
         do = "ask again when there is a leader that answers: it measures the clocks of the others"
-        return Found("clocks", "warn", "they were not measured", do)
+        return Finding("clocks", "warn", "they were not measured", do)
     node, worst = max(offsets.items(), key=lambda one: abs(one[1]))
     says = f"{node} is off by {worst:.0f} ms"
     do = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
     if abs(worst) > limit:
-        return Found("clocks", "fail", f"{says}, more than clock_limit ({limit} ms)", do)
+        return Finding("clocks", "fail", f"{says}, more than clock_limit ({limit} ms)", do)
     if abs(worst) > limit / 2:
-        return Found("clocks", "warn", f"{says}, clock_limit is {limit} ms", do)
-    return Found("clocks", "ok", f"at most {abs(worst):.0f} ms apart")
+        return Finding("clocks", "warn", f"{says}, clock_limit is {limit} ms", do)
+    return Finding("clocks", "ok", f"at most {abs(worst):.0f} ms apart")
 
 
-def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
+def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
     worst: tuple[str, str, float] | None = None
     for node, samples in answers.items():
         free, store = samples.get("raftsched_disk_free_bytes"), samples.get("raftsched_store_bytes", 0.0)
@@ -209,17 +209,17 @@ def _disks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
             continue
         if free < DISK_FAIL:
             do = f"make room on {node}: below {size_text(DISK_FAIL)} it refuses writes"
-            yield Found("disk", "fail", f"{node} has {size_text(free)} free", do)
+            yield Finding("disk", "fail", f"{node} has {size_text(free)} free", do)
         elif free < max(DISK_WARN, 2 * store):
             do = f"make room on {node}: a copy of the store ({size_text(store)}) for others or a backup needs it"
-            yield Found("disk", "warn", f"{node} has {size_text(free)} free", do)
+            yield Finding("disk", "warn", f"{node} has {size_text(free)} free", do)
         elif worst is None or free < worst[2]:
             worst = (node, size_text(store), free)
     if worst is not None:
-        yield Found("disk", "ok", f"{worst[0]} has {size_text(worst[2])} free, its store takes {worst[1]}")
+        yield Finding("disk", "ok", f"{worst[0]} has {size_text(worst[2])} free, its store takes {worst[1]}")
 
 
-def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]:
+def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
     """Checks the certificates of the nodes that speak TLS to users."""
     found = sorted((s[DAYS_LEFT], node) for node, s in answers.items() if DAYS_LEFT in s)
     if not found:
@@ -227,64 +227,68 @@ def _certificates(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Found]
     days, node = found[0]
     do = f"put a new certificate in place of the old one on {node}: it is read again by itself"
     if days <= 0:
-        yield Found("certificates", "fail", f"that of {node} has expired", do)
+        yield Finding("certificates", "fail", f"that of {node} has expired", do)
     elif days < DAYS_WARN:
-        yield Found("certificates", "warn", f"that of {node} expires in {days:.1f} days", do)
+        yield Finding("certificates", "warn", f"that of {node} expires in {days:.1f} days", do)
     else:
-        yield Found("certificates", "ok", f"the first one to expire, of {node}, has {days:.0f} days left")
+        yield Finding("certificates", "ok", f"the first one to expire, of {node}, has {days:.0f} days left")
 
 
-def _paused(cluster: Mapping[str, Any]) -> Found:
+def _paused(cluster: Mapping[str, Any]) -> Finding:
     if cluster.get("paused"):
-        return Found("paused", "warn", "the cluster is paused, nothing is started", "raftsched cluster resume")
-    return Found("paused", "ok", "no")
+        return Finding("paused", "warn", "the cluster is paused, nothing is started", "raftsched cluster resume")
+    return Finding("paused", "ok", "no")
 
 
-def _nodes(cluster: Mapping[str, Any]) -> Found:
+def _nodes(cluster: Mapping[str, Any]) -> Finding:
     drained = [n["id"] for n in cluster["nodes"] if n.get("drained")]
     shut = [n["id"] for n in cluster["nodes"] if n.get("alive") and n.get("voter") and not n.get("session_open")]
     troubled = [f"{n['id']}: {n['trouble']}" for n in cluster["nodes"] if n.get("trouble")]
     if troubled:
         do = "give it more (ulimit -u, -n; TasksMax; memory; disk), or end what it waits for"
         yield_ = "starts no runs: "
-        return Found("workers", "warn", yield_ + "; ".join(troubled), do)
+        return Finding("workers", "warn", yield_ + "; ".join(troubled), do)
     if shut:
         do = "its log says why; after a restart of the machine it waits until the old session's time is over"
-        return Found("workers", "warn", f"no session, so no runs: {', '.join(shut)}", do)
+        return Finding("workers", "warn", f"no session, so no runs: {', '.join(shut)}", do)
     if drained:
-        return Found(
+        return Finding(
             "workers", "warn", f"drained: {', '.join(drained)}", f"raftsched nodes undrain {' '.join(drained)}"
         )
     slots = sum(n.get("slots") or 0 for n in cluster["nodes"])
     running = sum(n.get("running") or 0 for n in cluster["nodes"])
-    return Found("workers", "ok", f"{running} of {slots} slots are taken")
+    return Finding("workers", "ok", f"{running} of {slots} slots are taken")
 
 
-def _work(answers: Mapping[str, Mapping[str, float]], client: Client) -> Iterator[Found]:
+def _work(answers: Mapping[str, Mapping[str, float]], client: Client) -> Iterator[Finding]:
     def most(name: str) -> int:
         return int(max((samples.get(name, 0.0) for samples in answers.values()), default=0.0))
 
     unplaceable = most("raftsched_instances_unplaceable")
     if unplaceable:
         do = "raftsched instances list --state WAITING says which label or handler is missing"
-        yield Found("placement", "warn", f"{unplaceable:,} runs fit no node", do)
+        yield Finding("placement", "warn", f"{unplaceable:,} runs fit no node", do)
     else:
-        yield Found("placement", "ok", "there is a node for every run")
+        yield Finding("placement", "ok", "there is a node for every run")
     waiting = sum(1 for _ in client.items("/v1/instances", {"state": "WAITING"}, WAITING))
     slots = sum(node.get("slots") or 0 for node in client.get("/v1/cluster")["nodes"])
     count = f"{waiting:,}{'+' if waiting == WAITING else ''} instances wait"
     if waiting > max(100, 4 * slots):
-        yield Found("backlog", "warn", count, "more slots (nodes slots), more nodes, or fewer jobs; see 'queues list'")
+        yield Finding(
+            "backlog", "warn", count, "more slots (nodes slots), more nodes, or fewer jobs; see 'queues list'"
+        )
     else:
-        yield Found("backlog", "ok", count)
+        yield Finding("backlog", "ok", count)
     shut = [q["name"] for q in client.items("/v1/queues", {}, WAITING) if q["paused"]]
     if shut:
-        yield Found("queues", "warn", f"paused: {', '.join(shut[:5])}", f"raftsched queues resume {' '.join(shut[:5])}")
+        yield Finding(
+            "queues", "warn", f"paused: {', '.join(shut[:5])}", f"raftsched queues resume {' '.join(shut[:5])}"
+        )
     else:
-        yield Found("queues", "ok", "none is paused")
+        yield Finding("queues", "ok", "none is paused")
     dead = most("raftsched_dead_letters")
     if dead:
         do = "raftsched dlq list; then dlq requeue or dlq purge"
-        yield Found("dead letters", "warn", f"{dead:,}", do)
+        yield Finding("dead letters", "warn", f"{dead:,}", do)
     else:
-        yield Found("dead letters", "ok", "none")
+        yield Finding("dead letters", "ok", "none")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.doctor.finding import Finding, State
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import print_json, print_table
 from raftsched.errors import Exit
@@ -17,16 +17,7 @@ from raftsched.errors import Exit
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-State = Literal["ok", "warn", "fail"]
 _ORDER: tuple[State, ...] = ("ok", "warn", "fail")
-
-
-@dataclass(frozen=True)
-class Found:
-    check: str
-    state: State
-    says: str
-    do: str = ""  # empty when all is well
 
 
 @click.command()
@@ -47,31 +38,31 @@ def doctor(client: Client, data: Path | None, offline: bool, fmt: str) -> None:
     from raftsched.cli.doctor.cluster import look_at_cluster
     from raftsched.cli.doctor.local import look_at_directory, look_at_machine
 
-    parts: list[Callable[[], Iterator[Found]]] = [look_at_machine]
+    parts: list[Callable[[], Iterator[Finding]]] = [look_at_machine]
     if data is not None:
         parts.append(lambda: look_at_directory(data))
     if not offline:
         parts.insert(0, lambda: look_at_cluster(client))
-    found = [one for part in parts for one in part()]
-    worst = max((one.state for one in found), key=_ORDER.index)
+    findings = [finding for part in parts for finding in part()]
+    worst = max((finding.state for finding in findings), key=_ORDER.index)
     if fmt == "json":
         items: list[dict[str, Any]] = [
-            {"check": f.check, "state": f.state, "detail": f.says, "do": f.do or None} for f in found
+            {"check": f.check, "state": f.state, "detail": f.detail, "do": f.do or None} for f in findings
         ]
         print_json({"state": worst, "items": items})
     elif fmt == "name":
-        for one in found:
-            if one.state != "ok":
-                click.echo(one.check)
+        for finding in findings:
+            if finding.state != "ok":
+                click.echo(finding.check)
     else:
-        _tell(found)
+        _print(findings)
     sys.exit(int(Exit.ERROR) if worst == "fail" else 0)
 
 
-def _tell(found: list[Found]) -> None:
-    print_table(["", "CHECK", "FOUND"], [[f.state, f.check, f.says] for f in found])
-    todo = [f for f in found if f.do]
-    if todo:
+def _print(findings: list[Finding]) -> None:
+    print_table(["", "CHECK", "FOUND"], [[f.state, f.check, f.detail] for f in findings])
+    to_do = [f for f in findings if f.do]
+    if to_do:
         click.echo()
-    for one in todo:
-        click.echo(f"{one.check}: {one.do}")
+    for finding in to_do:
+        click.echo(f"{finding.check}: {finding.do}")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.apply import compare, files_option, namespace_option, read_wanted, reason_of
 from raftsched.cli.jobs.export import portable, said_by_namespace
-from raftsched.cli.main import Failure
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.states import JOB_STATES

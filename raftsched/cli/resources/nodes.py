@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import each, format_option, remote
 from raftsched.cli.resources.resource import Resource, identified, print_one, tell, viewing
 from raftsched.cli.terminal.output import Column, cell, print_rows

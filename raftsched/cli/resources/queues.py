@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import each, format_option, remote
 from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
 from raftsched.cli.terminal.output import Column, print_rows

@@ -9,7 +9,7 @@ import click
 
 from raftsched import names
 from raftsched.bounds import SECRET_VALUE_MAX
-from raftsched.cli.main import Failure
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, print_one, rows, tell, viewing
 from raftsched.cli.terminal.output import Column, print_rows

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.contexts import contexts_file, read_contexts
+from raftsched.cli.context_file import read_contexts
+from raftsched.client.contexts import contexts_file
 from tests.support.stub_server import serve
 from tests.unit.cli.house import run
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from raftsched.cli.auth import logins
-from raftsched.cli.contexts import contexts_file, read_contexts
+from raftsched.cli.context_file import read_contexts
+from raftsched.client.contexts import contexts_file
 from raftsched.clock import SystemClock
 from tests.support.issuer import CLIENT, FakeIssuer, issuing_beside
 from tests.support.stub_server import Request, Stub, problem, serve

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from raftsched.cli.contexts import contexts_file
 from raftsched.cli.dev.command import _client
 from raftsched.cli.dev.state import Member
+from raftsched.client.contexts import contexts_file
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import routes, run
 

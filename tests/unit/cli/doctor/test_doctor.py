@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 
 from raftsched.cli.doctor import local as doctor_local
-from raftsched.cli.doctor.cluster import DAYS_LEFT, DISK_WARN, LAG
+from raftsched.cli.doctor.cluster import DAYS_LEFT, LAG
+from raftsched.cli.doctor.finding import DISK_WARN
 from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run
@@ -192,7 +193,8 @@ def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_key_of_a_data_directory(tmp_path: Path) -> None:
     def found() -> list[tuple[str, str]]:
-        return [(f.state, f.says + (f.do or "")) for f in doctor_local.look_at_directory(tmp_path) if "key" in f.check]
+        findings = doctor_local.look_at_directory(tmp_path)
+        return [(f.state, f.detail + (f.do or "")) for f in findings if "key" in f.check]
 
     assert found() == []
     ring = own_key(tmp_path)
@@ -231,7 +233,7 @@ def test_a_data_directory_that_others_may_use(tmp_path: Path) -> None:
     assert doctor_local._kept_private(tmp_path).state == "ok"
     (tmp_path / "store").chmod(0o750)
     found = doctor_local._kept_private(tmp_path)
-    assert (found.state, "store" in found.says, "chmod -R go=" in found.do) == ("warn", True, True)
+    assert (found.state, "store" in found.detail, "chmod -R go=" in found.do) == ("warn", True, True)
     owners = [found.check for found in doctor_local._owner(tmp_path)]
     assert owners == (["user"] if tmp_path.stat().st_uid == 0 else [])
 
