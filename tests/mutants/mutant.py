@@ -1,4 +1,4 @@
-"""What a mutant is, and how its copy of the tree is made."""
+"""One mutant, and how its copy of the tree is made."""
 
 from __future__ import annotations
 

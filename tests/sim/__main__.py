@@ -24,7 +24,7 @@ def without(names: str | None) -> Guards:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What this and scripts/simulate have in common."""
+    """Adds the arguments that this and scripts/simulate have in common."""
     parser.add_argument("--jobs", action="store_true", help="with leader, workers and what they run")
     parser.add_argument("--seconds", type=float, help="virtual seconds of faults (60; with --jobs 120)")
     parser.add_argument("--profile", default="mixed", help="see profiles.py, with --jobs jobs/profiles.py")
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def finished(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> argparse.Namespace:
-    """What depends on several arguments. Ends the process when they do not fit."""
+    """Fills in arguments that depend on others. Ends the process when they do not fit."""
     profiles = JOBS_PROFILES if asked.jobs else PROFILES
     if asked.profile not in profiles:
         parser.error(f"no such profile: {asked.profile}; use one of {', '.join(sorted(profiles))}")

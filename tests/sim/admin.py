@@ -51,7 +51,7 @@ class Admin:
 
     @property
     def changing(self) -> bool:
-        """Who votes is about to change, or may be."""
+        """The voters are about to change, or may be."""
         return self._task is not None and self._task[0] != "replace"
 
     def calm(self) -> None:
@@ -60,7 +60,7 @@ class Admin:
             self._task = (*self._task[:2], 0)
 
     def _look(self) -> None:
-        """Whose disk is another one than the members know is replaced."""
+        """Replaces members whose disk is another one than the members know."""
         self._world.scheduler.after(0.5, self._look)
         if self._task is None and self._world.formed:
             lost = [machine.name for machine in self._world.lost_disks() if machine.running]

@@ -1,4 +1,4 @@
-"""What must come once the faults have stopped: a leader, everybody caught up, nothing promised lost, and then quiet."""
+"""The calm after the faults: a leader, everybody caught up, nothing promised lost, and then quiet."""
 
 from __future__ import annotations
 

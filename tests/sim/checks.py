@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever is broken: Raft's invariants, watched from outside the code that has them.
+"""Raft's invariants, which must hold after every step whatever is broken, watched from outside the code that has them.
 
 Durable facts come from the store's writes as they are executed; commit indices and roles are looked at after every
 callback of every node. The first violation ends the run.
@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 @dataclass
 class DurableLog:
-    """What one disk holds, as its write batches left it."""
+    """The content of one disk, as its write batches left it."""
 
     store_id: bytes = b""
     first: int = 1
@@ -43,7 +43,7 @@ class DurableLog:
 
 
 def state_hash(store: Store) -> str:
-    """Of all tables."""
+    """Returns a hash of all tables."""
     digest = hashlib.blake2b(digest_size=8)
     with store.read() as view:
         for table in Table:

@@ -242,7 +242,7 @@ class Clients:
         return any(client.call is not None for client in self._clients)
 
     def bytes_under_way(self) -> int:
-        """Of the commands of unanswered calls."""
+        """Bytes of the commands of unanswered calls."""
         calls = [client.call for client in self._clients if client.call is not None]
         return sum(len(c.encode(command)) for call in calls for _, _, command in call.jobs)
 
@@ -270,7 +270,7 @@ class Clients:
         return decode_job(row).body
 
     def lost(self, machine: Machine) -> str | None:
-        """What is not as promised on this node."""
+        """Returns what is not as promised on this node."""
         for client in self._clients:
             for job in client.jobs:
                 wrong = self.wrong(job, machine.store)

@@ -21,7 +21,7 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Disk:
-    """What outlives the process."""
+    """The part of a machine's disk that outlives the process."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""What nodes say to each other, watched as they say it: promises that a message makes must hold when it is sent."""
+"""Messages between nodes, watched as they are sent: the promises that a message makes must hold at that moment."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Scheduler:
 
 
 class Server:
-    """What create_server gives."""
+    """The result of create_server."""
 
     def __init__(self, listen: Callable[[], Callable[[], None]]) -> None:
         """`listen` begins to, and returns what ends it."""

@@ -118,7 +118,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one hunt."""
+    """The result of one hunt."""
 
     guard: str
     tried: int = 0

@@ -74,7 +74,7 @@ class Pipe:
             self._network.scheduler.at(self._last, self._arrive)
 
     def delay(self, seconds: float) -> None:
-        """What is on its way takes so much longer."""
+        """Delays everything in flight by so much."""
         self._queue = deque((when + seconds, item) for when, item in self._queue)
         self._last += seconds
 
@@ -87,7 +87,7 @@ class Pipe:
             self._network.scheduler.at(self._queue[0][0], self._arrive)
 
     def lose(self) -> None:
-        """What is on its way is gone."""
+        """Loses everything in flight."""
         self._queue.clear()
         self.bytes = 0
 

@@ -1,4 +1,4 @@
-"""What a loss of power takes back of a store: every write that LMDB was not made to sync.
+"""Loss of power: it takes back every write of a store that LMDB was not made to sync.
 
 With its syncs LMDB has a write on the disk when the commit returns. Without the sync of the meta page the last write is
 not found afterwards, whatever else is there (lmdb.h, MDB_NOMETASYNC): the next write's sync brings that page along.
@@ -17,7 +17,7 @@ _META_BYTES = 2 * mmap.PAGESIZE  # LMDB's two meta pages stand first
 
 
 class Unsynced:
-    """Of one disk. It outlives processes: who was killed has his writes in the machine's memory still."""
+    """The unsynced writes of one disk. They outlive processes: the writes of a killed process are still in memory."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / DATA

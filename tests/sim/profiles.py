@@ -1,4 +1,4 @@
-"""What a run is like: how it is loaded and which faults strike, by weight."""
+"""Profiles of runs: the load, and the faults that strike, by weight."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Profile:
         return "add" in self.faults
 
     def draw(self, rng: random.Random) -> Profile:
-        """What this seed makes of it."""
+        """Returns the profile as this seed varies it."""
         faults = self.faults
         if self.swarm and len(faults) > 3:
             faults = {name: weight for name, weight in faults.items() if rng.random() < 0.6} or faults

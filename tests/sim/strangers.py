@@ -56,7 +56,7 @@ class Stranger:
             return
 
     def lies(self) -> Iterator[codec.Frame]:
-        """What it sends when it is let in."""
+        """Yields the false messages that it sends once it is let in."""
         self._world.trace.event(self.name, "let in")
         if self._rng.random() < 0.5:
             for term in range(TERMS):

@@ -1,4 +1,4 @@
-"""What happened, in order: a digest of it always, lines to read when asked for."""
+"""The events of a run, in order: a digest of them always, lines to read when asked for."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LEADS_ON_S = 0.5  # beyond the time after which a leader resigns that no majorit
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     nodes: int
@@ -58,7 +58,7 @@ class Outcome:
 
 
 class World:
-    """What it is made of can be exchanged: see tests/sim/jobs."""
+    """One run. Its parts can be exchanged: see tests/sim/jobs."""
 
     profiles: Mapping[str, Profile] = PROFILES
 
@@ -176,7 +176,8 @@ class World:
         self.checks.formed(tuple(Member(name, self.addresses[name], disks[name]) for name in sorted(disks)))
 
     def members(self) -> list[Machine]:
-        """Of the committed configuration, those that have their disks; before there is one, who is to form it."""
+        """Returns the machines of the committed configuration that have their disks; before there is one, those that
+        form it."""
         if not self.formed:
             return [machine for machine in self.machines.values() if not machine.join]
         rows = self.checks.members

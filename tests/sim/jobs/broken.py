@@ -129,7 +129,7 @@ def ends_of_old_leaders() -> Iterator[None]:
 
 @contextmanager
 def assign_to_closed_sessions() -> Iterator[None]:
-    """What is assigned to a session that is over is accepted."""
+    """An assignment to a session that is over is accepted."""
     real = Tx.session
 
     def assign(tx: Tx, command: c.Assign) -> c.Answer:
@@ -184,7 +184,7 @@ def kill_ends() -> Iterator[None]:
 
 @contextmanager
 def keys_forgotten() -> Iterator[None]:
-    """What was done under a key is done again."""
+    """A command is done again under a key under which it was done."""
 
     def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], c.Answer]) -> c.Answer:
         return act()
@@ -195,7 +195,7 @@ def keys_forgotten() -> Iterator[None]:
 
 @contextmanager
 def kill_forgotten() -> Iterator[None]:
-    """What was asked to end is given out again when its worker is lost."""
+    """A run that was asked to end is given out again when its worker is lost."""
     real = attempts.lose
 
     def lose(tx: Tx, key: bytes, session: int) -> None:
@@ -289,7 +289,7 @@ def held_for_ever() -> Iterator[None]:
 
 @contextmanager
 def nothing_owed() -> Iterator[None]:
-    """What was missed is forbidden like what is in time."""
+    """A missed run is forbidden like one that is in time."""
     real = firing.overlapping
     with patch.object(firing, "overlapping", lambda tx, job, owed=False: real(tx, job)):
         yield
@@ -343,7 +343,7 @@ def only_future_loaded() -> Iterator[None]:
 
 @contextmanager
 def no_gaps() -> Iterator[None]:
-    """What is skipped leaves no record."""
+    """Skipped times leave no record."""
     with patch.object(firing, "note_gap", lambda *args: None):
         yield
 

@@ -1,4 +1,4 @@
-"""What was owed: which times each job had to run at, counted by the job's definition alone.
+"""The times at which each job had to run, counted by the job's definition alone.
 
 A stretch begins when a job gets a trigger, or is taken up again, and ends when it is paused, edited, deleted or over.
 All times of its grid in between have to be covered, by an instance or by the record of a gap.

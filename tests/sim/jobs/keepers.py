@@ -1,4 +1,4 @@
-"""What a machine runs beside its node process: supervisors, and under them keepers with their jobs.
+"""The processes of a machine beside its node process: supervisors, and under them keepers with their jobs.
 
 As worker.supervisor and worker.keeper have it, seen from outside. A keeper reads the lease in shared memory by itself;
 it goes on when node or supervisor is stopped, and kills when one of them is gone, when its lease is about to end, when

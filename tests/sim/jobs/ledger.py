@@ -1,4 +1,4 @@
-"""What the log says, entry by entry, as the first node applies it: who was given what, how it ended, what was asked.
+"""The log's account, entry by entry, as the first node applies it: assignments, outcomes, requests.
 
 It reads commands, answers and actions, and after each write the rows of the instances concerned; it keeps accounts of
 its own of retries, lost workers and kills.

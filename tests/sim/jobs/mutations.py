@@ -88,7 +88,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one hunt."""
+    """The result of one hunt."""
 
     rule: str
     tried: int = 0

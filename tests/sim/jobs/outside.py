@@ -1,4 +1,6 @@
-"""What conditions ask for: files that come to be on some machines, and servers that answer from some time on."""
+"""The world that conditions look at: files that come to be on some machines, and servers that answer from some
+time on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the cluster with jobs is like; see tests.sim.profiles."""
+"""Load and faults of a run of the cluster with jobs; see tests.sim.profiles."""
 
 from __future__ import annotations
 

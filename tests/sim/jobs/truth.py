@@ -1,4 +1,4 @@
-"""What really runs, and where: the one place that nothing in the cluster can see."""
+"""The processes that really run, and where: the one place that nothing in the cluster can see."""
 
 from __future__ import annotations
 

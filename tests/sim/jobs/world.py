@@ -25,7 +25,7 @@ from tests.sim.world import Outcome, World, play, scratch
 
 
 class _Errors(logging.Handler):
-    """What a room logs with a traceback is a bug: the room has caught it so that others may go on."""
+    """A room's log record with a traceback is a bug: the room has caught it so that others may go on."""
 
     def __init__(self, world: JobsWorld) -> None:
         super().__init__(logging.ERROR)
