@@ -137,7 +137,7 @@ class Dispatcher:
         self._nodes_changed()
 
     def _nodes_changed(self) -> None:
-        """What no node could take may be taken by one now."""
+        """Looks at READY again: what no node could take may be taken by one now."""
         self._node_changes += 1
         self._parked.clear()
         self._review = b""

@@ -135,7 +135,7 @@ class Leader:
             state.assigning.assign()
 
     def on_over(self, peer: str, payload: bytes) -> None:
-        """What a worker has ended, before its reports are in the log: core.leasing.Over."""
+        """Frees the slots of runs that a worker has ended, before its reports are in the log: core.leasing.Over."""
         state = self._state
         if state is None or not state.is_current():
             return

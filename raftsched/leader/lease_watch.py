@@ -17,7 +17,7 @@ log = logging.getLogger("raftsched.leader")
 
 
 class LeaseWatch:
-    """Of one leadership. Leases are counted by the boot clock, which is read here."""
+    """The lease watch of one leadership. Leases are counted by the boot clock, which is read here."""
 
     def __init__(
         self, host: Host, cluster: Cluster, leases: Leases, proposals: Proposals, term: int, since_ms: int

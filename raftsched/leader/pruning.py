@@ -19,7 +19,7 @@ log = logging.getLogger("raftsched.leader")
 
 
 class Pruning:
-    """Of one leadership. It looks by the boot clock; what is due is a matter of wall time."""
+    """The pruning of one leadership. It looks by the boot clock; what is due is a matter of wall time."""
 
     def __init__(self, host: Host, is_current: Callable[[], bool], since_ms: int) -> None:
         self._host = host

@@ -1,4 +1,4 @@
-"""What every node does with what is assigned to it.
+"""The worker of a node: runs what is assigned to it.
 
 The node process decides (worker.py) and asks (runner.py), but never runs a job itself. A small supervisor process
 (supervisor.py) forks one keeper (keeper.py) around everything that runs; a keeper ends its whole process tree on

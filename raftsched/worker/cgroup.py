@@ -17,7 +17,7 @@ _RUNS_WEIGHT = 50  # of all runs together for the processors, where the node has
 
 
 class Unavailable(Exception):
-    """Why there is no subtree for runs, for the operator."""
+    """There is no subtree for runs; the text says why, for the operator."""
 
 
 def take(proc: str = "/proc/self") -> str:
@@ -48,7 +48,7 @@ def take(proc: str = "/proc/self") -> str:
 
 
 def _own(proc: str) -> str:
-    """Where this process is: cgroups(7), /proc/self/cgroup, and proc(5), mountinfo."""
+    """Returns the place of this process: cgroups(7), /proc/self/cgroup, and proc(5), mountinfo."""
     place = next((line[3:] for line in _tell(proc, "cgroup").splitlines() if line.startswith("0::")), None)
     if place is None:
         raise Unavailable("this system has no cgroup version 2")
@@ -76,7 +76,7 @@ def of_run(runs: str | None, token: int) -> str | None:
 
 
 def of_service(runs: str | None, keeper: int) -> str | None:
-    """Of a process that serves runs one after the other, by the pid of its keeper."""
+    """Returns the group of a process that serves runs one after the other, by the pid of its keeper."""
     return None if runs is None else os.path.join(runs, f"python-{keeper}")
 
 
@@ -134,7 +134,8 @@ def _write(directory: str, name: str, text: str) -> None:
 
 
 def take_or_say() -> tuple[str | None, str]:
-    """Where runs get control groups (None: nowhere), and what that means for them."""
+    """Returns the group below which runs get groups of their own (None: they get none), and what that means for
+    them."""
     try:
         runs = take()
     except Unavailable as why:

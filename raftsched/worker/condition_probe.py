@@ -36,7 +36,7 @@ class GivenUp(Exception):
 
 
 class Refused(Exception):
-    """Why the node does not ask that address, as the end of a sentence."""
+    """The node does not ask that address; the text says why, as the end of a sentence."""
 
 
 class TooMany(Exception):
@@ -64,7 +64,7 @@ class ConditionProbe:
         self.doing = ""
 
     def missing(self) -> str | None:
-        """What is not met, in words; None: all is. Raises GivenUp."""
+        """Returns the first condition that is not met, in words; None: all are. Raises GivenUp."""
         for condition in self._conditions:
             if condition.kind is ConditionKind.PATH:
                 found = self._path(condition.target)
@@ -106,8 +106,8 @@ class ConditionProbe:
         return f"No file matches {pattern}."
 
     def _matches(self, base: str, parts: list[str]) -> bool:
-        """Whether anything below the directory matches, as a shell would have it: `*` does not match a leading dot. A
-        link that leads nowhere is no file."""
+        """Returns whether anything below the directory matches, as a shell would have it: `*` does not match a leading
+        dot. A link that leads nowhere is no file."""
         literal = 0
         while literal < len(parts) and not glob.has_magic(parts[literal]):
             literal += 1

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Raft(Protocol):
-    """What it needs of the raft room."""
+    """The part of the raft room that is needed."""
 
     def submit(self, commands: Sequence[bytes]) -> None: ...
 

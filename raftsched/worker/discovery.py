@@ -1,4 +1,5 @@
-"""What a node can call by name: found by importing the modules in a process of its own, never in the node.
+"""Finds the handlers that a node can call by name: found by importing the modules in a process of its own, never in the
+node.
 
 That process is started as the supervisor is, so that what can be imported there can be imported by the processes that
 run the jobs. It prints one JSON object and ends.
@@ -100,7 +101,7 @@ def _read(raw: bytes, modules: Sequence[str]) -> dict[str, str]:
 
 
 def _announced(pythonpath: Iterable[Path]) -> bool:
-    """Whether any package says that it has some."""
+    """Returns whether any package says that it has some."""
     for package in metadata.distributions(path=[*map(str, pythonpath), *sys.path]):
         if ENTRY_POINTS in (package.read_text("entry_points.txt") or ""):
             return True
@@ -162,7 +163,7 @@ def _take(point: metadata.EntryPoint, found: Found) -> None:
 
 
 def _load(where: str) -> None:
-    """As the processes do it that run jobs."""
+    """Imports a module as the processes do that run jobs."""
     module, _, path = where.partition(":")
     target: Any = importlib.import_module(module)
     for part in path.split("."):
@@ -177,7 +178,7 @@ def _of_module(name: str) -> bool:
 
 
 def _unreachable(function: Callable[..., Any], where: str) -> str | None:
-    """Why a process that knows only where it is would call something else."""
+    """Returns why a process that knows only the place of a function would call another one; None: it would not."""
     module, _, path = where.partition(":")
     target: Any = sys.modules.get(module)
     for part in path.split("."):
@@ -188,7 +189,7 @@ def _unreachable(function: Callable[..., Any], where: str) -> str | None:
 
 
 def _failure(work: Callable[[], object]) -> str | None:
-    """What went wrong with an import, and where; nothing of it stays registered then."""
+    """Describes an import that failed, with the place; nothing of it stays registered then."""
     before = dict(handlers.registered)
     try:
         work()

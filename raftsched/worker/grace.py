@@ -1,4 +1,4 @@
-"""How long a node that stops waits for what it runs."""
+"""The time that a node which stops leaves to what it runs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
 def with_in_process_handlers(calls: Mapping[str, str], inside: Mapping[str, Handler]) -> dict[str, str]:
-    """What a node has by name, and where. Raises StartupError for a name that means two handlers, or too many."""
+    """Returns all handlers of a node by name, with their places. Raises StartupError for a name that means two
+    handlers, or too many."""
     for name in inside:
         if name in calls:
             raise StartupError(f"handler {name!r} is {calls[name]} as well; give one of them another name")

@@ -57,7 +57,7 @@ class CannotStart(Exception):
 
 @dataclass(slots=True)
 class KeeperContext:
-    """What every keeper needs of the supervisor that forked it."""
+    """The values that every keeper gets from the supervisor that forked it."""
 
     lease: LeaseSlot
     life_fd: int  # read end of a pipe whose write end only the node has
@@ -297,7 +297,7 @@ class Tree:
 
     @property
     def exit_code(self) -> int:
-        """As a shell says it: 128 + the signal's number for a killed process."""
+        """The exit code as a shell gives it: 128 + the signal's number for a killed process."""
         if os.WIFSIGNALED(self.status):
             return 128 + os.WTERMSIG(self.status)
         return os.WEXITSTATUS(self.status)
@@ -320,7 +320,7 @@ def describe_exit(code: int, why: str | None = None) -> str:
 
 
 def asked_error(outcome: int, timeout_ms: int | None, reason: str = "") -> str:
-    """What a user reads about an attempt that was asked to end."""
+    """Returns the error that a user reads on an attempt that was asked to end."""
     if outcome == wire.TIMED_OUT and timeout_ms is not None:
         return f"timed out after {timeout_ms / 1000:g} s"
     return reason or "killed on request"

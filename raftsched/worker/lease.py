@@ -52,11 +52,11 @@ class LeaseSlot:
         return word & _DEADLINE_MASK
 
     def kill_at(self, session: int) -> int:
-        """When processes of this session have to be killed, milliseconds of CLOCK_BOOTTIME."""
+        """Returns when processes of this session have to be killed, milliseconds of CLOCK_BOOTTIME."""
         return self.deadline(session) - KILL_BEFORE_MS
 
     def keep_from_children(self) -> None:
-        """Who is forked from now on does not have the memory: it could write there, for all runs of the node."""
+        """Keeps the memory from processes forked from now on, which could write there, for all runs of the node."""
         self._map.madvise(mmap.MADV_DONTFORK)
 
     def close(self) -> None:
@@ -88,5 +88,5 @@ class Watch:
         return True
 
     def wait_ms(self, now: int) -> int:
-        """How long there is nothing to do; never for long, because a lease may be given up before its end."""
+        """Returns how long there is nothing to do; never for long, because a lease may be given up before its end."""
         return LOOK_MS if self._looked else max(1, min(LOOK_MS, self._due_at - now))

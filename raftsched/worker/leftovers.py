@@ -19,7 +19,8 @@ _libc = ctypes.CDLL(None)
 
 
 def mark_of(lock: int) -> str:
-    """Of the data directory whose lock file this is (a descriptor): no two on a machine have the same."""
+    """Returns the mark of the data directory whose lock file this is (a descriptor): no two on a machine have the
+    same."""
     file = os.fstat(lock)
     return f"{file.st_dev:x}-{file.st_ino:x}"
 

@@ -1,4 +1,4 @@
-"""What a worker has to say to the cluster, many in one proposal."""
+"""Sends the commands of a worker to the log, many in one proposal."""
 
 from __future__ import annotations
 

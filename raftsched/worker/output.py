@@ -1,4 +1,4 @@
-"""What attempts printed, on the disk of the node that ran them: segment files, written one after the other.
+"""The output of attempts, on the disk of the node that ran them: segment files, written one after the other.
 
 A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
@@ -180,8 +180,8 @@ class OutputStore:
         return OutputRef(at.number, offset, len(text), shown, record.truncated)
 
     def _room_of(self, whose: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
-        """Where so many bytes more are written, after the oldest made room for them. None: they are more than all that
-        it may have."""
+        """Returns the segment to which so many bytes more are written, after the oldest made room for them. None: they
+        are more than all that it may have."""
         at = self._open.pop(whose, None) or self._open_newest(whose)
         self._open[whose] = at
         full = at.end >= min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
@@ -266,7 +266,7 @@ class OutputStore:
         return _cut(text if number is None else spool.render(body, number), offset, limit)
 
     def live(self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """What a running attempt has printed so far; None when nothing is there (yet, or not any more).
+        """Returns what a running attempt has printed so far; None when nothing is there (yet, or not any more).
 
         Once the middle is being left out, what lies behind it moves; until then offsets are stable."""
         try:
@@ -317,7 +317,8 @@ class OutputStore:
         return text
 
     def being_read(self, token: int, stream: str | None = None) -> Text | None:
-        """What somebody reads of a running attempt, as it was looked at last; without a look at the disk."""
+        """Returns the output of a running attempt that somebody reads, as of the last look; without a look at the
+        disk."""
         with self._texts_lock:
             return self._texts.get((token, _stream_number(stream)))
 
@@ -393,12 +394,12 @@ def _name(number: int, whose: str) -> str:
 
 
 def _whose(namespace: str) -> str:
-    """What stands for it in names of files."""
+    """Returns the name of a namespace in names of files."""
     return hashlib.sha256(namespace.encode()).hexdigest()[:24]
 
 
 def _whole_size(fd: int) -> int:
-    """Where the whole records of a segment end."""
+    """Returns the offset at which the whole records of a segment end."""
     size = os.fstat(fd).st_size
     at = 0
     while True:
@@ -422,7 +423,7 @@ def _body_size(head: bytes) -> int | None:
 
 
 def _checked(fd: int, ref: OutputRef) -> int:
-    """Where the body of the record ends. Raises RaftschedError "output-gone"."""
+    """Returns the offset at which the body of the record ends. Raises RaftschedError "output-gone"."""
     head = os.pread(fd, HEADER_SIZE, ref.offset)
     size = _body_size(head)
     if not size:

@@ -1,4 +1,4 @@
-"""How much of the output of a namespace's runs each node keeps, as its tables say now."""
+"""The share of the output that each node keeps of a namespace's runs, as its tables say now."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def output_of(config: NodeConfig, read: Callable[[], AbstractContextManager[Read
 
 
 def shares(read: Callable[[], AbstractContextManager[ReadView]]) -> Callable[[str], int | None]:
-    """What says how many bytes a namespace may have; None: no such limit. May be asked from any thread. Where the
-    tables cannot be read it says None: an attempt's end is told with its output, whatever befell the tables."""
+    """Returns a function that says how many bytes a namespace may have; None: no such limit. May be asked from any
+    thread. Where the tables cannot be read it says None: an attempt's end is told with its output, whatever befell the
+    tables."""
 
     def share_of(namespace: str) -> int | None:
         if not namespace:

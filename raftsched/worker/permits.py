@@ -45,7 +45,7 @@ def prepared(
     allowed: Allowed | None,
     run_as: Callable[[str, str], str],
 ) -> RunSpec:
-    """What the runner gets for an attempt, held against `allowed`. `calls`: this node's handlers by name. `run_as`: see
+    """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`: see
     spec_of. Raises BadJob."""
     if instance.notice is not None:
         return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)

@@ -36,7 +36,7 @@ Serve = Callable[[socket.socket, Shared], None]
 
 
 class Host(Protocol):
-    """What the pool needs of the supervisor."""
+    """The part of the supervisor that the pool needs."""
 
     def start_service(
         self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
@@ -51,7 +51,7 @@ class Host(Protocol):
 
 
 def within(grace_ms: int, launch: wire.Launch) -> int:
-    """What a run is given when its node, which stops, gives so much."""
+    """Returns how long a run may go on when its node stops and leaves so much to all."""
     return grace_ms if launch.stop_ms is None else min(grace_ms, launch.stop_ms)
 
 
@@ -120,7 +120,7 @@ class Pool:
         return False
 
     def drop_queue(self) -> None:
-        """What waits is never started."""
+        """Drops the runs that wait: they are never started."""
         for place in self._places.values():
             while place.queue:
                 _, _, launch = place.queue.popleft()
@@ -136,7 +136,7 @@ class Pool:
             self._end(service)
 
     def wind_down(self, grace_ms: int) -> None:
-        """What was given to this node already has so long to come to an end."""
+        """Leaves so long to what this node has taken."""
         now = self._clock.boot_ms()
         self._end_at = now + grace_ms
         for service in self._services:
@@ -155,7 +155,7 @@ class Pool:
 
     @property
     def due_at(self) -> int:
-        """When `tick` wants to be called, boot ms."""
+        """The boot time (ms) at which `tick` wants to be called."""
         return self._due_at
 
     def tick(self, now: int) -> None:
@@ -236,7 +236,7 @@ class Pool:
     # ------------------------------------------------------------ from services and their keepers
 
     def answered(self, service: Service, packet: bytes) -> None:
-        """What the service says about a run."""
+        """A service's answer about a run came."""
         flags = packet[0]
         message = packet[1:]
         if service.kind == "http":

@@ -1,4 +1,4 @@
-"""What the worker needs of the rooms around it: the raft room, and the runner (or the simulator's)."""
+"""The interfaces through which the worker reaches the raft room and the runner (or the simulator's)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raftsched.worker.runner import RunEnd, RunSpec
 
 
 class Applied(Protocol):
-    """What a committed entry brought about."""
+    """The actions of one applied entry."""
 
     @property
     def index(self) -> int: ...
@@ -21,7 +21,7 @@ class Applied(Protocol):
 
 
 class Raft(Protocol):
-    """What the worker needs of the raft room."""
+    """The part of the raft room that the worker needs."""
 
     @property
     def leader_id(self) -> str | None: ...
@@ -38,7 +38,7 @@ class Raft(Protocol):
 
 
 class Runs(Protocol):
-    """What the worker needs of its runner (runner.Runner, or the simulator's)."""
+    """The part of its runner that the worker needs (runner.Runner, or the simulator's)."""
 
     on_started: Callable[[int, int], None]
     on_ended: Callable[[int, RunEnd], None]

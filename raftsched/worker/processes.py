@@ -69,9 +69,9 @@ class BootTimer:
 
 
 def give_way(nice: int, session: int = 0) -> None:
-    """Of a session that was begun just now, this process's or that of the process `session`: its processes get so much
-    less of the processors than this one (setpriority(2)). Where the kernel weighs whole sessions against each other, it
-    weighs this one less (sched(7), autogroup)."""
+    """Lets the processes of a session that was begun just now, this process's or that of the process `session`, have so
+    much less of the processors than this one (setpriority(2)). Where the kernel weighs whole sessions against each
+    other, it weighs this one less (sched(7), autogroup)."""
     if nice == 0:
         return
     most = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
@@ -133,7 +133,7 @@ def _parent(pid: int) -> int | None:
 
 
 def start_time(pid: int) -> str | None:
-    """When a process started, in the kernel's ticks since boot: tells a reused pid apart."""
+    """Returns when a process started, in the kernel's ticks since boot: tells a reused pid apart."""
     fields = _stat(pid)
     return None if fields is None else fields[19].decode()
 
@@ -153,8 +153,8 @@ def describe(pid: int) -> str | None:
 
 
 def rename(text: str) -> None:
-    """What this process is called in lists of processes (its command line), cut to the length it had. The kernel reads
-    it from the process's own memory, whose place stat fields 48 and 49 tell."""
+    """Changes the name of this process in lists of processes (its command line), cut to the length it had. The kernel
+    reads it from the process's own memory, whose place stat fields 48 and 49 tell."""
     fields = _stat("self")
     start, end = (int(fields[45]), int(fields[46])) if fields is not None else (0, 0)
     if 0 < start < end:
@@ -230,7 +230,7 @@ def reap_orphans(main: int) -> None:
 
 
 def _children() -> list[int]:
-    """Those of this process; none on a kernel that keeps no such list."""
+    """Returns the children of this process; none on a kernel that keeps no such list."""
     try:
         with open("/proc/thread-self/children", "rb") as listed:
             return [int(pid) for pid in listed.read().split()]

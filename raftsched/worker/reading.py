@@ -100,7 +100,7 @@ class Text:
         return piece if at == offset and len(piece) == min(PIECE, self.size - offset) else None
 
     def start_of(self, lines: int) -> int:
-        """Where the last so many lines begin."""
+        """Returns the offset at which the last `lines` lines begin."""
         if lines == 0:
             return self.size
         end = self.size

@@ -37,7 +37,7 @@ def _lines(value: str) -> list[str]:
 
 
 class Redactor:
-    """Of the streams of one run, as they come."""
+    """Redacts the streams of one run, as they come."""
 
     def __init__(self, values: Sequence[str]) -> None:
         self._values = sorted((value.encode() for value in spellings(values)), key=len, reverse=True)
@@ -45,7 +45,7 @@ class Redactor:
         self._held: dict[int, bytes] = {}
 
     def feed(self, stream: int, data: bytes) -> bytes:
-        """What may be shown. What may be the beginning of a value waits for what follows."""
+        """Returns the data that may be shown. Data that may be the beginning of a value waits for what follows."""
         if self._pattern is None:
             return data
         data = self._held.pop(stream, b"") + data

@@ -11,7 +11,7 @@ REPEAT_MS = 2_000
 
 
 def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) -> Ended | LoseAttempt:
-    """What the cluster is told of a run's end. `hidden`: values that must not be shown."""
+    """Makes the command that reports a run's end. `hidden`: values that must not be shown."""
     error = redact_text(end.error, hidden)
     if end.alone:
         return LoseAttempt(session, token, end.ended_at_ms, end.started_at_ms, error, end.output)
@@ -64,7 +64,7 @@ class Reports:
         return self._fresh
 
     def take_fresh(self, now: int) -> list[bytes]:
-        """Those never proposed so far, in order."""
+        """Returns the reports never proposed so far, in order."""
         tokens, self._fresh = self._fresh, []
         return self._take(tokens, now)
 
@@ -72,7 +72,8 @@ class Reports:
         return bool(self._pending) and now - self._checked_at >= REPEAT_MS // 4
 
     def take_repeated(self, view: ReadView, now: int) -> list[bytes]:
-        """Those proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more is dropped."""
+        """Returns the reports proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more
+        is dropped."""
         self._checked_at = now
         late = [t for t, r in self._pending.items() if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS]
         for token in late:

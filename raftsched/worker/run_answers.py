@@ -1,4 +1,4 @@
-"""What a process for python says about its run, held against what a run may say: the code of jobs runs in there, so it
+"""Checks the answers of processes for python: the code of jobs runs in there, so it
 may be anything. What passes is passed on as it is, under the name of that run and no other.
 """
 
@@ -34,7 +34,7 @@ def said_by(token: int, message: bytes) -> wire.Finished | None:
 
 
 def is_stale(token: int, message: bytes) -> bool:
-    """Whether it says that it ran nothing of the run of this token."""
+    """Returns whether it says that it ran nothing of the run of this token."""
     try:
         done = wire.decode_up(message)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""As whom a node runs jobs: users by namespace, and those that a job may ask for.
+"""The users as which a node runs jobs: by namespace, and those that a job may ask for.
 
 Users are looked up once, when the node starts: their ids and groups hold until it starts again.
 """
@@ -36,7 +36,7 @@ def look_up(name: str) -> User:
 
 
 class RunAs:
-    """Whom a job of a namespace runs as: by name, "" for the node's own user.
+    """The user as which a job of a namespace runs: by name, "" for the node's own user.
 
     `run_as`: namespace -> user; `allowed`: namespace -> users that its jobs may ask for beside that one. "default" is
     for each namespace that is named in neither."""
@@ -89,15 +89,15 @@ class RunAs:
 
 
 def _missing_capabilities() -> list[str]:
-    """Of those that it takes to become somebody else, and to end what runs as somebody else."""
+    """Returns the capabilities that this process lacks to become another user, and to end what runs as another user."""
     status = Path("/proc/self/status").read_text()
     held = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0)
     return [name for name, bit in _NEEDED.items() if not held >> bit & 1]
 
 
 def users_of(runs: RunsConfig, *, own_process: bool) -> RunAs:
-    """As whom a node runs jobs that was configured so. One that is root and nothing else (`own_process`) runs them as
-    nobody until it is told otherwise. Raises StartupError."""
+    """Makes the users as which a node with this configuration runs jobs. One that is root and nothing else
+    (`own_process`) runs them as nobody until it is told otherwise. Raises StartupError."""
     run_as = dict(runs.run_as)
     if own_process and os.geteuid() == 0 and EVERY not in run_as:
         run_as[EVERY] = NOBODY
@@ -122,7 +122,7 @@ def confines_of(runs: RunsConfig, run_as: RunAs, slots: int) -> Confines:
 
 
 def own_name() -> str:
-    """Of the user of this process; its number when it has no name."""
+    """Returns the name of the user of this process; its number when it has no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -96,13 +96,13 @@ class RunLock:
 
 
 def padded(text: str) -> bytes:
-    """What the lock file holds, of one length always."""
+    """Returns the content of the lock file, always of the same length."""
     return text.ljust(NOTE_BYTES - 1).encode("ascii") + b"\n"
 
 
 def holders(path: Path) -> list[str]:
-    """Who has the file open beside this process, and what is below them, as far as this process may look: pid, name and
-    state (proc(5))."""
+    """Returns the processes that have the file open beside this one, and those below them, as far as this process may
+    look: pid, name and state (proc(5))."""
     file = os.path.realpath(path)
     found: set[int] = set()
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):

@@ -59,9 +59,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended; nothing of it is left. LOST: killed (or not even started) because the lease was about to end, by a
-    fence, or while stopping; `alone`: because its keeper was ended by somebody, which is no word on the lease. KILLED
-    though nobody asked: ended because the node stops."""
+    """The end of a run; nothing of it is left. LOST: killed (or not even started) because the lease was about to end,
+    by a fence, or while stopping; `alone`: because its keeper was ended by somebody, which is no word on the lease.
+    KILLED though nobody asked: ended because the node stops."""
 
     outcome: Outcome
     started_at_ms: int | None
@@ -75,8 +75,8 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of the node's environment jobs may see: BASE_ENVIRONMENT and the LC_ variables, but no address with a
-    password in it (RFC 3986, section 3.2.1)."""
+    """Returns the part of the node's environment that jobs may see: BASE_ENVIRONMENT and the LC_ variables, but no
+    address with a password in it (RFC 3986, section 3.2.1)."""
     seen = {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
     return {k: v for k, v in seen.items() if not (k.lower().endswith("_proxy") and "@" in v)}
 
@@ -242,12 +242,12 @@ class Runner:
 
     @property
     def waits_for(self) -> str:
-        """What keeps `start` or `fence` waiting; empty: nothing."""
+        """The reason why `start` or `fence` waits; empty: nothing."""
         return self._lock.waits_for
 
     @property
     def pid(self) -> int | None:
-        """Of the supervisor."""
+        """The process id of the supervisor."""
         return self._supervisor[0] if self._supervisor is not None else None
 
     def moves(self, within_ms: int) -> bool:
@@ -299,7 +299,8 @@ class Runner:
         self._send(wire.WindDown(grace_ms))
 
     def set_lease(self, session: int, deadline_boot_ms: int) -> None:
-        """What keepers see at once; they begin to kill KILL_BEFORE_MS before it. Anything else is over."""
+        """Stores the end of the lease, which keepers see at once; they begin to kill KILL_BEFORE_MS before it. The
+        lease of any other session is over."""
         self._slot.store(session, deadline_boot_ms)
 
     async def fence(self) -> None:
@@ -479,7 +480,7 @@ class Runner:
         self._ending.clear()
 
     def _note_pid(self, pid: int) -> None:
-        """Where a successor finds supervisor and sentinel: their pids and start times, in the lock file."""
+        """Notes for a successor how to find supervisor and sentinel: their pids and start times, in the lock file."""
         assert self._process is not None
         self._supervisor = (pid, os.pidfd_open(pid))
         sentinel = self._process.pid

@@ -58,7 +58,7 @@ class Page:
         self._words[0] = value
 
     def keep_from_children(self) -> None:
-        """Who is forked from now on does not have it."""
+        """Keeps the page from processes forked from now on."""
         self._map.madvise(mmap.MADV_DONTFORK)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Confines:
-    """What a service has to be from its first moment on, because it could not become it later."""
+    """The confines of a service, which hold from its first moment on: it could not enter them later."""
 
     user: User | None = None  # None: the node's own
     group: str | None = None  # a cgroup
@@ -88,7 +88,7 @@ class Shared:
 
     @property
     def reads(self) -> int:
-        """How often the keeper began to read output; raised before it reads."""
+        """The number of times that the keeper began to read output; raised before it reads."""
         value: int = self._words[0]
         return value
 
@@ -103,7 +103,7 @@ class Shared:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """What the keeper must not show of what the attempt prints."""
+        """The values that the keeper must not show of what the attempt prints."""
         return _decode_hidden(self._hidden[: self._words[2]])
 
     @property

@@ -1,4 +1,4 @@
-"""What a machine runs out of when it starts processes, and how long its node keeps from trying again.
+"""Shortages of the machine when processes are started, and the pause of its node before it tries again.
 
 Such a failure is the node's and no run's: what was to be started has not begun, and may be started elsewhere.
 """
@@ -25,7 +25,7 @@ PAUSE_MAX_MS = 30_000
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether the machine, or the node's user on it, has no more of something."""
+    """Returns whether the machine, or the node's user on it, has no more of something."""
     return error.errno in _ERRNOS
 
 
@@ -35,8 +35,8 @@ def cannot_start(error: OSError) -> str:
 
 
 class Pause:
-    """How long a node takes no runs: longer after each failure that follows the last pause without a start between
-    them. Times are milliseconds of the boot clock."""
+    """The time for which a node takes no runs: longer after each failure that follows the last pause without a start
+    between them. Times are milliseconds of the boot clock."""
 
     def __init__(self, waits_for: Callable[[], str] = str) -> None:
         """`waits_for`: what else keeps the node from starting anything, in words; empty: nothing."""
@@ -66,7 +66,7 @@ class Pause:
         return max(0, self._until_ms - now_ms)
 
     def trouble(self, now_ms: int) -> str:
-        """Why the node starts nothing; for a while after a pause, too, unless something was started since. Empty: it
-        does."""
+        """Returns why the node starts nothing; for a while after a pause, too, unless something was started since.
+        Empty: it does."""
         lasts = self._length_ms and now_ms < self._until_ms + PAUSE_MAX_MS
         return self._waits_for() or (self._why if lasts else "")

@@ -1,4 +1,4 @@
-"""What a run prints, as a keeper gathers it: chunks tagged with their stream, bounded, readable while the run lasts.
+"""The output of a run, as a keeper gathers it: chunks tagged with their stream, bounded, readable while the run lasts.
 
 The stored form is a row of frames: stream (1 byte), length (4 bytes, little endian), that many bytes. Stream NOTE
 holds the number of bytes that were left out at this place (8 bytes, little endian).
@@ -40,7 +40,7 @@ def unpack(stored: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def render(stored: bytes, stream: int | None = None) -> bytes:
-    """As text: everything as it came, or one stream; a note where bytes were left out."""
+    """Returns frames as text: everything as it came, or one stream; a note where bytes were left out."""
     parts: list[bytes] = []
     for kind, data in unpack(stored):
         if kind == NOTE:
@@ -51,7 +51,7 @@ def render(stored: bytes, stream: int | None = None) -> bytes:
 
 
 def note_of(data: bytes) -> bytes:
-    """What a NOTE says where bytes were left out."""
+    """Returns the words of a NOTE where bytes were left out."""
     return b"\n[... %d bytes of output left out ...]\n" % _COUNT.unpack(data)[0]
 
 

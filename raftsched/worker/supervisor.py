@@ -169,7 +169,7 @@ class Supervisor:
             self.kill_keeper(keeper.pid)
 
     def kill_keeper(self, pid: int) -> None:
-        """What it leaves is ended then."""
+        """Kills a keeper; what it leaves is ended then."""
         if pid in self._keepers:
             os.kill(pid, signal.SIGKILL)  # it is our child and not waited for yet: the number is still its own
 

@@ -24,7 +24,7 @@ VALUES_MAX = 32 * 1024  # bytes of secrets that are put into one run: it travels
 
 
 class BadJob(Exception):
-    """Why this job cannot be run by this node, for the user."""
+    """This job cannot be run by this node; the text says why, for the user."""
 
 
 class _Secret(msgspec.Struct):
@@ -153,9 +153,9 @@ def spec_of(
     sealer: Sealer | None = None,
     run_as: Callable[[str, str], str] = _own_user,
 ) -> RunSpec:
-    """What the runner gets. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what the
-    tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for; raises
-    UnknownUser. Raises BadJob."""
+    """Makes the run of an attempt. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what
+    the tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for;
+    raises UnknownUser. Raises BadJob."""
     try:
         body = _decode_body(job.body)
     except msgspec.DecodeError as exc:
@@ -180,7 +180,7 @@ def spec_of(
 
 
 def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
-    """As whom its runs are; see RunAs.of. Raises BadJob."""
+    """Returns the user as which a job's runs are; see RunAs.of. Raises BadJob."""
     try:
         return run_as(job.namespace, _decode_wanted(job.body).user or "")
     except msgspec.DecodeError as exc:
@@ -203,7 +203,7 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
 
 
 def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[str, str], values: Values) -> Task:
-    """What the cluster says about the run (`env`) wins over the job's own environment."""
+    """Makes the task of a run. What the cluster says about it (`env`) wins over the job's own environment."""
     limits = _limits(handler.limits) if handler.limits is not None else None
     function = handler.python
     if handler.call is not None:

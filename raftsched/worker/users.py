@@ -36,12 +36,12 @@ class User(msgspec.Struct, array_like=True, frozen=True):
     shell: str
 
     def variables(self) -> dict[str, str]:
-        """What a login sets in the environment (environ(7))."""
+        """Returns the variables that a login sets in the environment (environ(7))."""
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
 
 
 class Confines(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all runs of a node, whatever their jobs say."""
+    """The confines of all runs of a node, whatever their jobs say."""
 
     users: tuple[User, ...] = ()  # as whom runs may be, other than the node's own
     pids_max: int = PIDS_MAX
@@ -51,7 +51,7 @@ class Confines(msgspec.Struct, frozen=True, kw_only=True):
     nice: int = 0  # of runs, beyond that of the node
 
     def arguments(self) -> list[str]:
-        """Of the supervisor."""
+        """Returns the arguments for the supervisor."""
         found = ["--users", msgspec.json.encode(self.users).decode(), "--pids-max", str(self.pids_max)]
         found += ["--nice", str(self.nice)]
         if self.memory_max is not None:

@@ -51,7 +51,7 @@ class Service:
         self.send_rest()
 
     def send_rest(self) -> None:
-        """What its socket has no room for waits for the next call."""
+        """Sends what waits; what the socket has no room for waits for the next call."""
         try:
             while self._unsent:
                 self.work.send(self._unsent[0], socket.MSG_DONTWAIT)

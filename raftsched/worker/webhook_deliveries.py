@@ -24,7 +24,7 @@ KEPT_BYTES = 16 * 1024  # of what is answered
 def delivery_of(
     view: ReadView, job: Job, instance: Instance, attempt: Attempt, now_ms: int, sealer: Sealer | None = None
 ) -> RunSpec:
-    """What the runner gets. Raises BadJob."""
+    """Makes the run of a delivery. Raises BadJob."""
     assert instance.notice is not None
     assert job.name, "the job of a webhook has its name"
     name = job.name

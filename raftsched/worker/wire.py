@@ -1,4 +1,4 @@
-"""What node, supervisor, keepers and executors say to each other.
+"""The messages between node, supervisor, keepers and executors.
 
 Between node and supervisor runs a byte stream of messages, each behind its length (4 bytes, little endian); all that
 is due goes out in one write. Below the supervisor every message is one packet (SOCK_SEQPACKET). Messages bound for
@@ -28,7 +28,7 @@ MEMORY_MAX = 512 << 20  # bytes that a python process may have in memory after a
 
 
 class Limits(msgspec.Struct, array_like=True, frozen=True):
-    """Of each process of a run; None: as the node itself has it. See limits.py."""
+    """The limits of each process of a run; None: as the node itself has it. See limits.py."""
 
     memory: int | None = None  # bytes
     cpu_s: int | None = None
@@ -150,7 +150,7 @@ class Pong(msgspec.Struct, array_like=True, frozen=True, tag=14):
 
 
 class Collected(msgspec.Struct, array_like=True, frozen=True, tag=20):
-    """What the run that just ended printed."""
+    """The output of the run that just ended."""
 
     frames: bytes
     spooled: bool
@@ -243,7 +243,7 @@ def shorten(text: str) -> str:
 
 
 def failure(what: str, tail: str) -> str:
-    """What happened, and under it as much of the end of the output as there is room for."""
+    """Returns what happened, and under it as much of the end of the output as there is room for."""
     room = ERROR_MAX - len(what.encode()) - 1
     raw = tail.encode("utf-8", "replace")
     kept = raw[-room:].decode("utf-8", "ignore") if len(raw) > room else tail

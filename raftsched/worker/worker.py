@@ -203,7 +203,7 @@ class Worker:
 
     @property
     def trouble(self) -> str:
-        """Why this node starts nothing, or did not a moment ago; empty: it starts what it is given."""
+        """The reason why this node starts nothing, or did not a moment ago; empty: it starts what it is given."""
         return STOPS if self._stopping else self.pause.trouble(self._clock.boot_ms())
 
     @property
@@ -419,7 +419,7 @@ class Worker:
                 self._start(view, token, key)
 
     def _give_back(self) -> None:
-        """What was given to it before the leader heard that it stops, for others to take."""
+        """Hands back what was assigned before the leader heard that this node stops, for others to take."""
         todo, self._todo = self._todo, {}
         for token in todo:
             self._started[token] = self._lease.session

@@ -29,7 +29,7 @@ _UNSURE: Signature = (-2, -2, -2)  # written while it was imported: nobody knows
 
 
 class Refused(Exception):
-    """Why the function could not be called."""
+    """The function could not be called; the text says why."""
 
 
 class Changed(Exception):
@@ -49,7 +49,8 @@ class Function:
             self._decimal = context.copy().run(decimal.getcontext).copy()
 
     def call(self, params: dict[str, Any]) -> Any:
-        """What it returns, a coroutine run to its end. Context variables and the decimal context are the call's own."""
+        """Calls the function and returns its value, a coroutine run to its end. Context variables and the decimal
+        context are the call's own."""
         if self._values is not None:
             self._values.put_back()
         return self._context.copy().run(self._call, params)

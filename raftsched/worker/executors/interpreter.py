@@ -1,4 +1,4 @@
-"""What a python run may change of the interpreter that later runs would notice, and how it is put back.
+"""Puts back what a python run may change of the interpreter and later runs would notice.
 
 Each of these is as in a process of the next run's own: standard streams, directory, environment with its time zone,
 umask, random numbers, and the settings in Values. Modules stay as they are: they are imported once in a process.
@@ -123,7 +123,7 @@ class Streams:
         return _sound(self._out) and _sound(self._err) and _sound(self._in)
 
     def flush(self) -> bool:
-        """What was printed goes to the descriptors, also what C libraries still hold. False: not all of it could."""
+        """Flushes what was printed to the descriptors, also what C libraries still hold. False: not all of it could."""
         done = True
         for stream in (sys.stdout, sys.stderr):
             try:

@@ -1,4 +1,4 @@
-"""What a python run left in its process that cannot be put back, so that the process has to end with the run.
+"""Finds what a python run left in its process and cannot be put back, so that the process has to end with the run.
 
 The kernel is asked, not Python: threads and timers may be those of a C library. What a module starts or opens while it
 is imported belongs to the process and stays: threads of its libraries, and descriptors.
@@ -104,7 +104,8 @@ class Remains:
         return os.pread(self._status_fd, _STATUS_MAX, 0)
 
     def _told_by_calls(self) -> tuple[object, ...]:
-        """What a function can change of its process so that the next one would run differently; and see _attributes."""
+        """Returns what a function can change of its process so that the next one would run differently; and see
+        _attributes."""
         return (
             _signal.getsignal(signal.SIGINT),  # the only one that is caught
             _signal.set_wakeup_fd(-1),
@@ -117,7 +118,7 @@ class Remains:
         )
 
     def _open_descriptors(self) -> int:
-        """How many there are. Linux 6.2 and later tell it as a size."""
+        """Returns how many there are. Linux 6.2 and later tell it as a size."""
         return os.fstat(self._list_fd).st_size or len(os.listdir("/proc/self/fd"))
 
     def can_answer(self) -> bool:
