@@ -79,7 +79,7 @@ def _optional(f: Field) -> str:
 def _defaults_in() -> str:
     head = [
         "class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):",
-        '    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""',
+        '    """Values for fields that a job leaves out. `timezone` is that of triggers that count in one."""',
         "",
         "    timezone: Zone | None = None",
     ]
@@ -173,7 +173,7 @@ def render_spec() -> str:
         *(f"    {f.name}: {f.kind.spec}" for f in FIELDS),
         "",
         "class JobDefaults(TypedDict, total=False):",
-        '    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""',
+        '    """Values for fields that a job leaves out; `timezone` is that of triggers that count in one."""',
         "",
         "    timezone: str",
         *(f"    {f.name}: {f.kind.spec}" for f in INHERITED),

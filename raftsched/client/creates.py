@@ -31,7 +31,7 @@ PAUSE_S = 0.1  # before what was refused for the moment is tried again
 
 
 class _Item(msgspec.Struct, gc=False):
-    """Of the answer to a batch: a job, or a problem."""
+    """An item of the answer to a batch: a job, or a problem."""
 
     status: int
     id: str = ""
@@ -103,7 +103,7 @@ class Creates:
         return UnknownOutcomeError("unknown-outcome", f"It is not known after {timeout:g} s whether the job was made.")
 
     async def close(self) -> None:
-        """What is on its way is answered; what waits for its turn goes out before."""
+        """Sends what waits, and returns when all that was sent is answered."""
         while self._waiting or self._flights:
             if self._flights:
                 await asyncio.wait(self._flights)

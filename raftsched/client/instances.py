@@ -70,8 +70,8 @@ class Instances:
         return instance
 
     async def output(self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
-        """What it printed up to now: stdout and stderr as they came, or one of them; of the last attempt, unless
-        another one is named."""
+        """Returns what it printed up to now: stdout and stderr as they came, or one of them; of the last attempt,
+        unless another one is named."""
         query = {"attempt": attempt, "stream": stream}
         answer = await self._transport.send("GET", f"{path_of(ref)}/output", query=self._own(query), headers=TEXT)
         return answer.body
@@ -79,8 +79,8 @@ class Instances:
     async def follow(
         self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
     ) -> AsyncIterator[bytes]:
-        """What it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the node
-        that is asked goes away; waits for an attempt that is still to come."""
+        """Yields what it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the
+        node that is asked goes away; waits for an attempt that is still to come."""
         number = attempt or (await self.get(ref)).attempt or 1
         pause, most = LOOK_S
         while True:

@@ -63,7 +63,7 @@ class Jobs:
         )
 
     async def create_many(self, jobs: Iterable[JobSpec]) -> list[Created | ClientError]:
-        """What became of each, in order. Some may be made and others refused."""
+        """Returns the outcome of each, in order. Some may be made and others refused."""
         results: list[Created | ClientError] = []
         rest = iter(jobs)
         while some := list(islice(rest, AT_ONCE)):
@@ -111,14 +111,14 @@ class Jobs:
         return (await self._transport.get(_State, f"{path_of(ref)}/state")).state
 
     async def revisions(self, ref: JobRef) -> list[Revision]:
-        """What it is now, and what it was before its newest edits; the newest first."""
+        """Returns what it is now, and what it was before its newest edits; the newest first."""
         return items(Revision, await self._transport.get(Page, f"{path_of(ref)}/revisions"))
 
     async def stats(
         self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
     ) -> Stats:
-        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`. `state`:
-        only of those in this state, or in one of several with commas."""
+        """Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before `end`.
+        `state`: only of those in this state, or in one of several with commas."""
         return await self._transport.get(Stats, f"{path_of(ref)}/stats", {"from": start, "to": end, "state": state})
 
     async def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
@@ -149,7 +149,7 @@ class Jobs:
         return await self._transport.post(Job, f"{path_of(ref)}/pause")
 
     async def resume(self, ref: JobRef) -> Job:
-        """What was missed meanwhile is not caught up; see `backfill`."""
+        """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
         return await self._transport.post(Job, f"{path_of(ref)}/resume")
 
     async def expire(self, ref: JobRef, *, kill: bool = False) -> Job:
@@ -201,7 +201,7 @@ class Jobs:
     async def dry_run(
         self, action: Action, *, ids: Sequence[str] | None = None, all: bool = False, **filters: Unpack[BulkFilter]
     ) -> DryRun:
-        """How many jobs `act` would mean now, and some of them; nothing is done."""
+        """Returns the number of jobs that `act` would change now, and some of them; nothing is done."""
         body = _many(action, ids, all, filters, dry_run=True)
         return await self._transport.post(DryRun, "/v1/jobs:actions", body)
 

@@ -1,5 +1,5 @@
-"""What the cluster answers, as types. Times are aware datetimes in UTC; what a newer node says beyond this
-is passed over.
+"""Answers of the cluster as types. Times are aware datetimes in UTC; fields that only a newer node knows are
+ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the output of an attempt is."""
+    """The place of an attempt's output."""
 
     node: str
     size: int  # bytes
@@ -135,8 +135,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of dead letters that were requeued or discarded, or of instances that were ended; of a filter, over
-    all its steps."""
+    """The outcome of requeuing or discarding dead letters, or of ending instances; of a filter, over all its steps."""
 
     matched: int
     done: int

@@ -12,7 +12,7 @@ from raftsched.client.spec import Duration, Ending
 
 
 class WebhookFilter(TypedDict, total=False):
-    """What is left out, or None, lets all jobs through."""
+    """A filter of jobs; a field that is left out, or None, lets all through."""
 
     namespace: str | None
     owner: str | None
@@ -21,7 +21,7 @@ class WebhookFilter(TypedDict, total=False):
 
 
 class WebhookFields(TypedDict, total=False):
-    """What is left out has its default."""
+    """A webhook as it is written; a field that is left out has its default."""
 
     url: str
     secret: str  # whsec_..., at creation only; one is made otherwise

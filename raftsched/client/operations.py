@@ -1,4 +1,4 @@
-"""What is done to many jobs: started, watched, stopped."""
+"""Operations on many jobs: started, watched, stopped."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class JobFilter(TypedDict, total=False):
 
 
 class BulkFilter(TypedDict, total=False):
-    """Of an action on many jobs: all that is given has to hold."""
+    """The jobs of an action on many: all that is given has to hold."""
 
     namespace: str
     name: str
@@ -165,7 +165,7 @@ class Rate(TypedDict):
 
 
 class QueueLimits(TypedDict, total=False):
-    """What is left out, or None, does not limit."""
+    """Limits of a queue; one that is left out, or None, does not limit."""
 
     max_running: int | None
     rate: Rate | None

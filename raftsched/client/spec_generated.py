@@ -40,7 +40,7 @@ class JobSpec(TypedDict, total=False):
 
 
 class JobDefaults(TypedDict, total=False):
-    """What a job gets whose body does not say; `timezone`: of triggers that count in one."""
+    """Values for fields that a job leaves out; `timezone` is that of triggers that count in one."""
 
     timezone: str
     priority: int

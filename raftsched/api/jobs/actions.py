@@ -1,4 +1,4 @@
-"""What is done with a job: pause, resume, run, expire, and the same as a state to be read and put."""
+"""Actions on a job: pause, resume, run, expire, skip the next run; and its state, to be read and put."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SKIP_WAIT_S = 0.5
 
 
 class _Said(msgspec.Struct):
-    """Of Job.body."""
+    """The fields of Job.body that a run needs."""
 
     handler: msgspec.Raw
 
@@ -157,7 +157,8 @@ def _fits(ctx: ApiContext, job_id: int, params: bytes, errors: list[FieldError])
 
 
 async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldError]:
-    """What the params of a run refer to and is not there. When that is so at its start, the run fails."""
+    """Returns a warning for each secret that the params of a run refer to and that does not exist. A run fails when
+    that is still so at its start."""
     for attempt in range(2):
         with ctx.read() as view:
             job = get_job(view, job_id)

@@ -184,7 +184,7 @@ def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: in
 
 
 async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
-    """Whether some have to be proposed again; they have no result yet."""
+    """Returns True when some have to be proposed again; these have no result yet."""
     if proposals:
         await asyncio.wait([proposal.answers for proposal in proposals])
     failures = 0
@@ -208,7 +208,7 @@ async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[byt
 
 
 def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> bool:
-    """Whether some have to be proposed again."""
+    """Returns True when some have to be proposed again."""
     now_ms = ctx.now_ms()
     again = False
     for place, answer in zip(places, answers, strict=True):

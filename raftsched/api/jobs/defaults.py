@@ -1,7 +1,7 @@
-"""What jobs take over from their namespace: the fields that their body does not say.
+"""Defaults of a namespace, for the fields that the body of a job leaves out.
 
-It is taken over when a job is written, and stored with the job: a later change of the defaults changes no job that
-exists. A field that is given is taken as it is, all of it; null is the same as left out.
+They are filled in when a job is written, and stored with it: a later change of the defaults changes no job that
+exists. A field that is given is taken whole, as it is; null is the same as left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILLED = tuple(f for f in DefaultsIn.__struct_encode_fields__ if f != "timezone"
 
 
 class NamespaceContent(msgspec.Struct, omit_defaults=True):
-    """What Namespace.content holds."""
+    """The content of a namespace, as Namespace.content stores it."""
 
     description: str | None = None
     owner: str | None = None
@@ -76,14 +76,14 @@ def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None)
 
 
 def own(value: Any) -> Any:
-    """What becomes of a job's field must not become of the namespace's."""
+    """Returns a copy: a change of the job's field must not change the namespace's."""
     if isinstance(value, list):
         return [own(one) for one in value]
     return msgspec.structs.replace(value) if isinstance(value, msgspec.Struct) else value
 
 
 def _open(trigger: TriggerIn) -> bool:
-    """Whether it counts in a time zone and does not say in which."""
+    """Returns True for a trigger that counts in a time zone and does not name it."""
     if trigger.timezone is not None:
         return False
     if trigger.cron is not None:

@@ -284,7 +284,7 @@ def _as_is(job: Job) -> Find:
 
 
 def _stays(content: Content, job: Job) -> None:
-    """What an edit cannot change."""
+    """Refuses an edit that would move the job to another namespace, or suspend it. Raises Problem invalid-job."""
     errors = []
     if content.namespace is not None and content.namespace != job.namespace:
         errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"'))

@@ -1,4 +1,4 @@
-"""What is said about the jobs that are meant, in a query or in a body -> core.selection.JobFilter."""
+"""Filters of jobs, from a query or a body -> core.filters.JobFilter."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _label(query: Query) -> tuple[tuple[str, str], ...]:
 
 
 def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
-    """What is wrong is added to `errors`, under /filter."""
+    """Returns the filter; refusals are added to `errors`, under /filter."""
     times = {name: time_of(getattr(given, name), f"/filter/{name}", errors) for pair in _RANGES for name in pair}
     for low, high in _RANGES:
         if _crossed(times[low], times[high]):

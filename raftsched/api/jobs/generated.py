@@ -91,7 +91,7 @@ class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
 
 
 class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What a job gets whose body does not say. `timezone`: of triggers that count in one."""
+    """Values for fields that a job leaves out. `timezone` is that of triggers that count in one."""
 
     timezone: Zone | None = None
     priority: Priority | None = None

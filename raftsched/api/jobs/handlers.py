@@ -28,7 +28,7 @@ _SECRET_RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for 
 
 
 def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
-    """What a node must announce to run it: "exec", "shell", "python", "http" or "call:name"."""
+    """Returns what a node must announce to run it: "exec", "shell", "python", "http" or "call:name"."""
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"exec": ["./report.sh"]}}'))
         return ""
@@ -76,8 +76,8 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
 
 
 def target_of(given: HandlerIn) -> str:
-    """What a node may refuse to touch: the program of exec, "module:function" of python, "host:port" of http; empty for
-    others. At most PATH_MAX characters: no program has a longer path."""
+    """Returns what a node may refuse to touch: the program of exec, "module:function" of python, "host:port" of http;
+    empty for others. At most PATH_MAX characters: no program has a longer path."""
     if given.exec:
         return given.exec[0][:PATH_MAX]
     if given.python is not None:
@@ -113,7 +113,7 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
 
 
 def wrong_in_header(name: str, value: str) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right, or None."""
     if not _HEADER.fullmatch(name):
         return "is not a header name; use letters, digits, '-'"
     if name.lower() in _RESERVED or name.lower().startswith(_OURS):
@@ -124,7 +124,7 @@ def wrong_in_header(name: str, value: str) -> str | None:
 
 
 def wrong_in_url(text: str) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right, or None."""
     if len(text) > URL_MAX:
         return f"has {len(text)} characters; at most {URL_MAX} are allowed"
     if any(c <= " " or c == "\x7f" for c in text):
@@ -197,7 +197,7 @@ def check_name(text: str, at: str, errors: list[FieldError]) -> None:
 
 
 def check_params(params: Any, errors: list[FieldError]) -> None:
-    """What looks like a reference is one."""
+    """Refuses values that look like references to secrets and are none."""
     waiting = [(params, "/params")]
     while waiting:
         value, at = waiting.pop()

@@ -50,14 +50,14 @@ def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
 
 
 def absent(policy: Policy, at: int) -> FieldError:
-    """What apply says of a webhook that is not there."""
+    """Returns the refusal of a webhook that does not exist, as apply finds it."""
     where = f"/notify/{at}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
     name = policy.notify[at].webhook
     return FieldError(where, f'names the webhook "{name}", which is not there; create it first')
 
 
 def refuse_unknown(view: ReadView, policy: Policy) -> None:
-    """What apply refuses, for who proposes nothing. Raises Problem invalid-job."""
+    """Refuses webhooks that do not exist, for requests that propose nothing. Raises Problem invalid-job."""
     for i, one in enumerate(policy.notify):
         if view.get(Table.WEBHOOKS, one.webhook.encode()) is None:
             raise Problem("invalid-job", errors=[absent(policy, i)])

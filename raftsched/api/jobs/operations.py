@@ -320,7 +320,7 @@ def _find(view: ReadView, number: int) -> Operation | None:
 
 
 def _visible(one: Operation) -> bool:
-    """Whether it is the caller's to see: nothing that it acts on is elsewhere."""
+    """Returns True when the caller may see it: it acts on nothing outside of their namespaces."""
     return sees_all() or (_is_bounded(one) and all(sees(namespace) for namespace in _namespaces(one)))
 
 

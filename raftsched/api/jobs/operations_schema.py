@@ -35,7 +35,7 @@ class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
 
 
 class ActionsIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to be done, and exactly one of ids, filter, all. `kill`: with expire, also asks what runs to end."""
+    """An action, and exactly one of ids, filter, all. `kill`: with expire, also asks what runs to end."""
 
     action: _Action | None = None
     ids: Annotated[list[JobId], Meta(max_length=IDS_MAX, extra_json_schema={"minItems": 1})] | None = None
@@ -84,7 +84,8 @@ class SampleOut(msgspec.Struct):
 
 
 class DryRunOut(msgspec.Struct):
-    """What would be acted on. `complete`: all that had to be looked at was; else there may be more that matches."""
+    """The jobs that an action would change. `complete`: all that had to be looked at was; else there may be more that
+    matches."""
 
     action: str
     matched: int
@@ -100,8 +101,8 @@ class DeletedOut(msgspec.Struct):
 
 
 class RevisionOut(msgspec.Struct):
-    """What a job was: from when (null when that is not kept any more) and until when (null: it is this now). `by`: the
-    name of the token with which it was made so; null: nobody knows."""
+    """An earlier content of a job: from when (null when that is not kept any more) and until when (null: it still
+    holds). `by`: the name of the token with which it was made so; null: nobody knows."""
 
     revision: int
     name: str | None
@@ -112,7 +113,7 @@ class RevisionOut(msgspec.Struct):
 
 
 class DistributionOut(msgspec.Struct):
-    """Of a number of durations, in milliseconds; null when there are none."""
+    """Statistics of durations, in milliseconds; null when there are none."""
 
     count: int
     mean: int | None

@@ -17,8 +17,8 @@ TRIES = 5
 
 
 async def settled(ctx: ApiContext, write: Callable[[], Awaitable[T]]) -> T:
-    """What `write` gives, which reads the body and proposes it. Raises what that raises, and Problem overloaded when
-    the namespace changes faster than that."""
+    """Returns what `write` returns, which reads the body and proposes it. Raises what that raises, and Problem
+    overloaded when the namespace changes faster than that."""
     for _ in range(TRIES):
         try:
             return await write()

@@ -104,7 +104,7 @@ Environment = Annotated[
 
 
 class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What was not given is not shown."""
+    """A struct that shows only the fields that were given."""
 
 
 class TriggerIn(_Given):
@@ -151,7 +151,7 @@ class HttpIn(_Given):
 
 
 class LimitsIn(_Given):
-    """Of each process of a run."""
+    """Limits of each process of a run."""
 
     memory: (
         Annotated[
@@ -232,8 +232,9 @@ class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """What came due more than `grace` ago was missed: it is not run, run once for all, or each (one after the other
-    where runs may not overlap). A job that is due once runs, however late: for it "once" alone is taken."""
+    """The policy for due times that passed: one more than `grace` ago was missed, and it is not run, run once for all,
+    or each (one after the other where runs may not overlap). A job that is due once runs, however late: for it "once"
+    alone is taken."""
 
     policy: Literal["skip", "once", "all"] = "once"
     grace: Duration = format_duration(_MISFIRE.grace_ms)
@@ -370,7 +371,7 @@ class RequeueIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DeadLetterOut(msgspec.Struct):
-    """What stands before the instance in the same object."""
+    """The part of a dead letter that comes before the instance in the same object."""
 
     dead_since: str
 
@@ -398,7 +399,7 @@ class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EventShown(msgspec.Struct):
-    """What an instance delivers to a webhook. `subject`: the instance that it is about; null for a test."""
+    """The event that an instance delivers to a webhook. `subject`: the instance that it is about; null for a test."""
 
     id: str
     type: str

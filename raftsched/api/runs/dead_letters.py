@@ -184,7 +184,7 @@ async def requeue(ctx: ApiContext, call: Call[RequeueIn]) -> web.Response:
 
 
 def _check_named(given: DeadFilterIn | None) -> None:
-    """Of a caller who is not let into all namespaces. Raises Problem forbidden."""
+    """Refuses ids of namespaces that the caller is not for. Raises Problem forbidden."""
     if given is not None and given.namespace is not None:
         check_permitted(given.namespace)
     elif given is None or given.job is None:
@@ -260,7 +260,8 @@ class _Chosen:
     after: bytes | None = None  # the DEAD key at which an earlier request stopped
 
     def go_on(self, listing: str, cursor: str | None) -> None:
-        """Where an earlier request stopped. Raises ValueError for what is no cursor of this."""
+        """Returns the position at which an earlier request stopped. Raises ValueError for a cursor that is none of
+        these."""
         if cursor is None:
             return
         raw = decode_cursor(listing, self.said, cursor)

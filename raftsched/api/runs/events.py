@@ -149,7 +149,7 @@ class _Wanted:
     role="viewer",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """What comes, until the reader goes; with follow=false what is kept, and then the end.
+    """Streams events until the reader goes; with follow=false those that are kept, and then the end.
 
     The id of an event is the index of the log entry that brought it about and its position there, the same on every
     node: Last-Event-ID, or `after`, goes on at any of them. An event that holds nothing but an id only moves the reader

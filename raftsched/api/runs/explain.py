@@ -61,7 +61,7 @@ class ThenOut(msgspec.Struct):
 
 
 class ThereOut(msgspec.Struct):
-    """What the dispatcher saw: the chosen node's load, and how many nodes there were. Null where it was not noted."""
+    """The dispatcher's view: the chosen node's load, and how many nodes there were. Null where it was not noted."""
 
     text: str
     attempt: int
@@ -305,7 +305,7 @@ _BEGINS = {
 
 
 def _waits(row: Instance, attempts: dict[int, Attempt], obstacle: Obstacle | None, now_ms: int) -> Iterator[WaitOut]:
-    """What lasted no millisecond is left out."""
+    """Returns the waits of an instance; those that lasted no millisecond are left out."""
     began: Step | None = None
     for step in row.steps:
         if step.kind is StepKind.KILL_ASKED:

@@ -111,7 +111,7 @@ def _made(row: Instance) -> str:
 
 
 def gap_words(row: Instance, policy: Policy | None) -> str:
-    """What a SKIPPED record stands for."""
+    """Returns a sentence about the due times that a SKIPPED record stands for."""
     reason = row.reason
     if row.steps and row.steps[0].kind is StepKind.FINAL:
         reason = row.steps[0].detail  # one that was run again since has a reason of its own, or none
@@ -159,7 +159,7 @@ def there_words(attempt: Attempt) -> str:
 
 
 def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
-    """What happened."""
+    """Returns a sentence about one step."""
     name = "the attempt" if attempt is None else f"attempt {attempt.number}"
     node = "its node" if attempt is None else attempt.node
     match step.kind:
@@ -224,8 +224,8 @@ SILENT_MS = 2_000  # a worker says twice a second that it is there
 def going_words(
     row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None, heard_ms: int | None = None
 ) -> str:
-    """How it stands with one that has begun. `cut_off`: the node that was asked, when it is not connected with the one
-    that runs it. `heard_ms`: when the leader last heard of that one."""
+    """Returns a sentence about an attempt that has begun. `cut_off`: the node that was asked, when it is not connected
+    with the one that runs it. `heard_ms`: when the leader last heard of that one."""
     live = row.live
     if live is None:
         return f"It is {row.state.name}."
@@ -255,7 +255,7 @@ def going_words(
 
 
 def end_words(row: Instance) -> str:
-    """How it ended; for one that ran, after how many attempts."""
+    """Returns a sentence about its end, with the number of attempts where it ran."""
     if row.state is InstanceState.SKIPPED or not row.attempts:
         return f"It is {row.state.name}: {_because(row.reason or 'no attempt was made')}."
     last = row.attempts[-1]

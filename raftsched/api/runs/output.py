@@ -127,7 +127,7 @@ def _cut_off(request: web.Request) -> None:
 async def _follow(
     ctx: ApiContext, request: web.Request, key: bytes, asked: Asked, attempt: Attempt
 ) -> web.StreamResponse:
-    """What there is, and what comes until the attempt ends."""
+    """Streams what there is, and what comes until the attempt ends."""
     text = await text_of(ctx, attempt, asked.stream)
     at = await start_in(text, asked)
     response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(at)})

@@ -1,4 +1,4 @@
-"""Where output comes from: which part of which attempt is asked for, this node's disk, the node that has it."""
+"""The source of an output: the part of the attempt that is asked for, this node's disk, or the node that has it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def start_in(text: Text | None, asked: Asked) -> int:
 
 
 async def piece_of(text: Text | None, at: int) -> bytes:
-    """What comes next, PIECE bytes of it at most; empty: nothing at the moment."""
+    """Returns what comes next, at most PIECE bytes; empty: nothing at the moment."""
     if text is None or at >= text.size:
         return b""
     piece = text.has_read(at)

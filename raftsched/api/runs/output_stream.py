@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Piece(msgspec.Struct):
-    """What was written from `offset` on. The id is the attempt and the offset of what follows."""
+    """A piece of output, from `offset` on. The id is the attempt and the offset of what follows."""
 
     offset: int  # bytes
     text: str
@@ -131,7 +131,7 @@ class _Reading:
 
 
 class _Said(msgspec.Struct):
-    """Of a problem."""
+    """The fields of a problem that end a stream."""
 
     code: str
     detail: str
@@ -148,7 +148,8 @@ def _refusal(node: str, status: int, raw: bytes) -> Problem:
 
 
 def _pieces(text: bytes, at: int, *, whole: bool) -> list[bytes]:
-    """What follows, cut between characters; the bytes of one that is not complete wait, unless nothing follows."""
+    """Yields what follows, cut between characters; the bytes of one that is not complete wait, unless nothing
+    follows."""
     pieces = []
     end = len(text) if whole else at + _complete(text[at:])
     while at < end:
@@ -161,7 +162,8 @@ def _pieces(text: bytes, at: int, *, whole: bool) -> list[bytes]:
 
 
 def _complete(data: bytes) -> int:
-    """How many of these bytes end with a whole character (RFC 3629); what is no UTF-8 is one byte a character."""
+    """Returns the number of these bytes that end with a whole character (RFC 3629); what is no UTF-8 is one byte a
+    character."""
     for back in range(1, min(_CHARACTER_MAX, len(data) + 1)):
         byte = data[-back]
         if byte >= 0xC0:  # begins one of 2, 3 or 4 bytes

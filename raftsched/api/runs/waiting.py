@@ -1,4 +1,4 @@
-"""What an instance that has not started waits for now, read from the tables as of one moment.
+"""The obstacle for which an instance that has not started waits now, read from the tables as of one moment.
 
 The answer names the first thing that is in its way, in the order in which they have to go: a leader, the pause of the
 cluster, another run of its job, its conditions, its queue, a node that can take it, a free slot, its turn.

@@ -162,7 +162,7 @@ def _label(label: str | None, prune: bool) -> tuple[str, str]:
 
 
 def reason_of(error: Any) -> str:
-    """What a refusal says, with all bad fields."""
+    """Returns the text of a refusal, with all bad fields."""
     places = [f"{e.pointer or '/'}: {e.detail}" for e in error.errors]
     return "; ".join([error.detail, *places]) if len(places) > 1 else str(error.detail)
 

@@ -297,7 +297,7 @@ def skip_next(client: Client, refs: tuple[str, ...]) -> None:
 @format_option
 @remote
 def revisions(client: Client, job: str, fmt: str) -> None:
-    """What a job was before its newest edits, and from when until when.
+    """Show what a job was before its newest edits, and from when until when.
 
     \b
       raftsched jobs revisions billing/nightly-report
@@ -317,7 +317,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
 @state_option(INSTANCE_STATES, "Only of instances in one of these states; may be repeated.")
 @viewing
 def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
-    """How runs went: counts, durations, lateness. Of one job, or of all, an owner's, a namespace's.
+    """Show how runs went: counts, durations, lateness; of one job, of all, of an owner's or a namespace's.
 
     \b
       raftsched jobs stats billing/nightly-report

@@ -179,7 +179,7 @@ def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _with_file_alone(name: str | None, command: list[str]) -> None:
-    """What -f would take no notice of is refused. Raises a usage error."""
+    """Refuses arguments and options that -f would ignore. Raises a usage error."""
     from click.core import ParameterSource
 
     context = click.get_current_context()

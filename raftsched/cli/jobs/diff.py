@@ -129,7 +129,7 @@ def edit(client: Client, job: str) -> None:
 
 
 def _kept(job: dict[str, Any], written: str) -> str:
-    """Where what was written is from now on; no file that exists is touched."""
+    """Returns the path where what was written is kept; no file that exists is touched."""
     for number in range(1, 1000):
         path = Path(f"{job.get('name') or job['id']}.edit{number}.yaml")
         try:

@@ -50,7 +50,7 @@ def filter_options(function: _F) -> _F:
 
 
 def said(given: dict[str, Any]) -> dict[str, str]:
-    """What was given of the filter, as query parameters. Raises a usage error."""
+    """Returns the filter that was given, as query parameters. Raises a usage error."""
     found = {name: str(given[name]) for name in _FIELDS if given[name] is not None}
     if "namespace" in found:
         check_namespace(found["namespace"])

@@ -170,7 +170,7 @@ def _foreign(kind: str, data: bytes, source: str, zone: str, prefix: str) -> tup
 
 
 def _where(place: str) -> dict[str, Any]:
-    """Of a line its number, as programs want it."""
+    """Returns the number of a line, as programs want it."""
     line = _LINE.fullmatch(place)
     return {"line": int(line[1])} if line else {"place": place}
 

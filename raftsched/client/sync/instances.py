@@ -42,15 +42,15 @@ class Instances:
         return self._bridge.run(lambda c: c.instances.wait(ref, timeout=timeout))
 
     def output(self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None) -> bytes:
-        """What it printed up to now: stdout and stderr as they came, or one of them; of the last attempt, unless
-        another one is named."""
+        """Returns what it printed up to now: stdout and stderr as they came, or one of them; of the last attempt,
+        unless another one is named."""
         return self._bridge.run(lambda c: c.instances.output(ref, attempt=attempt, stream=stream))
 
     def follow(
         self, ref: InstanceRef, *, attempt: int | None = None, stream: Stream | None = None, offset: int = 0
     ) -> Iterator[bytes]:
-        """What it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the node
-        that is asked goes away; waits for an attempt that is still to come."""
+        """Yields what it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the
+        node that is asked goes away; waits for an attempt that is still to come."""
         return self._bridge.each(lambda c: c.instances.follow(ref, attempt=attempt, stream=stream, offset=offset))
 
     def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:

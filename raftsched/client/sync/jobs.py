@@ -27,7 +27,7 @@ class Jobs:
         return self._bridge.run(lambda c: c.jobs.create(job, **fields))
 
     def create_many(self, jobs: Iterable[JobSpec]) -> list[Created | ClientError]:
-        """What became of each, in order. Some may be made and others refused."""
+        """Returns the outcome of each, in order. Some may be made and others refused."""
         return self._bridge.run(lambda c: c.jobs.create_many(jobs))
 
     def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
@@ -61,14 +61,14 @@ class Jobs:
         return self._bridge.run(lambda c: c.jobs.state(ref))
 
     def revisions(self, ref: JobRef) -> list[Revision]:
-        """What it is now, and what it was before its newest edits; the newest first."""
+        """Returns what it is now, and what it was before its newest edits; the newest first."""
         return self._bridge.run(lambda c: c.jobs.revisions(ref))
 
     def stats(
         self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
     ) -> Stats:
-        """How its runs went: of all instances that are kept, or of those due from `start` to before `end`. `state`:
-        only of those in this state, or in one of several with commas."""
+        """Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before `end`.
+        `state`: only of those in this state, or in one of several with commas."""
         return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end, state=state))
 
     def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
@@ -86,7 +86,7 @@ class Jobs:
         return self._bridge.run(lambda c: c.jobs.pause(ref))
 
     def resume(self, ref: JobRef) -> Job:
-        """What was missed meanwhile is not caught up; see `backfill`."""
+        """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
         return self._bridge.run(lambda c: c.jobs.resume(ref))
 
     def expire(self, ref: JobRef, *, kill: bool = False) -> Job:
@@ -126,7 +126,7 @@ class Jobs:
     def dry_run(
         self, action: Action, *, ids: Sequence[str] | None = None, all: bool = False, **filters: Unpack[BulkFilter]
     ) -> DryRun:
-        """How many jobs `act` would mean now, and some of them; nothing is done."""
+        """Returns the number of jobs that `act` would change now, and some of them; nothing is done."""
         return self._bridge.run(lambda c: c.jobs.dry_run(action, ids=ids, all=all, **filters))
 
     def list(self, *, most: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[Job]:
