@@ -20,7 +20,7 @@ from raftsched.core.model import Job, JobState, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import REFERENCES_MAX, may_refer, references
 from raftsched.core.rows import decode_job
-from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, name_key, u64
+from raftsched.core.tables import KEY_MAX, ReadView, Table, after, name_key, u64
 
 TAG_SIZE = 8  # bytes
 DEFAULT_NAMESPACE = "default"
@@ -256,8 +256,3 @@ def _name_matches(wanted: JobFilter, name: str | None) -> bool:
 
 def _within(at_ms: int, from_ms: int | None, to_ms: int | None) -> bool:
     return (from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms)
-
-
-def id_of_row(table: Table, key: bytes, value: bytes) -> int:
-    """The job id of a row that a walk gave."""
-    return from_u64(key[:8] if table is Table.JOBS else value if table is Table.NAMES else key[-8:])

@@ -73,8 +73,3 @@ def instance_after(state: I, event: str) -> I:
 def job_next(state: J, event: str) -> J | None:
     """The state after the event; None: not possible."""
     return JOB.get((state, event))
-
-
-def instance_next(state: I, event: str) -> I | None:
-    """The state after the event; None: not possible."""
-    return INSTANCE.get((state, event))

@@ -106,14 +106,6 @@ def _key(one: dict[str, Any]) -> Key | None:
     return Key(kid, alg, one["kty"], members.get("crv"), tuple(members.items()))  # type: ignore[arg-type]
 
 
-def issuer_of(bearer: str) -> str | None:
-    """Whose token this says it is, which is nothing but a claim yet."""
-    parts = bearer.split(".")
-    claims = _json_of(parts[1]) if len(parts) == 3 and len(bearer) <= TOKEN_MAX else None
-    issuer = None if claims is None else claims.get("iss")
-    return issuer if isinstance(issuer, str) else None
-
-
 def _json_of(part: str) -> dict[str, Any] | None:
     if not _PART.fullmatch(part):
         return None

@@ -20,6 +20,5 @@ WEBHOOK_HEADER = (
     "^([Ww][Ee][Bb][Hh][Oo][Oo][Kk]-.*|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Tt][Yy][Pp][Ee]"
     "|[Uu][Ss][Ee][Rr]-[Aa][Gg][Ee][Nn][Tt])$"
 )
-A_HEADER, NOT_OURS = {"pattern": HEADER}, {"not": {"pattern": OWN_HEADER}}
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
 NO_NUL = "^[^\\x00]*$"

@@ -7,7 +7,7 @@ YAML is read by the rules of version 1.2, where `on`, `yes` and `12:30` are text
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +128,3 @@ def sendable(job: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(trigger, dict) and "in" in trigger and isinstance(job.get("next_fire_at"), str):
         found["trigger"] = {"at": job["next_fire_at"]}
     return found
-
-
-def write_yaml(jobs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A document for each."""
-    from raftsched.cli.terminal.yaml_text import yaml_text
-
-    for n, job in enumerate(jobs):
-        yield ("---\n" if n else "") + yaml_text(job).rstrip("\n")
