@@ -19,10 +19,12 @@ SOURCES: dict[str, dict[str, str]] = {
     "jobs": {"Jobs": "c.jobs"},
     "instances": {"Instances": "c.instances", "DeadLetters": "c.dead_letters"},
     "operations": {"Operations": "c.operations"},
-    "queues": {"Queues": "c.queues"},
-    "webhooks": {"Webhooks": "c.webhooks"},
-    "calendars": {"Calendars": "c.calendars"},
-    "namespaces": {"Namespaces": "c.namespaces"},
+    "resources": {
+        "Queues": "c.queues",
+        "Webhooks": "c.webhooks",
+        "Calendars": "c.calendars",
+        "Namespaces": "c.namespaces",
+    },
     "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
 }
 RENAMED = {"aio": "asked", "AsyncClient": "Asked"}

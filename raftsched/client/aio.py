@@ -9,7 +9,6 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Unpack
 
-from raftsched.client.calendars import Calendars
 from raftsched.client.cluster import Cluster, ClusterNodes
 from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
@@ -17,16 +16,14 @@ from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
 from raftsched.client.models import Event, Preview
 from raftsched.client.models_bulk import Stats
-from raftsched.client.namespaces import Namespaces
 from raftsched.client.nodes import Nodes
 from raftsched.client.operations import Operations
-from raftsched.client.queues import Queues
+from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.servers import parse_servers
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
-from raftsched.client.webhooks import Webhooks
 
 
 class AsyncClient:

@@ -9,14 +9,11 @@ from types import TracebackType
 from raftsched.client.aio import AsyncClient
 from raftsched.client.sync.asked import Asked
 from raftsched.client.sync.bridge import Bridge, Threaded, Within
-from raftsched.client.sync.calendars import Calendars
 from raftsched.client.sync.cluster import Cluster, ClusterNodes
 from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
-from raftsched.client.sync.namespaces import Namespaces
 from raftsched.client.sync.operations import Operations
-from raftsched.client.sync.queues import Queues
-from raftsched.client.sync.webhooks import Webhooks
+from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.transport import TIMEOUT_S
 
 

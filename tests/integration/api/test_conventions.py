@@ -108,7 +108,9 @@ def test_what_is_edited_has_a_tag_and_edits_can_be_made_conditional(path: str) -
 @pytest.mark.parametrize("route", GETS, ids=name)
 def test_a_tag_that_the_reader_has_spares_the_answer(route: Route) -> None:
     one = said(route)
-    if "ETag" in one.answers[200].headers:
+    if route.path.endswith("/state"):  # changes without the tag, which is that of the job's content
+        assert "If-None-Match" not in one.headers
+    elif "ETag" in one.answers[200].headers:
         assert "If-None-Match" in one.headers
         assert "ETag" in one.answers[304].headers
 
