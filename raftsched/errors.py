@@ -1,12 +1,14 @@
-"""Every error a user can meet: its stable code, its HTTP status and its CLI exit code, in one place."""
+"""Errors that users meet: each with its stable code, HTTP status and exit code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Exit(IntEnum):
+    """Exit codes of the command line."""
+
     OK = 0
     ERROR = 1
     USAGE = 2
@@ -17,8 +19,9 @@ class Exit(IntEnum):
     TIMEOUT = 7
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
+    """The meaning of a code."""
+
     status: int  # HTTP
     title: str
     exit: Exit

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from raftsched import __version__
 from raftsched.client.connection import BrokenAnswer, Connection
@@ -31,8 +30,9 @@ _ERROR_MAX = 1 << 20  # bytes
 Token = str | Callable[[Server], str | None] | None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
+    """An answer below 400."""
+
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 DEFAULT_SERVERS = "http://127.0.0.1:7401,http://127.0.0.1:7402,http://127.0.0.1:7403"
 _WANTED = "write http://host:port, several with commas: http://10.0.0.1:7401,http://10.0.0.2:7401"
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(NamedTuple):
+    """An address of a node."""
+
     scheme: str  # "http" or "https"
     host: str
     port: int
