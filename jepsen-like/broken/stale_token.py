@@ -21,10 +21,10 @@ def live(tx: Tx, session: int, token: int) -> Any:
     found = real(tx, session, token)
     if found is not None:
         return found
-    for _, raw in tx.view.scan(Table.INSTANCES):
+    for key, raw in tx.view.scan(Table.INSTANCES):
         row = decode_instance(raw)
         if row.live is not None and any(attempt.token == token for attempt in row.attempts):
-            return row, row.live
+            return key, row, row.live
     return None
 
 

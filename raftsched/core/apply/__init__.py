@@ -40,8 +40,7 @@ class Applier:
                     results.append(BatchResult(batch.origin, batch.seq, answers))
                 else:
                     results.append(BatchResult(batch.origin, batch.seq, None))
-            tx.events.close(index, actions)
-            tx.audit.close(index)
+            tx.close_entry(index)
         return EntryResult(index, term, results, actions)
 
     def close(self) -> None:

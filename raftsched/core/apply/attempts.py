@@ -6,8 +6,10 @@ from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarte
 from raftsched.core.admission import shut
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
+from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.notices import GONE, stop_if_gone
-from raftsched.core.apply.queues import NOWHERE, UNPLACEABLE, enter, leave, placeable, quota_of, waits_in_ready
+from raftsched.core.apply.queues import NOWHERE, UNPLACEABLE, enter, leave, placeable, quota_of, rank
+from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
@@ -51,9 +53,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     queue, quota = counted
     if instance.reason is not None:
         placeable(instance)
-    tx.clear_ready(instance)
-    if instance.wake_at_ms is not None:
-        tx.set_wake(instance, None)
+    instance.wake_at_ms = None
     tx.meta.last_token += 1
     token = tx.meta.last_token
     number = (instance.attempts[-1].number if instance.attempts else 0) + 1
@@ -72,7 +72,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     del instance.attempts[: -tx.meta.settings.attempts_kept]
     instance.state = instance_after(instance.state, "assign")
     instance.reason = None
-    tx.step(instance, _ASSIGNED, None, token)
+    add_step(tx, instance, _ASSIGNED, None, token)
     tx.put_instance(instance, c.instance)
     tx.view.put(ASSIGNED, assigned_key(session.id, token), c.instance)
     tx.actions.append(AttemptAssigned(session.node, session.id, token, c.instance, queue, quota))
@@ -87,7 +87,8 @@ def _not_now(tx: Tx, node: str) -> Rejected | None:
     return Rejected("drained") if rule is not None and rule.drained else None
 
 
-def _live(tx: Tx, session: int, token: int) -> tuple[Instance, Attempt] | None:
+def _live(tx: Tx, session: int, token: int) -> tuple[bytes, Instance, Attempt] | None:
+    """Returns the live attempt of this token, with its instance and the key of that; None when there is none."""
     if not (0 <= session <= U64_MAX and 0 <= token <= U64_MAX):
         return None
     key = tx.view.get(ASSIGNED, assigned_key(session, token))
@@ -97,22 +98,22 @@ def _live(tx: Tx, session: int, token: int) -> tuple[Instance, Attempt] | None:
     attempt = None if instance is None else instance.live
     if instance is None or attempt is None or attempt.token != token:
         return None
-    return instance, attempt
+    return key, instance, attempt
 
 
 def started(tx: Tx, c: Started) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None:
         return STALE
-    instance, attempt = found
+    key, instance, attempt = found
     if instance.state is _RUNNING:
         return Accepted()
     attempt.started_at_ms = c.started_at_ms
     _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
-    tx.step(instance, _STARTED, None, attempt.token)
+    add_step(tx, instance, _STARTED, None, attempt.token)
     job = tx.job(instance.job_id)
-    tx.put_instance(instance)
+    tx.put_instance(instance, key)
     # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
     if job is not None and not job.policy.trigger.once:
         job.last_start_at_ms = c.started_at_ms
@@ -135,7 +136,7 @@ def ended(tx: Tx, c: Ended) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None or c.outcome is _LOST:
         return STALE
-    instance, attempt = found
+    key, instance, attempt = found
     if c.started_at_ms is not None:
         first_heard = attempt.started_at_ms is None
         attempt.started_at_ms = c.started_at_ms
@@ -147,9 +148,9 @@ def ended(tx: Tx, c: Ended) -> Answer:
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
-        _close(tx, instance, attempt, c.outcome)
+        _close(tx, key, instance, attempt, c.outcome)
     else:
-        _close(tx, instance, attempt, c.outcome, begun=False)
+        _close(tx, key, instance, attempt, c.outcome, begun=False)
     return Accepted()
 
 
@@ -157,13 +158,13 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None:
         return STALE
-    instance, attempt = found
+    key, instance, attempt = found
     if c.started_at_ms is not None:
         attempt.started_at_ms = c.started_at_ms
     attempt.ended_at_ms = c.ended_at_ms
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
-    _close(tx, instance, attempt, _LOST)
+    _close(tx, key, instance, attempt, _LOST)
     return Accepted()
 
 
@@ -174,7 +175,7 @@ def lose(tx: Tx, key: bytes, session: int) -> None:
         return
     attempt = instance.live
     attempt.ended_at_ms = tx.now
-    _close(tx, instance, attempt, Outcome.LOST)
+    _close(tx, key, instance, attempt, Outcome.LOST)
 
 
 def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
@@ -185,11 +186,11 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
     attempt = instance.live
     attempt.ended_at_ms = tx.now
     attempt.error = "Its node stopped."
-    _close(tx, instance, attempt, Outcome.KILLED, ran=ran)
+    _close(tx, key, instance, attempt, Outcome.KILLED, ran=ran)
 
 
 def _close(
-    tx: Tx, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
+    tx: Tx, key: bytes, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
 ) -> None:
     attempt.outcome = outcome
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
@@ -202,7 +203,7 @@ def _close(
             attempt.node,
             attempt.session,
             attempt.token,
-            instance.key,
+            key,
             attempt.queue,
             outcome,
             need,
@@ -229,22 +230,22 @@ def _close(
         instance.reason = instance.reason or "killed"
         finish(tx, job, instance, "kill")
     elif outcome is Outcome.LOST:
-        tx.step(instance, StepKind.LOST, token=attempt.token)
+        add_step(tx, instance, StepKind.LOST, token=attempt.token)
         _lost(tx, job, instance)
     elif not begun:  # its node has no more of something: no fault of the run's, however often it happens
-        tx.step(instance, StepKind.ENDED, NOT_BEGUN, attempt.token)
+        add_step(tx, instance, StepKind.ENDED, NOT_BEGUN, attempt.token)
         instance.state = instance_after(instance.state, "requeue")
         instance.reason = NOT_BEGUN
-        tx.set_ready(job, instance)
+        rank(tx, job, instance)
     elif outcome is Outcome.KILLED:
         # Nobody had asked: its worker ended it for reasons of its own, and it is still owed.
-        tx.step(instance, StepKind.ENDED, "handed_back", attempt.token)
+        add_step(tx, instance, StepKind.ENDED, "handed_back", attempt.token)
         _handed_back(tx, job, instance, ran or attempt.started_at_ms is not None)
     else:
         _failed(tx, job, instance, outcome)
     settle(tx, job)
     tx.put_job(job)
-    tx.put_instance(instance)
+    tx.put_instance(instance, key)
 
 
 def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
@@ -260,7 +261,7 @@ def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
     else:  # where it was in the queue
         instance.state = instance_after(instance.state, "requeue")
         instance.reason = "handed_back"
-        tx.set_ready(job, instance)
+        rank(tx, job, instance)
 
 
 def _lost(tx: Tx, job: Job, instance: Instance) -> None:
@@ -278,7 +279,7 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
         instance.state = instance_after(instance.state, "requeue")
         instance.reason = "worker_lost"
         instance.ready_at_ms = tx.now
-        tx.set_ready(job, instance)
+        rank(tx, job, instance)
 
 
 def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
@@ -291,9 +292,9 @@ def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
     if outcome in retry.on and instance.tried <= len(retry.delays_ms):
         instance.state = instance_after(instance.state, "retry")
         instance.reason = "retry"
-        tx.step(instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
-        tx.step(instance, StepKind.RETRY, f"level {instance.tried}")
-        tx.set_wake(instance, tx.now + retry_delay_ms(retry, instance.key, instance.tried))
+        add_step(tx, instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
+        add_step(tx, instance, StepKind.RETRY, f"level {instance.tried}")
+        instance.wake_at_ms = tx.now + retry_delay_ms(retry, instance.key, instance.tried)
         return
     instance.reason = "retries_exhausted" if instance.tried > 1 else None
     finish(tx, job, instance, "time_out" if outcome is Outcome.TIMED_OUT else "fail")
@@ -321,12 +322,13 @@ def wake(tx: Tx, c: Wake) -> Answer:
     job = tx.job(instance.job_id)
     if job is None:
         return STALE
-    tx.set_wake(instance, None)
+    instance.wake_at_ms = None
+    reindex(tx, instance)  # the timer is over, also when it is set to the same time below
     if instance.state is InstanceState.RETRYING:
         instance.state = instance_after(instance.state, "wake")
         instance.ready_at_ms = tx.now
-        tx.step(instance, StepKind.READY)
-        tx.set_ready(job, instance)
+        add_step(tx, instance, StepKind.READY)
+        rank(tx, job, instance)
     elif instance.checking:
         wake_checking(tx, job, instance, c.at_ms)
         tx.put_job(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.apply.conditions import begin, bound_to_node, look, met, note, seen_by_machines, span, unmet
 from raftsched.core.apply.finish import finish, settle
-from raftsched.core.apply.queues import waits_in_ready
+from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.cluster import NodeRule
@@ -59,7 +59,8 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
     policy = tx.policy_of(job, instance)
     if _can_run(tx, instance.only_on, policy):
         return STALE
-    tx.clear_ready(instance)
+    instance.checking = True
+    reindex(tx, instance)  # out of READY, also when it comes to the same place again
     begin(tx, job, instance, policy)
     tx.put_instance(instance)
     return Accepted()

@@ -12,6 +12,8 @@ from collections import deque
 from itertools import islice
 
 from raftsched.core.actions import ConditionsWanted
+from raftsched.core.apply.queues import rank
+from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Rejected
 from raftsched.core.limits import AWAITED_NAME_MAX, ERROR_MAX
@@ -39,7 +41,7 @@ def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
     instance.reason = CONDITIONS
     instance.error = None
     instance.only_on = ""
-    tx.step(instance, StepKind.CONDITIONS)
+    add_step(tx, instance, StepKind.CONDITIONS)
     for key in sorted(_awaited(policy, instance)):
         prefix = key[: -len(instance.key)]
         if sum(1 for _ in islice(tx.view.scan(Table.AWAITED, prefix, after(prefix)), AWAITED_MAX)) < AWAITED_MAX:
@@ -63,9 +65,9 @@ def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
     else:
         instance.error = _words(missing)
         if tx.view.get(Table.AWAITED, _row(missing, instance)) is not None:
-            tx.set_wake(instance, again_at_ms)
+            instance.wake_at_ms = again_at_ms
             return
-    tx.set_wake(instance, min(again_at_ms, tx.now + tx.meta.settings.condition_check_ms))
+    instance.wake_at_ms = min(again_at_ms, tx.now + tx.meta.settings.condition_check_ms)
 
 
 def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
@@ -86,7 +88,7 @@ def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
     instance.error = instance.attempts[-1].error if instance.attempts else None
     instance.only_on = seen_on
     instance.ready_at_ms = tx.now
-    tx.step(instance, StepKind.CONDITIONS_MET, seen_on or None)
+    add_step(tx, instance, StepKind.CONDITIONS_MET, seen_on or None)
     _queue(tx, job, instance)
 
 
@@ -97,7 +99,7 @@ def stop(tx: Tx, job: Job, instance: Instance) -> None:
             tx.meta.awaited -= 1
     instance.checking = False
     instance.checks_end_at_ms = None
-    tx.set_wake(instance, None)
+    instance.wake_at_ms = None
 
 
 def note(instance: Instance, detail: str | None) -> bool:
@@ -183,9 +185,9 @@ def span(ms: int) -> str:
 def _queue(tx: Tx, job: Job, instance: Instance) -> None:
     """In the queue for a worker. What became due by itself and recurs waits no longer than the start deadline; what
     somebody asked for, and a one-shot, wait as long as it takes."""
-    tx.set_ready(job, instance)
+    rank(tx, job, instance)
     if not instance.request and not job.policy.trigger.once and not instance.attempts:
-        tx.set_wake(instance, tx.now + tx.meta.settings.start_deadline_ms)
+        instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
 
 
 def _target(tx: Tx, condition: Condition, newer: tuple[Job | None, ...]) -> Job | None:

@@ -29,10 +29,10 @@ from raftsched.core.changes import (
 )
 from raftsched.core.cluster import Meta
 from raftsched.core.ids import job_text
-from raftsched.core.model import Instance, InstanceState, Job
+from raftsched.core.model import Instance, Job
 from raftsched.core.tables import Table, View, u64
 
-_JOB_CREATED, _JOB_STATE, _INSTANCE_STATE = JobEvent.CREATED, JobEvent.STATE, InstanceEvent.STATE
+_JOB_CREATED, _JOB_STATE = JobEvent.CREATED, JobEvent.STATE
 DROP_MAX = 64  # rows dropped by one entry, beside as many as it adds
 
 
@@ -53,13 +53,9 @@ class Events:
         self._view = view
         self._meta = meta
         self._changes: list[Change] = []
-        self._states: dict[bytes, InstanceState] = {}  # of the instances read or stored
-        self._namespaces: dict[int, str] = {}
+        self.namespaces: dict[int, str] = {}  # of the jobs read in this entry, by id
 
-    # ------------------------------------------------------------ what was read and stored
-
-    def job_read(self, job: Job) -> None:
-        self._namespaces[job.id] = job.namespace
+    # ------------------------------------------------------------ what was stored
 
     def job_stored(self, job: Job) -> None:
         """In another state than `job.counted`."""
@@ -68,14 +64,6 @@ class Events:
 
     def job_edited(self, job: Job) -> None:
         self._changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
-
-    def instance_read(self, key: bytes, instance: Instance) -> None:
-        self._states[key] = instance.state
-
-    def instance_stored(self, key: bytes, instance: Instance) -> None:
-        if self._states.get(key) is not instance.state:
-            self._states[key] = instance.state
-            self.instance(instance, _INSTANCE_STATE)
 
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
         job_id, attempt, node = instance.job_id, 0, ""
@@ -86,7 +74,7 @@ class Events:
             InstanceChange(
                 event,
                 instance.state,
-                self._namespaces.get(job_id) or self._namespace(job_id),
+                self.namespaces.get(job_id) or self._namespace(job_id),
                 instance.nominal_at_ms,
                 job_id,
                 instance.request,
@@ -106,7 +94,7 @@ class Events:
     def _namespace(self, job_id: int) -> str:
         raw = self._view.get(Table.JOBS, u64(job_id))
         namespace = "" if raw is None else _head.decode(raw).namespace
-        self._namespaces[job_id] = namespace
+        self.namespaces[job_id] = namespace
         return namespace
 
     # ------------------------------------------------------------ the end of the entry
@@ -114,8 +102,7 @@ class Events:
     def close(self, index: int, actions: list[a.Action]) -> None:
         """Writes what came about, and drops what need not be kept any longer."""
         changes, self._changes = self._changes, []
-        self._states.clear()
-        self._namespaces.clear()
+        self.namespaces.clear()
         for action in actions:
             about = _ABOUT.get(type(action))
             if about is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from itertools import islice
 
 from raftsched.core.apply.conditions import become_ready, stop, succeeded
+from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due
+from raftsched.core.apply.indexes import listed_by_job, reindex
 from raftsched.core.apply.notices import announce
-from raftsched.core.apply.tx import Tx, listed_by_job
+from raftsched.core.apply.steps import add_step
+from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import has_room
 from raftsched.core.ids import BACKFILL, instance_key
@@ -32,21 +35,19 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     """Brings an active instance to the final state that the event leads to, and lets the next in line go. The caller
     stores job and instance afterwards, and settles the job when nothing more is to happen to it."""
     if instance.held:
-        tx.clear_held(job, instance)
+        instance.held = False
+        job.held -= 1
     elif instance.checking:
         stop(tx, job, instance)
-    elif instance.state is _WAITING:
-        tx.clear_ready(instance)
-    if instance.wake_at_ms is not None:
-        tx.set_wake(instance, None)
+    instance.wake_at_ms = None
     ran = instance.state in _STARTED
     instance.state = instance_after(instance.state, event)
-    tx.step(instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
+    add_step(tx, instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
     instance.ended_at_ms = tx.now
     job.active -= 1
     count(job, instance, 1)
     if instance.state in BAD:
-        tx.set_dead(instance, tx.now)
+        set_dead(instance, tx.now)
         job.failures_in_a_row += 1
         _suspend_if_failing(tx, job, instance)
     elif instance.state is _SUCCEEDED:
@@ -58,7 +59,14 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         announce(tx, job, instance)
     keep(tx, job, instance)
     if job.held:
+        reindex(tx, instance)  # it is not itself the next in line
         release(tx, job)
+
+
+def set_dead(instance: Instance, at_ms: int | None) -> None:
+    """Makes the instance a dead letter since then. None: it is one no longer."""
+    instance.dead_at_ms = at_ms
+    instance.dead_letter = at_ms is not None
 
 
 def count(job: Job, instance: Instance, change: int) -> None:
@@ -93,7 +101,7 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
         return
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
     retention = job.policy.retention
-    tx.set_instance_purge(instance, keep_until(tx, job, instance))
+    instance.purge_at_ms = keep_until(tx, job, instance)
     if job.succeeded > retention.succeeded:
         _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
     if job.failed > retention.failed:
@@ -123,7 +131,7 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
                 break
     for old in oldest:
         if old == current.key:
-            tx.set_instance_purge(current, tx.now)  # the caller stores it; the next pruning takes it
+            current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
             continue
         row = tx.instance(old)
         if row is not None:
@@ -132,11 +140,9 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
 
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
     """Deletes a final instance and its index rows."""
-    tx.set_instance_purge(instance, None)
-    tx.set_dead(instance, None)
     key = instance.key
     tx.view.delete(BY_JOB, by_job_key(key))
-    tx.view.delete(INSTANCES, key)
+    tx.drop_instance(instance)
     if job is not None:
         if job.gap == key:
             job.gap = None
@@ -152,7 +158,7 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
         record.ended_at_ms = tx.now
         _keep_longer(tx, job, record)
         del record.steps[1:]  # the first skip and the latest are enough
-        tx.step(record, StepKind.FINAL, reason)
+        add_step(tx, record, StepKind.FINAL, reason)
         tx.events.instance(record, InstanceEvent.EXTENDED)
         tx.put_instance(record)
         return
@@ -171,7 +177,7 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
         gap_until_ms=last_ms,
         ended_at_ms=tx.now,
     )
-    tx.step(record, StepKind.FINAL, reason)
+    add_step(tx, record, StepKind.FINAL, reason)
     job.gap = record.key
     count(job, record, 1)
     if tx.meta.webhooks:
@@ -184,7 +190,7 @@ def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:
     """Its age counts from the latest skip. Moved now and then only: one that grows each second shall stay cheap."""
     until_ms = keep_until(tx, job, record)
     if record.purge_at_ms is not None and (until_ms - record.purge_at_ms) * RENEWALS >= job.policy.retention.max_age_ms:
-        tx.set_instance_purge(record, until_ms)
+        record.purge_at_ms = until_ms
 
 
 def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
@@ -203,10 +209,11 @@ def release(tx: Tx, job: Job) -> None:
         instance = None if row is None else tx.instance(row[0][16:])
         if instance is None:
             return
-        tx.clear_held(job, instance)
+        instance.held = False
+        job.held -= 1
         instance.ready_at_ms = tx.now
         instance.reason = None
-        tx.step(instance, StepKind.RELEASED)
+        add_step(tx, instance, StepKind.RELEASED)
         become_ready(tx, job, instance)
         tx.put_instance(instance)
 
@@ -234,8 +241,8 @@ def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
     if reason is not None:
         note_owed(tx, job, reason)
     nominal = job.nominal_at_ms if job.policy.trigger.once else None
-    tx.set_due(job, None)
-    tx.set_unscheduled(job, False)
+    set_due(job, None)
+    clear_unscheduled(tx, job)
     job.nominal_at_ms = nominal
 
 
@@ -247,7 +254,7 @@ def settle(tx: Tx, job: Job) -> None:
     if job.revision > 1:
         drop_revisions(tx, job)
     if job.state is _DELETED:
-        tx.set_job_purge(job, tx.now)
+        job.purge_at_ms = tx.now
         return
     if job.state is _SCHEDULED and job.nominal_at_ms is None:
         if exhausted(tx, job):
@@ -257,13 +264,13 @@ def settle(tx: Tx, job: Job) -> None:
             if upcoming is None:
                 exhaust(tx, job)
             else:
-                tx.set_due(job, upcoming)
+                set_due(job, upcoming)
     if job.state is _EXPIRED and trigger.once:
         settings = tx.meta.settings
         keep_ms = settings.once_succeeded_keep_ms
         if job.failed:  # it takes its dead letters along
             keep_ms = max(settings.once_failed_keep_ms, settings.dead_letter_keep_ms)
-        tx.set_job_purge(job, tx.now + keep_ms)
+        job.purge_at_ms = tx.now + keep_ms
 
 
 def exhausted(tx: Tx, job: Job) -> bool:
@@ -276,7 +283,7 @@ def exhausted(tx: Tx, job: Job) -> bool:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return True
     if trigger.needs_calendar:
-        return not job.shut_out and tx.view.get(Table.UNSCHEDULED, u64(job.id)) is None
+        return not job.shut_out and not is_unscheduled(tx, job)
     return trigger.mode is EveryMode.FIXED_RATE
 
 

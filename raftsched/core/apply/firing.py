@@ -9,9 +9,11 @@ from itertools import groupby, pairwise
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.conditions import become_ready
+from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
-from raftsched.core.apply.queues import waits_in_ready
-from raftsched.core.apply.tx import Tx, listed_by_job
+from raftsched.core.apply.indexes import listed_by_job, waits_in_ready
+from raftsched.core.apply.steps import add_step
+from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
@@ -42,7 +44,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.revision != c.revision or job.state is not JobState.SCHEDULED:
         return STALE
-    if tx.view.get(Table.UNSCHEDULED, u64(job.id)) is None:
+    if not is_unscheduled(tx, job):
         return STALE
     if c.nominal_at_ms is not None and not 0 <= c.nominal_at_ms <= TIME_MAX_MS:
         return STALE
@@ -50,8 +52,8 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     if not _by_calendar(tx, job, c.calendar):
         return STALE
-    tx.set_unscheduled(job, False)
-    tx.set_due(job, c.nominal_at_ms)
+    clear_unscheduled(tx, job)
+    set_due(job, c.nominal_at_ms)
     job.shut_out = c.shut_out and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
@@ -88,19 +90,19 @@ def fire(tx: Tx, c: Fire) -> Answer:
     if tx.meta.paused:
         return Rejected("cluster-paused")
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
-        tx.set_due(job, None)  # what the steps below come to for the one time that there is: most fires are this
+        take_due(tx, job)  # what the steps below come to for the one time that there is: most fires are this
         _start(tx, job, c.nominal_at_ms, False)
         settle(tx, job)
         tx.put_job(job)
         return Accepted(job=job)
     due = _due_times(tx, job, c)
-    tx.set_due(job, None)
+    take_due(tx, job)
     if due.more:
         note_gap(tx, job, "misfire", c.nominal_at_ms, due.more_until_ms, due.more)
     _run_times(tx, job, due.times)
     limit = trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
-        tx.set_due(job, due.upcoming)
+        set_due(job, due.upcoming)
     elif due.upcoming is None:
         job.shut_out = c.shut_out and trigger.calendar is not None
     settle(tx, job)
@@ -279,7 +281,7 @@ def add_instance(
         instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
     if trigger.once and why not in ASKED_FOR and job.anchor_at_ms > nominal_at_ms + instance.jitter_ms:
         instance.overdue_ms = job.anchor_at_ms - nominal_at_ms - instance.jitter_ms
-    tx.step(instance, _CREATED, why)
+    add_step(tx, instance, _CREATED, why)
     key = instance.key
     job.gap = None
     job.last_instance = key
@@ -296,8 +298,9 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
     job.active += 1
     if waits:
         instance.reason = "overlap"
-        tx.step(instance, StepKind.HELD)
-        tx.set_held(job, instance)
+        add_step(tx, instance, StepKind.HELD)
+        instance.held = True
+        job.held += 1
     else:
         become_ready(tx, job, instance)
 
@@ -329,7 +332,7 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
         if not instance.kill_asked:
             instance.kill_asked = True
             instance.reason = reason
-            tx.step(instance, StepKind.KILL_ASKED, reason, attempt.token)
+            add_step(tx, instance, StepKind.KILL_ASKED, reason, attempt.token)
             tx.events.instance(instance, InstanceEvent.KILL_ASKED)
         tx.actions.append(KillAsked(attempt.node, attempt.session, attempt.token))
     tx.put_instance(instance)

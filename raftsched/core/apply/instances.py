@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.finish import count, keep_until, settle
+from raftsched.core.apply.finish import count, keep_until, set_dead, settle
 from raftsched.core.apply.firing import crowded, end_or_ask, enqueue, overlapping, replace_active
+from raftsched.core.apply.indexes import listed_by_job
 from raftsched.core.apply.keys import once
-from raftsched.core.apply.tx import Tx, listed_by_job, no_instance
+from raftsched.core.apply.refusals import no_instance
+from raftsched.core.apply.steps import add_step
+from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Discard, Kill, Rejected, Requeue, Rerun
 from raftsched.core.model import FINAL, Instance, Job, JobState, StepKind
@@ -66,13 +69,13 @@ def discard(tx: Tx, c: Discard) -> Answer:
     job, instance = found
     if not instance.dead_letter:
         return _no_dead_letter(instance)
-    tx.set_dead(instance, None)
+    set_dead(instance, None)
     tx.events.instance(instance, InstanceEvent.DISCARDED)
     if listed_by_job(job, instance):
-        tx.set_instance_purge(instance, keep_until(tx, job, instance))
+        instance.purge_at_ms = keep_until(tx, job, instance)
     elif job.purge_at_ms is not None and job.failed == 1:  # of a one-shot, and the only one
         failed_keep_ms = tx.meta.settings.once_failed_keep_ms
-        tx.set_job_purge(job, min(job.purge_at_ms, (instance.ended_at_ms or tx.now) + failed_keep_ms))
+        job.purge_at_ms = min(job.purge_at_ms, (instance.ended_at_ms or tx.now) + failed_keep_ms)
     tx.put_instance(instance)
     tx.put_job(job)
     return Accepted(job=job, instance=c.instance, row=instance)
@@ -99,9 +102,9 @@ def _take_up(tx: Tx, job: Job, instance: Instance) -> None:
     count(job, instance, -1)
     if job.gap == instance.key:
         job.gap = None
-    tx.set_job_purge(job, None)
-    tx.set_instance_purge(instance, None)
-    tx.set_dead(instance, None)
+    job.purge_at_ms = None
+    instance.purge_at_ms = None
+    set_dead(instance, None)
     instance.state = instance_after(instance.state, "rerun")
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
@@ -119,7 +122,7 @@ def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer
     instance.error = None
     instance.ended_at_ms = None
     instance.ready_at_ms = tx.now
-    tx.step(instance, StepKind.RERUN, why)
+    add_step(tx, instance, StepKind.RERUN, why)
     job.last_instance = instance.key
     enqueue(tx, job, instance)
     tx.put_instance(instance)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from raftsched.core.apply.conditions import circle, succeeded
+from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
+from raftsched.core.apply.indexes import tag_job
 from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import admit, resolved
 from raftsched.core.apply.notices import unknown_webhook
+from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.secrets import check_references
-from raftsched.core.apply.tx import Tx, kept, no_job
+from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, stale_revision
 from raftsched.core.commands import (
     Accepted,
@@ -77,7 +80,7 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     if key:
         tx.view.put(Table.NAMES, key, u64(job.id))
     start_schedule(tx, job)
-    tx.tag_job(job)
+    tag_job(tx, job)
     tx.put_job(job)
     return Accepted(job=job, created=True)
 
@@ -151,7 +154,7 @@ def start_schedule(tx: Tx, job: Job) -> None:
         if job.state is not _SCHEDULED:
             job.nominal_at_ms = nominal
             return
-        tx.set_due(job, nominal)
+        set_due(job, nominal)
         if nominal is None or job.revision > 1:
             settle(tx, job)
         return
@@ -160,14 +163,14 @@ def start_schedule(tx: Tx, job: Job) -> None:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         exhaust(tx, job)
     elif trigger.needs_calendar:
-        tx.set_unscheduled(job, True)
+        mark_unscheduled(tx, job)
     elif job.active and trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
-        tx.set_due(job, None)  # what is active ends first; the delay counts from there
+        set_due(job, None)  # what is active ends first; the delay counts from there
     else:
         upcoming = first_nominal(trigger, tx.now, job.anchor_at_ms)
         if upcoming is not None and job.skipped_until_ms is not None and upcoming <= job.skipped_until_ms:
             upcoming = first_nominal(trigger, job.skipped_until_ms, job.anchor_at_ms)
-        tx.set_due(job, upcoming)
+        set_due(job, upcoming)
         settle(tx, job)
 
 
@@ -180,8 +183,8 @@ def owe(tx: Tx, job: Job) -> bool:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return False
     since_ms = tx.now if job.nominal_at_ms is None else min(tx.now, job.nominal_at_ms - 1)
-    tx.set_due(job, None)
-    tx.set_unscheduled(job, True, max(0, since_ms))
+    set_due(job, None)
+    mark_unscheduled(tx, job, max(0, since_ms))
     tx.put_job(job)
     return True
 
@@ -192,7 +195,9 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return stale_revision("The job", job, REPEAT)
-    refused = kept(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+    refused = (
+        reject_system_job(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+    )
     conditions = c.policy.conditions
     if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
         refused = circle(tx, job.namespace, c.name, c.policy)
@@ -232,9 +237,9 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     moved = policy.trigger != job.policy.trigger
     if moved:
         note_owed(tx, job, "edited")
-        tx.set_due(job, None)
-        tx.set_unscheduled(job, False)
-        tx.set_job_purge(job, None)
+        take_due(tx, job)
+        clear_unscheduled(tx, job)
+        job.purge_at_ms = None
     job.policy = policy
     job.body = body
     job.revision += 1
@@ -252,12 +257,14 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         _list_anew(tx, job, own)
         start_schedule(tx, job)
     elif job.fire_at_ms is not None:
-        # the DUE row is the same, but whoever holds it in memory knows it by the revision
-        tx.set_due(job, job.nominal_at_ms)
-    elif job.state is JobState.SCHEDULED and tx.view.get(Table.UNSCHEDULED, u64(job.id)) is not None:
-        tx.set_unscheduled(job, True)
+        # the DUE row is the same, but the leader knows it by the revision
+        nominal = job.nominal_at_ms
+        take_due(tx, job)
+        set_due(job, nominal)
+    elif job.state is JobState.SCHEDULED and is_unscheduled(tx, job):
+        mark_unscheduled(tx, job)
     release(tx, job)  # more of it may be allowed at one time now
-    tx.tag_job(job)
+    tag_job(tx, job)
     tx.events.job_edited(job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -307,12 +314,12 @@ def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
     if instance is not None:
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
         if instance.state in FINAL:
-            tx.set_instance_purge(instance, keep_until(tx, job, instance))
+            instance.purge_at_ms = keep_until(tx, job, instance)
         tx.put_instance(instance)
     instance = None if named is None else tx.instance(named)
     if instance is not None:
         tx.view.delete(Table.BY_JOB, by_job_key(instance.key))
-        tx.set_instance_purge(instance, None)
+        instance.purge_at_ms = None
         tx.put_instance(instance)
 
 
@@ -322,7 +329,7 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return stale_revision("The job", job, REPEAT)
-    refused = kept(job)
+    refused = reject_system_job(job)
     if refused is not None:
         return refused
     event = _EVENTS.get(c.state)
@@ -353,7 +360,7 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
         return no_job(c.job_id)
     if c.if_revision is not None and c.if_revision != job.revision:
         return stale_revision("The job", job, REPEAT)
-    refused = kept(job)
+    refused = reject_system_job(job)
     if refused is not None:
         return refused
     remove(tx, job)
@@ -365,7 +372,7 @@ def remove(tx: Tx, job: Job) -> None:
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
     stop_schedule(tx, job, None)
-    tx.set_job_purge(job, None)
+    job.purge_at_ms = None
     job.state = job_after(job.state, "delete")
     job.modified_at_ms = tx.now
     kill_active(tx, job, "deleted")

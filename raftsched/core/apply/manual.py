@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from raftsched.core.apply.due import mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, note_gap, settle
 from raftsched.core.apply.firing import add_instance, crowded, overlapping, replace_active
 from raftsched.core.apply.keys import once
-from raftsched.core.apply.tx import Tx, kept, no_job
+from raftsched.core.apply.refusals import no_job, reject_system_job
+from raftsched.core.apply.tx import Tx
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
 from raftsched.core.ids import BACKFILL, instance_key
@@ -25,7 +27,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
-    refused = kept(job) or _wrong_request(tx, c)
+    refused = reject_system_job(job) or _wrong_request(tx, c)
     if refused is not None:
         return refused
     key = instance_key(tx.now, job.id, c.request)
@@ -71,18 +73,18 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
         return Rejected("illegal-transition", f"The job is {job.state.name}; it has no next time.")
     if job.nominal_at_ms != c.nominal_at_ms:
         return Rejected("not-next", "That is not the next time of the job; read it again.")
-    tx.set_due(job, None)
+    take_due(tx, job)
     job.skipped_until_ms = c.nominal_at_ms
     job.modified_at_ms = tx.now
     note_gap(tx, job, "skip_next", c.nominal_at_ms, c.nominal_at_ms, 1)
     if trigger.needs_calendar:
-        tx.set_unscheduled(job, True, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
+        mark_unscheduled(tx, job, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
     else:
         upcoming = next_every(trigger, c.nominal_at_ms, job.anchor_at_ms)
         if upcoming is None:
             exhaust(tx, job)
         else:
-            tx.set_due(job, upcoming)
+            set_due(job, upcoming)
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -99,7 +101,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
-    refused = kept(job)
+    refused = reject_system_job(job)
     if refused is not None:
         return refused
     if job.state is JobState.EXPIRED:

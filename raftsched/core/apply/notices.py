@@ -7,6 +7,8 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.actions import QueueChanged
+from raftsched.core.apply.queues import rank
+from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Rejected
@@ -151,10 +153,10 @@ def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
         ready_at_ms=tx.now,
         notice=encode_notice(notice),
     )
-    tx.step(instance, StepKind.CREATED, "event")
+    add_step(tx, instance, StepKind.CREATED, "event")
     job.active += 1
     job.last_instance = instance.key
-    tx.set_ready(job, instance)
+    rank(tx, job, instance)
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
     tx.put_instance(instance)
     tx.put_job(job)

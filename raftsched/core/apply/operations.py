@@ -6,7 +6,8 @@ from raftsched.core.actions import OperationStarted
 from raftsched.core.apply.jobs import delete_job, owe, set_job_state
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.manual import run_now
-from raftsched.core.apply.tx import Tx, no_job
+from raftsched.core.apply.refusals import no_job
+from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import (
     Accepted,

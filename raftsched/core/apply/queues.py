@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from raftsched.core.actions import QueueChanged
 from raftsched.core.admission import shut, take
+from raftsched.core.apply.indexes import waits_in_ready
+from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.eligibility import offer
-from raftsched.core.limits import ERROR_MAX, SORT_MAX, wrong_in_queue
-from raftsched.core.model import Instance, InstanceState, Policy, StepKind
+from raftsched.core.limits import ERROR_MAX, PRIORITY_MAX, SORT_MAX, wrong_in_queue
+from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
 from raftsched.core.queues import Queue, QueueLimits, limits_of
 from raftsched.core.rows import decode_job, decode_session
-from raftsched.core.tables import LANE_NOBODY, Table
+from raftsched.core.tables import LANE_FREE, LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 
 NOWHERE = ("", "")
 UNPLACEABLE = "no_eligible_node"
-_WAITING = InstanceState.WAITING
 
 
 def put_queue(tx: Tx, c: PutQueue) -> Answer:
@@ -109,7 +110,7 @@ def quota_of(tx: Tx, namespace: str) -> Queue | None:
 def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejected:
     """The names of the queue with limits and of that of its namespace, in which the instance counts as running from now
     on; "": in none. The row of the job is read into only when there are such queues: this is the way of every start."""
-    if not tx.in_limits(instance):
+    if not may_be_limited(tx, instance):
         return NOWHERE
     job = decode_job(job_raw)
     queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
@@ -132,6 +133,28 @@ def leave(tx: Tx, name: str) -> None:
         tx.put_queue(queue)
 
 
+def may_be_limited(tx: Tx, instance: Instance) -> bool:
+    """Returns whether the queue of the instance may have limits. Queues of webhooks are for deliveries alone."""
+    meta = tx.meta
+    return meta.queues > meta.webhooks or (instance.notice is not None and meta.queues > 0)
+
+
+def lane_of(tx: Tx, job: Job, instance: Instance) -> int:
+    """Returns the lane of READY in which the instance has to wait."""
+    if not may_be_limited(tx, instance):
+        return LANE_FREE
+    queue = tx.queue(tx.policy_of(job, instance).queue) or tx.queue(quota_queue(job.namespace))
+    return LANE_FREE if queue is None else queue.lane
+
+
+def rank(tx: Tx, job: Job, instance: Instance) -> None:
+    """Gives an instance that waits for a worker its place in READY, behind what is more urgent: a level of priority is
+    worth `ageing_ms` of waiting."""
+    ageing_ms = tx.meta.settings.ageing_ms
+    instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
+    instance.lane = lane_of(tx, job, instance) if tx.meta.queues else LANE_FREE
+
+
 def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     instance = tx.instance(c.instance)
     job = None if instance is None else tx.job(instance.job_id)
@@ -143,10 +166,10 @@ def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     if instance.lane == LANE_NOBODY and instance.error == detail:
         return Accepted()
     if instance.lane != LANE_NOBODY:
-        tx.move_ready(instance, LANE_NOBODY)
+        instance.lane = LANE_NOBODY
         instance.reason = UNPLACEABLE
     instance.error = detail
-    tx.step(instance, StepKind.UNPLACEABLE, detail)
+    add_step(tx, instance, StepKind.UNPLACEABLE, detail)
     tx.put_instance(instance)
     return Accepted()
 
@@ -157,13 +180,13 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
         job = None if instance is None else tx.job(instance.job_id)
         if instance is None or job is None or not waits_in_ready(instance):
             continue
-        lane = tx.lane_of(job, instance)
+        lane = lane_of(tx, job, instance)
         if lane == instance.lane:
             continue
         if instance.lane == LANE_NOBODY:
             placeable(instance)
-            tx.step(instance, StepKind.READY)
-        tx.move_ready(instance, lane)
+            add_step(tx, instance, StepKind.READY)
+        instance.lane = lane
         tx.put_instance(instance)
     return Accepted()
 
@@ -179,8 +202,3 @@ def placeable(instance: Instance) -> None:
     if instance.reason == UNPLACEABLE:
         instance.reason = None
         instance.error = instance.attempts[-1].error if instance.attempts else None
-
-
-def waits_in_ready(instance: Instance) -> bool:
-    """Whether it has a row in READY."""
-    return instance.state is _WAITING and not instance.held and not instance.checking

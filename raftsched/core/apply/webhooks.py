@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from raftsched.core.allowed import target_of_url
+from raftsched.core.apply.indexes import tag_job
 from raftsched.core.apply.jobs import remove
 from raftsched.core.apply.keys import HASH_SIZE
 from raftsched.core.apply.notices import add_webhook, deliver, full, limit_queue, put_webhook_row, webhooks
@@ -111,7 +112,7 @@ def _create(tx: Tx, c: PutWebhook) -> Answer:
     webhook = Webhook(name=c.name, job_id=job.id, revision=0, spec=c.spec, created_at_ms=tx.now, modified_at_ms=tx.now)
     add_webhook(tx, webhook)
     tx.view.put(Table.NAMES, name_key(job.namespace, c.name), u64(job.id))
-    tx.tag_job(job)
+    tag_job(tx, job)
     tx.put_job(job)
     _put_secrets(tx, c.name, Secrets(c.secret, asked=c.asked, nonce=c.nonce, digest=c.digest))
     tx.put_queue(make_queue(tx, queue_of(c.name)))

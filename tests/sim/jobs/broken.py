@@ -12,6 +12,7 @@ import msgspec
 from raftsched.core import commands as c
 from raftsched.core import concurrency
 from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual
+from raftsched.core.apply.due import set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.rows import decode_instance
@@ -156,10 +157,10 @@ def reports_of_old_tokens() -> Iterator[None]:
         found = real(tx, session, token)
         if found is not None:
             return found
-        for _, raw in tx.view.scan(Table.INSTANCES):
+        for key, raw in tx.view.scan(Table.INSTANCES):
             row = decode_instance(raw)
             if row.live is not None and any(attempt.token == token for attempt in row.attempts):
-                return row, row.live
+                return key, row, row.live
         return None
 
     with patch.object(attempts, "_live", live):
@@ -320,7 +321,7 @@ def fires_anything() -> Iterator[None]:
         if job is not None and job.nominal_at_ms is not None and not job.policy.trigger.once:
             before = job.nominal_at_ms
             if command.nominal_at_ms < before and command.revision == job.revision:
-                tx.set_due(job, command.nominal_at_ms)
+                set_due(job, command.nominal_at_ms)
                 tx.put_job(job)
         return firing.fire(tx, command)
 

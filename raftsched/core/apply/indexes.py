@@ -1,0 +1,219 @@
+"""Index rows: each follows from fields of the job or the instance that it is about, and from nothing else.
+
+This module alone writes READY, HELD, TIMERS, DEAD, PURGE and DUE. `Tx` notes what the index rows follow from when it
+reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A command calls
+`reindex` itself where the index rows are needed before it stores the row.
+
+READY, of an instance, follows from its state (WAITING, neither held nor checking), `lane` and `score_ms`; HELD from
+`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`. DUE, of a job,
+follows from `fire_at_ms` and PURGE from `purge_at_ms`; the counts of jobs and TAGS from its state and content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue
+from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
+from raftsched.core.namespaces import Namespace
+from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.tables import (
+    DUE,
+    LANE_NOBODY,
+    PURGE,
+    READY,
+    TIMERS,
+    Table,
+    dead_key,
+    due_key,
+    held_key,
+    purge_key,
+    ready_key,
+    timer_key,
+    u64,
+)
+
+if TYPE_CHECKING:
+    from raftsched.core.apply.tx import Tx
+
+_WAITING, _LAUNCHED, _RUNNING = InstanceState.WAITING, InstanceState.LAUNCHED, InstanceState.RUNNING
+_DELETED = JobState.DELETED
+# By the number of a state; 0: not stored yet. Looking a member up in a set takes three times as long.
+_IN_NAMESPACE = [False, *(state is not _DELETED for state in JobState)]
+_IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
+
+# lane and score in READY, time in HELD, TIMERS, DEAD, PURGE; None: no row
+Keys = tuple[int | None, int, int | None, int | None, int | None, int | None]
+# What an instance was when it was read or stored last: its state, and the keys of its index rows
+Indexed = tuple[InstanceState | None, Keys]
+# The same of a job: fire_at_ms in DUE, purge_at_ms in PURGE
+IndexedJob = tuple[int | None, int | None]
+
+NO_ROWS: Keys = (None, 0, None, None, None, None)
+NEW: Indexed = (None, NO_ROWS)
+NEW_JOB: IndexedJob = (None, None)
+_IS_LAUNCHED: Indexed = (_LAUNCHED, NO_ROWS)
+_IS_RUNNING: Indexed = (_RUNNING, NO_ROWS)
+
+
+def waits_in_ready(instance: Instance) -> bool:
+    """Returns whether the instance waits for a worker: it has a row in READY."""
+    return instance.state is _WAITING and not instance.held and not instance.checking
+
+
+def indexed(instance: Instance) -> Indexed:
+    """Returns the state of the instance and the keys of its index rows. An attempt that runs has none."""
+    state = instance.state
+    if state is _RUNNING:
+        return _IS_RUNNING
+    if state is _LAUNCHED:
+        return _IS_LAUNCHED
+    if state is not _WAITING or instance.checking:
+        return state, (None, 0, None, instance.wake_at_ms, instance.dead_at_ms, instance.purge_at_ms)
+    if instance.held:
+        return state, (None, 0, instance.ready_at_ms, instance.wake_at_ms, None, None)
+    return state, (instance.lane, instance.score_ms, None, instance.wake_at_ms, None, None)
+
+
+def reindex(tx: Tx, instance: Instance) -> None:
+    """Brings the index rows in step with the instance before it is stored."""
+    key = instance.key
+    state, before = tx.indexed.get(key, NEW)
+    now = indexed(instance)[1]
+    tx.indexed[key] = state, now
+    if now != before:
+        move(tx, key, instance.job_id, before, now)
+
+
+def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
+    """Replaces index rows of an instance by others."""
+    old_lane, old_score, old_held, old_wake, old_dead, old_purge = before
+    lane, score_ms, held_at_ms, wake_at_ms, dead_at_ms, purge_at_ms = now
+    if lane != old_lane or score_ms != old_score:
+        if old_lane is not None:
+            _drop_wait(tx, READY, tx.ready_rows, ready_key(old_lane, old_score, key))
+            if old_lane == LANE_NOBODY:
+                tx.meta.unplaceable -= 1
+        if lane is not None:
+            tx.ready_rows[ready_key(lane, score_ms, key)] = None
+            if lane == LANE_NOBODY:
+                tx.meta.unplaceable += 1
+            else:
+                tx.actions.append(InstanceReady(key, lane, score_ms))
+    if wake_at_ms != old_wake:
+        if old_wake is not None:
+            _drop_wait(tx, TIMERS, tx.timer_rows, timer_key(old_wake, key))
+        if wake_at_ms is not None:
+            tx.timer_rows[timer_key(wake_at_ms, key)] = None
+            tx.actions.append(InstanceTimer(key, wake_at_ms))
+    if purge_at_ms != old_purge:
+        if old_purge is not None:
+            tx.view.delete(PURGE, purge_key(old_purge, job_id, key))
+        if purge_at_ms is not None:
+            tx.view.put(PURGE, purge_key(purge_at_ms, job_id, key), b"")
+    if held_at_ms != old_held:
+        if old_held is not None:
+            tx.view.delete(Table.HELD, held_key(job_id, old_held, key))
+        if held_at_ms is not None:
+            tx.view.put(Table.HELD, held_key(job_id, held_at_ms, key), b"")
+    if dead_at_ms != old_dead:
+        if old_dead is not None:
+            tx.view.delete(Table.DEAD, dead_key(old_dead, key))
+            tx.meta.dead_letters -= 1
+        if dead_at_ms is not None:
+            tx.view.put(Table.DEAD, dead_key(dead_at_ms, key), b"")
+            tx.meta.dead_letters += 1
+
+
+def _drop_wait(tx: Tx, table: Table, unwritten: dict[bytes, None], key: bytes) -> None:
+    if key in unwritten:
+        del unwritten[key]
+    else:
+        tx.view.delete(table, key)
+
+
+def listed_by_job(job: Job, instance: Instance) -> bool:
+    """Returns whether the instance has rows in BY_JOB and PURGE. The one scheduled instance of a one-shot needs none:
+    the job names it, and takes it along."""
+    return bool(instance.request) or instance.nominal_at_ms != scheduled_ms(job)
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def reindex_job(tx: Tx, job: Job) -> None:
+    """Brings the rows of DUE and PURGE in step with the job."""
+    was = tx.indexed_jobs.get(job.id, NEW_JOB)
+    now = job.fire_at_ms, job.purge_at_ms
+    if now == was:
+        return
+    tx.indexed_jobs[job.id] = now
+    old_fire, old_purge = was
+    fire_at_ms, purge_at_ms = now
+    if fire_at_ms != old_fire:
+        if old_fire is not None:
+            tx.view.delete(DUE, due_key(old_fire, job.id))
+        if fire_at_ms is not None:
+            tx.view.put(DUE, due_key(fire_at_ms, job.id), b"")
+            tx.actions.append(JobDue(job.id, job.revision, fire_at_ms))
+    if purge_at_ms != old_purge:
+        if old_purge is not None:
+            tx.view.delete(PURGE, purge_key(old_purge, job.id))
+        if purge_at_ms is not None:
+            tx.view.put(PURGE, purge_key(purge_at_ms, job.id), b"")
+
+
+def count_job(tx: Tx, job: Job) -> None:
+    """Counts the job in the state that it is in now, and tags it where that state is looked for."""
+    counts = tx.meta.jobs
+    before, state = job.counted, job.state
+    if _IN_NAMESPACE[before] is not _IN_NAMESPACE[state]:
+        _count_in_namespace(tx, job.namespace, 1 if _IN_NAMESPACE[state] else -1)
+    if before:
+        counts[before] -= 1
+        if _IS_TAGGED[before]:
+            tx.view.delete(Table.TAGS, state_tag(JobState(before)) + u64(job.id))
+    counts[state] += 1
+    if _IS_TAGGED[state]:
+        tx.view.put(Table.TAGS, state_tag(state) + u64(job.id), b"")
+    elif state is _DELETED:
+        _put_tags(tx, job, b"")
+    job.counted = state
+
+
+def uncount_job(tx: Tx, job: Job) -> None:
+    """Takes a job that is about to be deleted out of the counts and of TAGS."""
+    if job.tags:
+        _put_tags(tx, job, b"")
+    if _IN_NAMESPACE[job.counted]:
+        _count_in_namespace(tx, job.namespace, -1)
+    if job.counted:
+        tx.meta.jobs[job.counted] -= 1
+        if _IS_TAGGED[job.counted]:
+            tx.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
+
+
+def _count_in_namespace(tx: Tx, name: str, more: int) -> None:
+    namespace = tx.namespace(name) or Namespace(name=name)
+    jobs = namespace.jobs + more
+    namespace.jobs = jobs if jobs > 0 else 0
+    if jobs <= 1 or name not in tx.changed_namespaces:  # else it is written anyway
+        tx.put_namespace(namespace)
+
+
+def tag_job(tx: Tx, job: Job) -> None:
+    """Brings the rows of TAGS in step with new content of the job. The caller stores the job."""
+    tags = tags_of(job.namespace, job.body, job.policy)
+    if tags != job.tags:
+        _put_tags(tx, job, tags)
+
+
+def _put_tags(tx: Tx, job: Job, tags: bytes) -> None:
+    before, now = split_tags(job.tags), split_tags(tags)
+    for tag in before:
+        if tag not in now:
+            tx.view.delete(Table.TAGS, tag + u64(job.id))
+    for tag in now:
+        if tag not in before:
+            tx.view.put(Table.TAGS, tag + u64(job.id), b"")
+    job.tags = tags
