@@ -34,24 +34,6 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-class InlineWriter:
-    """Runs a job at once: for tests."""
-
-    def submit(self, job: Callable[[], Any], done: Done) -> None:
-        try:
-            result = job()
-        except Exception as error:
-            done(None, error)
-        else:
-            done(result, None)
-
-    def post(self, call: Action) -> None:
-        call()
-
-    def close(self) -> None:
-        """Does nothing: no job is ever under way."""
-
-
 class ThreadWriter:
     """One thread for the life of the node: LMDB's write transaction must begin and end in the same one.
 

@@ -18,7 +18,8 @@ from raftsched.raft import codec, snapshots
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
-from raftsched.raft.writer import Done, InlineWriter
+from raftsched.raft.writer import Done
+from tests.support.inline_writer import InlineWriter
 from tests.support.raft_replica import numbers, unique
 from tests.support.raft_store import MemoryStore
 

@@ -16,8 +16,8 @@ from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.incarnations import Met
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.replica import Replica
-from raftsched.raft.writer import InlineWriter
 from tests.support.clock import ManualClock
+from tests.support.inline_writer import InlineWriter
 from tests.support.raft_store import MemoryStore
 
 START = b"start"  # of every peer
