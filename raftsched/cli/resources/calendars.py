@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, remote, source_name
 from raftsched.cli.resources.resource import (
     Resource,
-    delete_each,
-    listing,
-    named,
+    delete_command,
+    list_command,
     print_one,
-    rows,
+    put_or_patch,
     said_fields,
     tell,
     viewing,
 )
-from raftsched.cli.terminal.output import Column, cell, print_json, print_rows
-from raftsched.errors import Exit
+from raftsched.cli.terminal.output import Column, cell, print_json
 
 if TYPE_CHECKING:
     from raftsched.cli.importers.icalendar import Days
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
 _CALENDARS = Resource("/v1/calendars", names.CALENDAR)
 _NONE = "none"
-_TRIES = 3
 _FILE_MAX = 10 << 20  # bytes
 _NO_NAME = re.compile(r"[^a-z0-9._-]+")
 
@@ -65,15 +61,17 @@ def calendars() -> None:
     """
 
 
-@calendars.command("list")
-@listing()
-def list_(client: Client, fmt: str, **given: Any) -> None:
+list_command(
+    calendars,
+    _CALENDARS,
+    _COLUMNS,
+    "no calendars",
     """List calendars.
 
     \b
       raftsched calendars list
-    """
-    print_rows(fmt, rows(client, _CALENDARS.path, given), _COLUMNS, named, "no calendars")
+    """,
+)
 
 
 @calendars.command()
@@ -123,22 +121,22 @@ def set_(client: Client, calendar: str, fmt: str, file: Any, **given: Any) -> No
             raise click.UsageError("say the days in FILE, or by options, not both")
         found = client.request("PUT", path, body=_content(file, calendar)).json()
     elif change:
-        found = _change(client, path, change)
+        found = put_or_patch(client, _CALENDARS, calendar, change)
     else:
         raise click.UsageError("say what to set: --date, --range, --yearly, --weekdays, ..., or -f FILE")
     tell(fmt, found, f"{found['name']}: {_days(found) or 'no days'}")
 
 
-@calendars.command()
-@click.argument("names", metavar="CALENDAR...", nargs=-1, required=True)
-@remote
-def delete(client: Client, names: tuple[str, ...]) -> None:
+delete_command(
+    calendars,
+    _CALENDARS,
+    "CALENDAR",
     """Delete calendars. One that a job uses stays.
 
     \b
       raftsched calendars delete holidays
-    """
-    delete_each(client, _CALENDARS, names)
+    """,
+)
 
 
 @calendars.command("import")
@@ -162,7 +160,7 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
 
     source = source_name(file)
     name = name or _NO_NAME.sub("-", Path(source).stem.lower()).strip("-.")
-    path = _CALENDARS.path_of(name)
+    _CALENDARS.path_of(name)  # checked before the file is read
     data = file.read(_FILE_MAX + 1)
     if len(data) > _FILE_MAX:
         raise click.UsageError(f"{source} is larger than {_FILE_MAX:,} bytes; split it")
@@ -173,7 +171,7 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
     change = {**days.content(), **({} if timezone is None else {"timezone": timezone})}
     found = None
     if not dry_run and days.events:
-        found = _change(client, path, change, {"description": days.name} if days.name else {})
+        found = put_or_patch(client, _CALENDARS, name, change, {"description": days.name} if days.name else {})
     _report(fmt, source, name, days, found, change)
     sys.exit(1 if days.refused else 0)
 
@@ -239,22 +237,3 @@ def _content(file: Any, name: str) -> dict[str, Any]:
     if value.get("name", name) != name:
         raise click.UsageError(f"{source} holds the calendar {value['name']!r}, not {name!r}")
     return value
-
-
-def _change(client: Client, path: str, change: dict[str, Any], new: Mapping[str, Any] | None = None) -> Any:
-    """Merged into what there is; one that is not there is made so, and of `new`."""
-    from raftsched.client.errors import ClientError
-
-    for _ in range(_TRIES):
-        try:
-            return client.request("PATCH", path, body=change, repeatable=True).json()
-        except ClientError as error:
-            if error.code != "not-found":
-                raise
-        made = {k: v for k, v in {**(new or {}), **change}.items() if v is not None}
-        try:
-            return client.request("PUT", path, body=made, headers={"If-None-Match": "*"}).json()
-        except ClientError as error:
-            if error.code != "exists":
-                raise
-    raise Failure("the calendar comes and goes; try again", Exit.CONFLICT)

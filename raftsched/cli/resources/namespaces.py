@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import (
     Resource,
-    delete_each,
-    listing,
-    named,
+    delete_command,
+    list_command,
     print_one,
-    rows,
+    put_or_patch,
     said_fields,
     tell,
     viewing,
 )
-from raftsched.cli.terminal.output import Column, print_rows
-from raftsched.errors import Exit
+from raftsched.cli.terminal.output import Column
 from raftsched.quantities import parse_size
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 _NAMESPACES = Resource("/v1/namespaces", names.NAMESPACE)
 _NONE = "none"
-_TRIES = 3
 
 
 def _defaults(namespace: Mapping[str, Any]) -> str:
@@ -62,15 +58,17 @@ def namespaces() -> None:
     """
 
 
-@namespaces.command("list")
-@listing()
-def list_(client: Client, fmt: str, **given: Any) -> None:
+list_command(
+    namespaces,
+    _NAMESPACES,
+    _COLUMNS,
+    "no namespaces",
     """List the namespaces that are declared, and those that merely have jobs or secrets.
 
     \b
       raftsched namespaces list
-    """
-    print_rows(fmt, rows(client, _NAMESPACES.path, given), _COLUMNS, named, "no namespaces")
+    """,
+)
 
 
 @namespaces.command()
@@ -138,39 +136,20 @@ def set_(
         change["limits"] = said
     if defaults:
         change["defaults"] = _read(defaults)
-    found = _change(client, namespace, change)
+    found = put_or_patch(client, _NAMESPACES, namespace, change)
     tell(fmt, found, f"{found['name']}: {_defaults(found) or 'no defaults'}")
 
 
-@namespaces.command()
-@click.argument("names", metavar="NAMESPACE...", nargs=-1, required=True)
-@remote
-def delete(client: Client, names: tuple[str, ...]) -> None:
+delete_command(
+    namespaces,
+    _NAMESPACES,
+    "NAMESPACE",
     """Take back what is said about these namespaces. One that holds jobs or secrets stays.
 
     \b
       raftsched namespaces delete billing
-    """
-    delete_each(client, _NAMESPACES, names)
-
-
-def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
-    """Merged into what is said; one that is not declared is declared so."""
-    from raftsched.client.errors import ClientError
-
-    path = _NAMESPACES.path_of(name)
-    for _ in range(_TRIES):
-        try:
-            return client.request("PATCH", path, body=change, repeatable=True).json()
-        except ClientError as error:
-            if error.code != "not-found":
-                raise
-        try:
-            return client.request("PUT", path, body=change, headers={"If-None-Match": "*"}).json()
-        except ClientError as error:
-            if error.code != "exists":
-                raise
-    raise Failure(f"the namespace {name} comes and goes; try again", Exit.CONFLICT)
+    """,
+)
 
 
 def _read(given: tuple[str, ...]) -> dict[str, Any]:

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.failures import Failure
 from raftsched.cli.remote import each, format_option, remote
-from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
-from raftsched.cli.terminal.output import Column, print_rows
-from raftsched.errors import Exit
+from raftsched.cli.resources.resource import (
+    Resource,
+    delete_command,
+    list_command,
+    print_one,
+    put_or_patch,
+    tell,
+    viewing,
+)
+from raftsched.cli.terminal.output import Column
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
 _QUEUES = Resource("/v1/queues", names.QUEUE)
 _RATE = re.compile(r"([0-9]{1,9})/(.+)", re.ASCII)
 _NONE = "none"
-_TRIES = 3
 
 
 def _limits(queue: Any) -> str:
@@ -56,9 +61,11 @@ def queues() -> None:
     """
 
 
-@queues.command("list")
-@listing()
-def list_(client: Client, fmt: str, **given: Any) -> None:
+list_command(
+    queues,
+    _QUEUES,
+    _COLUMNS,
+    "no queue has limits",
     """List the queues that have limits.
 
     WAITING counts instances that could start but for the limits and for free slots; 100+ are more than that. SHUT says
@@ -66,8 +73,8 @@ def list_(client: Client, fmt: str, **given: Any) -> None:
 
     \b
       raftsched queues list
-    """
-    print_rows(fmt, rows(client, _QUEUES.path, given), _COLUMNS, named, "no queue has limits")
+    """,
+)
 
 
 @queues.command()
@@ -108,7 +115,7 @@ def set_(client: Client, queue: str, max_running: str | None, rate: str | None, 
         change["rate"] = None if rate == _NONE else read_rate(rate)
     if not change:
         raise click.UsageError("say what to set: --max-running N, --rate COUNT/PERIOD, or 'none' for one of them")
-    found = _change(client, queue, change)
+    found = put_or_patch(client, _QUEUES, queue, change)
     tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}{', paused' if found['paused'] else ''}")
 
 
@@ -123,7 +130,7 @@ def pause(client: Client, names: tuple[str, ...]) -> None:
     """
 
     def act(name: str) -> None:
-        _change(client, name, {"paused": True})
+        put_or_patch(client, _QUEUES, name, {"paused": True})
         click.echo(f"paused: {name}")
 
     each(names, act)
@@ -146,36 +153,17 @@ def resume(client: Client, names: tuple[str, ...]) -> None:
     each(names, act)
 
 
-@queues.command()
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@remote
-def delete(client: Client, names: tuple[str, ...]) -> None:
+delete_command(
+    queues,
+    _QUEUES,
+    "QUEUE",
     """Take the limits of these queues away: what waits in them goes on without.
 
     \b
       raftsched queues delete reports
-    """
-    delete_each(client, _QUEUES, names, "without limits")
-
-
-def _change(client: Client, name: str, change: dict[str, Any]) -> Any:
-    """Merged into the limits there are; a queue without any gets these. One that comes or goes meanwhile means to try
-    again."""
-    from raftsched.client.errors import ClientError
-
-    only_new = {"If-None-Match": "*"}
-    for _ in range(_TRIES):
-        try:
-            return client.request("PATCH", _QUEUES.path_of(name), body=change, repeatable=True).json()
-        except ClientError as error:
-            if error.code != "not-found":
-                raise
-        try:
-            return client.request("PUT", _QUEUES.path_of(name), body=change, headers=only_new).json()
-        except ClientError as error:
-            if error.code != "exists":
-                raise
-    raise Failure(f"the queue {name} comes and goes; try again", Exit.CONFLICT)
+    """,
+    "without limits",
+)
 
 
 def _whole(option: str, text: str) -> int:

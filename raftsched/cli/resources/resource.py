@@ -1,37 +1,42 @@
-"""What the commands of named things share (queues, nodes, ...): their paths, lists, one of them, what is said after a
-change. Each command keeps its own docstring, columns and words.
+"""The parts that commands of named things share (queues, calendars, nodes, ...): paths, lists, changes, deletion. Each
+group keeps its own help, columns and words.
 
     _QUEUES = Resource("/v1/queues", names.QUEUE)
 
-    @queues.command("list")
-    @listing()
-    def list_(client, fmt, **given):
-        print_rows(fmt, rows(client, _QUEUES.path, given), _COLUMNS, named, "no queues")
+    list_command(queues, _QUEUES, _COLUMNS, "no queues", "List the queues.")
+    delete_command(queues, _QUEUES, "QUEUE", "Delete queues.")
 
     @queues.command()
     @click.argument("queue")
     @viewing
     def get(client, queue, fmt):
         print_one(fmt, client.get(_QUEUES.path_of(queue)))
+
+    @queues.command("set")
+    ...
+        found = put_or_patch(client, _QUEUES, queue, change)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import each, format_option, remote
-from raftsched.cli.terminal.output import print_fields, print_json
+from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.terminal.watching import watchable
+from raftsched.errors import Exit
 from raftsched.names import NameRule
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def viewing_by(news: Callable[..., Mapping[str, Any]]) -> Callable[[_F], _F]:
 def rows(
     client: Client, path: str, given: Mapping[str, Any], query: Mapping[str, Any] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The items of a list, as many as `listing` was told."""
+    """Yields the items of a list, as many as `listing` was told."""
     return client.items(path, query or {}, None if given["everything"] else given["limit"])
 
 
@@ -97,7 +102,7 @@ def print_one(
     name: Callable[[Mapping[str, Any]], str] = named,
     fields: Mapping[str, Any] | None = None,
 ) -> None:
-    """One thing. `fields`: what people see of it; all of it when it is left out."""
+    """Prints one thing. `fields`: the part that is shown to people; all of it when it is left out."""
     if fmt == "json":
         print_json(found)
     elif fmt == "name":
@@ -107,21 +112,60 @@ def print_one(
 
 
 def said_fields(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those that say nothing."""
+    """Returns the fields that have a value."""
     return {name: value for name, value in found.items() if value not in (None, [], {}, "")}
 
 
 def tell(fmt: str, found: Mapping[str, Any], line: str, name: Callable[[Mapping[str, Any]], str] = named) -> None:
-    """After a change: one line for people, what it is now for programs."""
+    """Prints the result of a change: one line for people, the thing as it is now for programs."""
     if fmt == "json":
         print_json(found)
     else:
         click.echo(name(found) if fmt == "name" else line)
 
 
-def delete_each(client: Client, resource: Resource, names: Sequence[str], said: str = "deleted") -> None:
-    def act(name: str) -> None:
-        client.request("DELETE", resource.path_of(name))
-        click.echo(f"{said}: {name}")
+def list_command(group: click.Group, resource: Resource, columns: list[Column], empty: str, help: str) -> None:
+    """Adds `list` to a group of commands. `empty` is printed when there is nothing."""
 
-    each(names, act)
+    def list_(client: Client, fmt: str, **given: Any) -> None:
+        print_rows(fmt, rows(client, resource.path, given), columns, named, empty)
+
+    group.command("list", help=help)(listing()(list_))
+
+
+def delete_command(group: click.Group, resource: Resource, metavar: str, help: str, said: str = "deleted") -> None:
+    """Adds `delete` to a group of commands; it takes several names."""
+
+    def delete(client: Client, names: tuple[str, ...]) -> None:
+        def act(name: str) -> None:
+            client.request("DELETE", resource.path_of(name))
+            click.echo(f"{said}: {name}")
+
+        each(names, act)
+
+    argument = click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True)
+    group.command("delete", help=help)(argument(remote(delete)))
+
+
+def put_or_patch(
+    client: Client, resource: Resource, name: str, change: Mapping[str, Any], new: Mapping[str, Any] | None = None
+) -> Any:
+    """Merges a change into a thing, or creates it from the change and `new`; returns it as it is then. Tries again when
+    somebody else creates or deletes it in between."""
+    from raftsched.client.errors import ClientError
+
+    path = resource.path_of(name)
+    for _ in range(_TRIES):
+        try:
+            return client.request("PATCH", path, body=change, repeatable=True).json()
+        except ClientError as error:
+            if error.code != "not-found":
+                raise
+        whole = {field: value for field, value in {**(new or {}), **change}.items() if value is not None}
+        try:
+            return client.request("PUT", path, body=whole, headers={"If-None-Match": "*"}).json()
+        except ClientError as error:
+            if error.code != "exists":
+                raise
+    noun = resource.rule.kind.partition(" ")[2]
+    raise Failure(f"the {noun} {name} comes and goes; try again", Exit.CONFLICT)

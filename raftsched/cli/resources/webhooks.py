@@ -9,7 +9,16 @@ import click
 
 from raftsched import names
 from raftsched.cli.remote import check_namespace, format_option, read_json, remote
-from raftsched.cli.resources.resource import Resource, delete_each, listing, named, print_one, rows, tell, viewing
+from raftsched.cli.resources.resource import (
+    Resource,
+    delete_command,
+    list_command,
+    listing,
+    print_one,
+    rows,
+    tell,
+    viewing,
+)
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import Column, print_json, print_rows
 
@@ -49,17 +58,19 @@ def webhooks() -> None:
     """
 
 
-@webhooks.command("list")
-@listing()
-def list_(client: Client, fmt: str, **given: Any) -> None:
+list_command(
+    webhooks,
+    WEBHOOKS,
+    _COLUMNS,
+    "no webhooks",
     """List the webhooks.
 
     WAITING counts deliveries that are not at their end, FAILURES those that failed for good since the last success.
 
     \b
       raftsched webhooks list
-    """
-    print_rows(fmt, rows(client, WEBHOOKS.path, given), _COLUMNS, named, "no webhooks")
+    """,
+)
 
 
 @webhooks.command()
@@ -163,18 +174,18 @@ def edit(
     tell(fmt, found, f"changed: {found['name']}{'' if found['active'] else ', not active'}")
 
 
-@webhooks.command()
-@click.argument("names", metavar="WEBHOOK...", nargs=-1, required=True)
-@remote
-def delete(client: Client, names: tuple[str, ...]) -> None:
+delete_command(
+    webhooks,
+    WEBHOOKS,
+    "WEBHOOK",
     """Delete webhooks. What waits to be sent is not sent any more.
 
     One that jobs name stays: take it out of their notify first, or make it inactive.
 
     \b
       raftsched webhooks delete ops
-    """
-    delete_each(client, WEBHOOKS, names)
+    """,
+)
 
 
 @webhooks.command()
