@@ -81,7 +81,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
-    """What this node knows, and what the leader knows of the others."""
+    """Returns the cluster as this node sees it, with the leader's knowledge of the other nodes."""
     status = ctx.cluster.status()
     out = _own_view(ctx, status)
     if status.leader is None or status.leader == status.node_id or HOP in request.headers:
@@ -136,7 +136,8 @@ def _why(request: JoinRequest, members: dict[str, MemberStatus]) -> str:
 
 
 async def _leaders_view(ctx: ApiContext, request: web.Request, leader: str, address: str | None) -> ClusterOut | None:
-    """How far the other nodes are, and who knocks, as the leader knows; None when it does not answer at once."""
+    """Returns the leader's view: how far the other nodes are, and which ask to join. None when it does not answer at
+    once."""
     if address is None:
         return None
     try:
@@ -182,7 +183,7 @@ def _node(
 
 
 def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None:
-    """How far its clock is from the leader's, which gives the time: only the leader measures it."""
+    """Returns the offset of the node's clock from the leader's in ms; None elsewhere: only the leader measures it."""
     if status.role != "leader":
         return None
     return 0.0 if own else (peer.clock_offset_ms if peer else None)

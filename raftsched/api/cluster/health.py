@@ -46,7 +46,7 @@ async def readyz(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 class Scrapes:
-    """What /metrics says: made once for all who ask within SCRAPE_S. It takes as long as many requests do, and a few
+    """The text of /metrics, made once for all who ask within SCRAPE_S. It takes as long as many requests do, and a few
     readers that ask for it again and again would hold up everybody else."""
 
     def __init__(self) -> None:
@@ -66,6 +66,6 @@ SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
 async def metrics(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """As of a second ago at most. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they need
-    no token."""
+    """Metrics of at most a second ago. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they
+    need no token."""
     return web.Response(body=call.request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -129,6 +129,6 @@ async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
 
 
 async def _note(ctx: ApiContext, name: Named) -> None:
-    """What was done by no command is noted with one that does nothing. That it was done is true without."""
+    """Notes in the audit an act that no command did, with a command that does nothing. The act stands without it."""
     with suppress(RaftschedError):
         await ctx.propose((under(part(name, b"audit"), Barrier()),), NOTE_S)

@@ -1,4 +1,4 @@
-"""What /metrics says about the API and the node's place in the cluster. Plain counters, put into words on request."""
+"""Metrics of the API and of the node's place in the cluster: plain counters, formatted on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class RequestCounts:
-    """Of one route: answers by status, and how long they took."""
+    """The answers of one route by status, and how long they took."""
 
     __slots__ = ("buckets", "statuses", "total_s")
 

@@ -1,5 +1,5 @@
-"""What /metrics says about what operators set, and what comes of it: the pause, drained nodes, queues with limits, runs
-that no node could take, operations on many jobs; and how many jobs there are. Read from the tables."""
+"""Metrics of what operators set, and of its effects: the pause, drained nodes, queues with limits, runs that no node
+could take, operations on many jobs; and the number of jobs. Read from the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from raftsched.core.webhooks import Webhook
 
 
 class OperatorsMetrics(Collector):
-    """As many series as there are members, queues with limits (settings.queues_max) and webhooks."""
+    """Yields one series for each member, queue with limits (settings.queues_max) and webhook."""
 
     def __init__(self, ctx: ApiContext) -> None:
         self._ctx = ctx

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Backups:
-    """Of one node: one at a time."""
+    """The backups of one node: one at a time."""
 
     def __init__(self) -> None:
         self.under_way = 0  # its number; 0: none
@@ -87,8 +87,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
 
 
 async def _note(ctx: ApiContext) -> None:
-    """Who takes a backup is in the audit. A cluster without a leader can note nothing, and may need the backup all the
-    more: then the node's log has it."""
+    """Notes in the audit that a caller takes a backup. A cluster without a leader can note nothing, and may need the
+    backup all the more: then the node's log has it."""
     note_as("snapshot_get")
     try:
         await ctx.propose((encode(Barrier()),), NOTE_S)

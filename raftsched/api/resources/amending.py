@@ -1,5 +1,5 @@
-"""Changing a part of what there is: it is read, the change merged into it, and proposed as a change of what was read.
-When somebody else changed it meanwhile all of that is done again, so that neither change gets lost."""
+"""Changes of a part of a row: it is read, the change is merged into it, and proposed as a change of the row that was
+read. When somebody else changed the row meanwhile, all of that is repeated, so that neither change gets lost."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ async def amend(
     again: Callable[[ApiContext], Awaitable[None]] = catch_up,
     keyed: bool = False,
 ) -> Accepted:
-    """`what` begins what is said of it ("The queue"). `wanted`: the revision of If-Match. `command` makes of what was
-    read an encoded command that is refused once that is not so any more; `again` is waited for before the next reading.
-    `keyed`: under an Idempotency-Key, so that apply has to say whether it was done. Raises what these raise, what apply
-    refused, and Problem stale-revision, stale."""
+    """Proposes a change of the row that `read` returns until nobody else comes in between, and returns apply's answer.
+
+    `what` begins the error texts ("The queue"). `wanted`: the revision of If-Match. `command` makes an encoded command
+    that is refused once the row is another one; `again` is awaited before the next reading. `keyed`: under an
+    Idempotency-Key, so that apply has to decide whether it was done. Raises Problem stale-revision or stale, and all
+    that apply refuses."""
     code = "stale-revision"
     for _ in range(TRIES):
         was = await read()

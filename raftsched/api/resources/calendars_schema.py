@@ -70,7 +70,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_content(value: Any) -> bytes:
-    """What is kept of a calendar as it was given. Raises Problem invalid-body with all that is wrong."""
+    """Returns the content of a calendar as it is stored. Raises Problem invalid-body with all that is wrong."""
     errors: list[FieldError] = []
     given = strict.examine(value, CalendarIn, errors)
     if given is None:

@@ -37,8 +37,8 @@ _Put = TypeVar("_Put", PutWebhook, RotateSecret)
 
 
 async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:
-    """The command with its secret sealed, where the cluster has a key. Apply knows a sealed secret again only when it
-    was sealed with the key in use: the one that is there is sealed anew first, if need be."""
+    """Returns the command with its secret sealed, where the cluster has a key. Apply recognises a sealed secret only
+    when it was sealed with the key in use: the stored one is sealed again first, if need be."""
     if ctx.security.sealer is None or not command.secret:
         return command
     with ctx.read() as view:
@@ -50,7 +50,7 @@ async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:
 
 
 def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
-    """The one in use; empty when it cannot be read here."""
+    """Returns the secret in use; empty when it cannot be read here."""
     try:
         return open_value(ctx.security.sealer, WEBHOOKS, name, held.nonce, held.current)
     except Unsealable:
@@ -58,7 +58,7 @@ def secret_of(ctx: ApiContext, name: str, held: Secrets) -> bytes:
 
 
 def unreadable(ctx: ApiContext) -> int:
-    """How many secrets, of jobs and of webhooks, are sealed with a key that this node does not have."""
+    """Returns the number of secrets, of jobs and of webhooks, sealed with a key that this node does not have."""
     with ctx.read() as view:
         nonces = [decode_secret(raw).nonce for _, raw in view.scan(Table.SECRETS)]
         nonces += [decode_secrets(raw).nonce for _, raw in view.scan(Table.WEBHOOK_SECRETS)]
@@ -109,7 +109,7 @@ async def reseal(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
 
 
 async def _seal_anew(ctx: ApiContext, make: Callable[[], Command]) -> int:
-    """1, or 0 when it is another one meanwhile. Raises Unsealable."""
+    """Returns 1, or 0 when somebody else changed the secret meanwhile. Raises Unsealable."""
     try:
         await propose_one(ctx, encode(make()))
     except Problem as problem:
@@ -120,7 +120,8 @@ async def _seal_anew(ctx: ApiContext, make: Callable[[], Command]) -> int:
 
 
 def _to_do(view: ReadView, sealer: Sealer) -> Iterator[tuple[str, Callable[[], Command]]]:
-    """What is not sealed with the key in use: its name, and what makes the command that seals it (Unsealable)."""
+    """Yields what is not sealed with the key in use: its name, and a function that makes the command that seals it
+    (raises Unsealable)."""
     access = access_of(view)
     if access.secret or access.seed:
         yield "what nodes proved to each other with", ForgetSecrets

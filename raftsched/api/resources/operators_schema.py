@@ -63,7 +63,7 @@ class RateIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What is left out, or null, does not limit."""
+    """The limits of a queue. A field that is left out, or null, does not limit."""
 
     max_running: Count | None = None
     rate: RateIn | None = None
@@ -82,7 +82,7 @@ class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What is said about a namespace. Defaults hold for jobs that are written from then on."""
+    """The declaration of a namespace. Defaults hold for jobs that are written from then on."""
 
     description: Description | None = None
     owner: Owner | None = None
@@ -162,8 +162,8 @@ class SessionOut(msgspec.Struct):
 
 
 class AllowedOut(msgspec.Struct):
-    """What jobs may name there. Null: anything. `http_allow` and `http_deny` are what is said beside the rule that
-    requests go to public addresses only."""
+    """The commands, directories and addresses that jobs may name there. Null: anything. `http_allow` and `http_deny`
+    are exceptions to the rule that requests go to public addresses only."""
 
     exec_allow: list[str] | None
     cwd_allow: list[str] | None
@@ -205,7 +205,7 @@ class NodeDetail(msgspec.Struct):
 
 
 def setting_name(field: str) -> str:
-    """As the API calls a field of core.model.Settings: durations are text there."""
+    """Returns the API's name for a field of core.model.Settings: durations are text there."""
     return field.removesuffix("_ms")
 
 

@@ -25,7 +25,7 @@ class SecretIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SecretOut(msgspec.Struct):
-    """What there is to know of a secret, which is not its value. `sealed`: it is encrypted where it lies."""
+    """A secret without its value. `sealed`: it is encrypted where it lies."""
 
     name: str
     namespace: str

@@ -109,7 +109,7 @@ async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     scope="shared",
 )
 async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """What was missed meanwhile is treated as each job's misfire policy says."""
+    """The misfire policy of each job decides about the times that were missed."""
     return await _set_paused(ctx, call, False)
 
 

@@ -1,4 +1,5 @@
-"""Which jobs a refusal names, of those that use what was to be deleted: what the caller may not see is counted."""
+"""The jobs that a refusal names, because they use a thing that was to be deleted. Jobs that the caller may not see are
+only counted."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ NAMED_MAX = 5
 
 
 def naming_users(rejected: Rejected) -> Rejected:
-    """The refusal with its jobs in the text, as far as they are there for the caller."""
+    """Returns the refusal with its jobs in the text, as far as the caller may see them."""
     if not rejected.jobs:
         return rejected
     jobs = rejected.jobs[:USERS_MAX]

@@ -173,8 +173,8 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
     role="operator",
 )
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """All that is said about it, at once; what was answered may be put back. The secret stays: it may be given again,
-    and only POST to /rotate changes it. With If-Match the webhook must be there, with If-None-Match: * it must not."""
+    """Replaces all of it; what was answered may be put back. The secret stays: it may be given again, and only POST to
+    /rotate changes it. With If-Match the webhook must exist, with If-None-Match: * it must not."""
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     name, spec, secret = read_webhook(call.json(), name)
     await WEBHOOKS.check_if_match(ctx, call)
@@ -222,8 +222,8 @@ async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
     role="operator",
 )
 async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """Of type io.raftsched.webhook.test. What becomes of it, and what the receiver answered, is in the instance and its
-    output."""
+    """The event has the type io.raftsched.webhook.test. Its outcome, and the answer of the receiver, are in the
+    instance and its output."""
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     accepted = await propose_once(ctx, call.key("webhook test", name.encode()), TestWebhook(name))
     assert accepted.instance is not None

@@ -59,7 +59,7 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
 
 
 def read_secret(text: str, errors: list[FieldError]) -> bytes:
-    """What is wrong with it is said without quoting it."""
+    """Returns the secret as bytes. An error does not quote it."""
     least, most = SECRET_BYTES
     right = f"write {PREFIX} and {least} to {most} random bytes in base64, or leave it out to have one made"
     try:
@@ -151,7 +151,7 @@ def _headers(given: dict[str, str], errors: list[FieldError]) -> None:
 
 
 def as_given(spec: WebhookSpec) -> dict[str, Any]:
-    """As it would be put."""
+    """Returns the JSON of a PUT that would change nothing."""
     return {
         "url": spec.url,
         "events": [ending.name.lower() for ending in spec.on],

@@ -59,7 +59,8 @@ Headers = Annotated[
 
 
 class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Whose ends the webhook is told of by itself; what is left out, or null, lets all through."""
+    """The jobs whose ends are sent to the webhook without being named in their `notify`. A field that is left out, or
+    null, lets all through."""
 
     namespace: Namespace | None = None
     owner: (
@@ -160,7 +161,7 @@ def _variant(name: str, says: str, *needed: str) -> Special:
 
 
 def _change(schemas: dict[str, Any]) -> dict[str, Any]:
-    """What is to change of a webhook (RFC 7396); null: the default."""
+    """A change of a webhook (RFC 7396); null: the default."""
     null = {"type": "null"}
     properties = {}
     for name, schema in schemas["WebhookIn"]["properties"].items():

@@ -1,5 +1,5 @@
-"""Which webhooks a caller may name in what he writes: those that he can see. Others are refused as if they were not
-there. What others said before, in the job or in the defaults of its namespace, he may leave as it is."""
+"""The webhooks that a caller may name in a job: those that they can see. Others are refused as if they did not exist. A
+webhook that the job, or the defaults of its namespace, named before may stay."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Find = Callable[[ReadView], Job | None]
 
 
 def is_callers(webhook: Webhook) -> bool:
-    """Whether it tells of what is the caller's to see, or of all."""
+    """True when the webhook listens to all namespaces, or to one that the caller can see."""
     return webhook.spec.namespace is None or sees(webhook.spec.namespace)
 
 
 def is_limited() -> bool:
-    """Whether some are not there for the caller."""
+    """True when some webhooks do not exist for the caller."""
     return not sees_all()
 
 
 def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> FieldError | None:
-    """The first that is not the caller's to name. `said`: those that stand there already."""
+    """Returns an error for the first webhook that the caller may not name. `said`: those that are named already."""
     if not policy.notify or not is_limited():
         return None
     for i, one in enumerate(policy.notify):
@@ -43,7 +43,7 @@ def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> Fiel
 
 
 def refuse_unseen(view: ReadView, content: Content, job: Job | None) -> None:
-    """`job`: as it is until now. Raises Problem invalid-job."""
+    """Raises Problem invalid-job. `job`: the job as it is until now."""
     if not content.says_notify:
         return
     wrong = unseen(view, content.policy, () if job is None else {one.webhook for one in job.policy.notify})
@@ -52,7 +52,8 @@ def refuse_unseen(view: ReadView, content: Content, job: Job | None) -> None:
 
 
 async def check_notify(ctx: ApiContext, content: Content, find: Find = lambda view: None) -> None:
-    """The same before a write: this node catches up before it refuses. `find` gives the job as it is until now."""
+    """Does what `refuse_unseen` does, before a write: this node catches up before it refuses. `find` returns the job as
+    it is until now."""
     if not content.says_notify or not is_limited():
         return
     try:

@@ -174,7 +174,7 @@ def _whole(option: str, text: str) -> int:
 
 
 def read_rate(text: str) -> dict[str, Any]:
-    """Of a count and a period, as COUNT/PERIOD. Raises a usage error."""
+    """Parses COUNT/PERIOD. Raises a usage error."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise click.UsageError(f"--rate {text!r} is not a rate; write a count and a period such as 10/1m, or 'none'")

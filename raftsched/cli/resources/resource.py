@@ -77,7 +77,7 @@ def viewing(function: _F) -> _F:
 
 
 def viewing_by(news: Callable[..., Mapping[str, Any]]) -> Callable[[_F], _F]:
-    """The same; --watch looks again also at the events of this query, see `watchable`."""
+    """Does what `viewing` does; --watch also looks again at the events of this query, see `watchable`."""
     return lambda function: remote(watchable(format_option(function), news))
 
 
@@ -161,9 +161,8 @@ def put_or_patch(
         except ClientError as error:
             if error.code != "not-found":
                 raise
-        whole = {field: value for field, value in {**(new or {}), **change}.items() if value is not None}
         try:
-            return client.request("PUT", path, body=whole, headers={"If-None-Match": "*"}).json()
+            return client.request("PUT", path, body={**(new or {}), **change}, headers={"If-None-Match": "*"}).json()
         except ClientError as error:
             if error.code != "exists":
                 raise

@@ -33,7 +33,7 @@ def _ref(secret: Any) -> str:
 
 
 def _path(ref: str) -> str:
-    """Of "namespace/name", or a name in the namespace "default". Raises a usage error."""
+    """Returns the path of "namespace/name", or of a name in the namespace "default". Raises a usage error."""
     namespace, slash, name = ref.rpartition("/")
     namespace = check_namespace(namespace) if slash else "default"
     return Resource(f"/v1/namespaces/{namespace}/secrets", names.SECRET).path_of(name)

@@ -86,7 +86,7 @@ def get(client: Client, webhook: str, fmt: str) -> None:
 
 
 def _content(function: Any) -> Any:
-    """What is said about a webhook."""
+    """Adds the options for the content of a webhook."""
     for option in reversed(
         (
             click.option("--event", "events", type=click.Choice(ENDINGS), multiple=True, help="May be repeated."),
@@ -258,7 +258,7 @@ def notify_of(texts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _said(o: dict[str, Any]) -> dict[str, Any]:
-    """What was given of a webhook's content."""
+    """Returns the fields of a webhook that were given as options."""
     from raftsched.cli.jobs.create import pairs
 
     found: dict[str, Any] = {}
