@@ -48,7 +48,7 @@ CONSENSUS = (
     ),
     Mutant(
         "learner_votes",
-        "who has no vote is not counted in an election",
+        "a member without a vote is not counted in an election",
         "raft/membership/configuration.py",
         "len(set(self.voters) & set(nodes)) >= self.majority",
         "len(set(nodes)) >= self.majority",
@@ -56,7 +56,7 @@ CONSENSUS = (
     ),
     Mutant(
         "learner_campaigns",
-        "who has no vote does not campaign",
+        "a member without a vote does not campaign",
         "raft/consensus/engine.py",
         "return self._host.may_vote() and self.membership.may_lead and not self.installing",
         "return self._host.may_vote() and not self.installing",
@@ -106,7 +106,7 @@ CONSENSUS = (
     ),
     Mutant(
         "late_answer_sent",
-        "what a newer leader has replaced is not acknowledged any more",
+        "entries that a newer leader has replaced are not acknowledged any more",
         "raft/consensus/engine.py",
         "        if answer.term == self.term:\n            self._host.send(peer, answer)",
         "        self._host.send(peer, answer)",
@@ -114,7 +114,7 @@ CONSENSUS = (
     ),
     Mutant(
         "hold_busy",
-        "what depends on the batch being written waits for it",
+        "an answer that depends on the batch being written waits for it",
         "raft/writer.py",
         _RELEASE,
         "        else:\n            action()\n",
@@ -122,7 +122,7 @@ CONSENSUS = (
     ),
     Mutant(
         "early_released",
-        "what waits for a write is released when it is on the disk, not when it begins",
+        "answers that wait for a batch are released when it is on the disk, not when it begins",
         "raft/writer.py",
         "        on_applied = self._on_applied() if batch.apply else None\n",
         "        on_applied = self._on_applied() if batch.apply else None\n        self._release()\n",
@@ -130,7 +130,7 @@ CONSENSUS = (
     ),
     Mutant(
         "told_before_commit",
-        "what is told early is applied, and so committed",
+        "commands that are acknowledged early are applied, and so committed",
         "raft/consensus/journal.py",
         "batch.apply = [entry for entry in ready if entry.index <= self.commit_index]",
         "batch.apply = ready",
@@ -138,7 +138,7 @@ CONSENSUS = (
     ),
     Mutant(
         "swap_over_gathered",
-        "what was gathered is written before a snapshot takes the log's place",
+        "gathered changes are written before a snapshot takes the log's place",
         "raft/writer.py",
         "if not self._journal.dirty:  # what",
         "if self._exclusive or not self._journal.dirty:  # what",
@@ -147,7 +147,7 @@ CONSENSUS = (
     # the log in memory and on the disk
     Mutant(
         "durable_after_cut",
-        "the end of a write says nothing of entries that were cut off while it ran",
+        "the end of a batch says nothing of entries that were cut off while it was written",
         "raft/consensus/journal.py",
         "                last = min(last, self._batch.truncate_from - 1)",
         "                pass",
@@ -155,7 +155,7 @@ CONSENSUS = (
     ),
     Mutant(
         "own_end_stays",
-        "what is cut off is not durable any more",
+        "entries that are cut off are not durable any more",
         "raft/consensus/journal.py",
         "        self.durable_index = min(self.durable_index, self.last_index)\n",
         "",
@@ -171,7 +171,7 @@ CONSENSUS = (
     ),
     Mutant(
         "stale_tail_read",
-        "of what was cut off nothing is read from the disk meanwhile",
+        "entries that were cut off are not read from the disk meanwhile",
         "raft/consensus/journal.py",
         "                stored = [entry for entry in stored if entry.index < self._memory_first]\n",
         "                pass\n",
@@ -205,7 +205,7 @@ CONSENSUS = (
     # the members
     Mutant(
         "learner_counts",
-        "what a member without a vote has on its disk does not commit",
+        "entries on the disk of a member without a vote do not commit",
         "raft/consensus/leadership.py",
         "for v in membership.voters]",
         "for v in (m.node for m in membership.current)]",
@@ -363,7 +363,7 @@ CONSENSUS = (
     # peers
     Mutant(
         "unproven_peer",
-        "who dials proves that it holds the cluster's key",
+        "the dialer proves that it holds the cluster's key",
         "raft/transport/link.py",
         "        if not any(owner.verifies(",
         "        if self.expected is not None and not any(owner.verifies(",
@@ -372,7 +372,7 @@ CONSENSUS = (
     ),
     Mutant(
         "unproven_answer",
-        "who is dialled proves that it holds the cluster's key",
+        "the acceptor proves that it holds the cluster's key",
         "raft/transport/link.py",
         "        if not any(owner.verifies(",
         "        if self.expected is None and not any(owner.verifies(",

@@ -10,7 +10,7 @@ _STORE = tuple(f"unit/store/test_{name}.py" for name in _FAST)
 STORAGE = (
     Mutant(
         "nosync",
-        "a write is synced before it returns",
+        "a write batch is synced before it returns",
         "store/environment.py",
         "            sync=sync,\n            metasync=sync and metasync,\n",
         "            sync=False,\n            metasync=False,\n",
@@ -74,7 +74,7 @@ STORAGE = (
     ),
     Mutant(
         "fork_store_id",
-        "of a received state the sender's own records and log are taken out",
+        "the sender's own records and log are removed from a received state",
         "store/snapshot.py",
         "                txn.drop(env.log, delete=False)\n                txn.drop(env.own, delete=False)\n",
         "",
@@ -173,7 +173,7 @@ STORAGE = (
     ),
     Mutant(
         "truncation_of_applied",
-        "what is applied is not cut off",
+        "applied entries are not cut off",
         "store/store.py",
         "if batch.truncate_from <= state.applied_index:",
         "if False:",
@@ -218,7 +218,7 @@ STORAGE = (
     ),
     Mutant(
         "told_twice",
-        "a write that is repeated in a larger map tells nobody twice",
+        "a batch that is repeated in a larger map acknowledges nothing twice",
         "store/store.py",
         "                on_applied = None\n                self._grow()",
         "                self._grow()",
