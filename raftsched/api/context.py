@@ -1,4 +1,4 @@
-"""What a handler is given besides the request: the node's parts, and what the API remembers between requests."""
+"""The context of a handler: the node's parts, and what the API remembers between requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.auth.callers import proposing, reading_from, signed
+from raftsched.api.auth.callers import note_proposed, note_read_index, signed
 from raftsched.api.auth.issuer import Issuer
 from raftsched.api.auth.peer_proof import Seen
 from raftsched.api.auth.rates import Rates
@@ -87,7 +87,7 @@ class ApiContext:
 
     async def _answered(self, proposed: Awaitable[list[Answer]]) -> list[Answer]:
         answers = await proposed
-        reading_from(self.applied())
+        note_read_index(self.applied())
         return answers
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
@@ -101,7 +101,7 @@ class ApiContext:
     def _signed(self, commands: Sequence[bytes]) -> Sequence[bytes]:
         """Returns the commands with who asked for them, and notes that they are on their way."""
         told = signed(commands)
-        proposing()
+        note_proposed()
         return told
 
     async def wait_until_visible(self) -> None:

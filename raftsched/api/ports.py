@@ -105,7 +105,7 @@ class ClusterPort:
 
 @dataclass(slots=True)
 class Security:
-    """How this node is guarded, and its keys."""
+    """The node's protection, and its keys."""
 
     guarded: bool = False  # requests need tokens whatever the cluster says: other machines reach this node
     open: bool = False  # other machines reach it, and it was started to be open to them

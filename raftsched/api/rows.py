@@ -34,21 +34,21 @@ SCAN_MAX = 2_000  # rows looked at for one page; then the page ends early and it
 
 
 def get_job(view: ReadView, job_id: int) -> Job | None:
-    """None also for a deleted one, and for one to which the caller may not do what he asks for."""
+    """Returns the job; None also for a deleted one, and for one to which the caller may not do what they ask for."""
     job = _there(view, job_id)
     return job if job is not None and permits(job.namespace) else None
 
 
 def _there(view: ReadView, job_id: int) -> Job | None:
-    """None also for a deleted one."""
+    """Returns the job; None also for a deleted one."""
     raw = view.get(Table.JOBS, u64(job_id))
     job = None if raw is None else decode_job(raw)
     return None if job is None or job.state is JobState.DELETED else job
 
 
 def meant_job(view: ReadView, job_id: int) -> Job | None:
-    """The one job that a request is about. None: it is not there for the caller. Raises Problem forbidden: he sees it,
-    and may not do this to it."""
+    """Returns the one job that a request is about; None: it does not exist for the caller. Raises Problem forbidden:
+    they see it, and may not do this to it."""
     job = _there(view, job_id)
     if job is None or not sees(job.namespace):
         return None
@@ -57,13 +57,13 @@ def meant_job(view: ReadView, job_id: int) -> Job | None:
 
 
 def get_named(view: ReadView, namespace: str, name: str) -> Job | None:
-    """Raises as meant_job does."""
+    """Returns the job of this name. Raises as meant_job does."""
     raw = view.get(Table.NAMES, name_key(namespace, name))
     return None if raw is None else meant_job(view, from_u64(raw))
 
 
 def requested_job(view: ReadView, request: Addressed) -> Job:
-    """The job that the address names, by id or by namespace and name. Raises Problem not-found, forbidden."""
+    """Returns the job that the address names, by id or by namespace and name. Raises Problem not-found, forbidden."""
     if "name" in request.match_info:
         namespace, name = request.match_info["ns"], request.match_info["name"]
         job = get_named(view, namespace, name) if len(namespace) <= 64 and len(name) <= 128 else None
@@ -78,8 +78,8 @@ def requested_job(view: ReadView, request: Addressed) -> Job:
 
 
 def referred_job(view: ReadView, text: str, namespace: str | None) -> Job | None:
-    """The job that a filter names: by id, as "namespace/name" or, with a namespace, by name. None: there is none.
-    Raises as meant_job does."""
+    """Returns the job that a filter names: by id, as "namespace/name" or, with a namespace, by name. None: there is
+    none. Raises as meant_job does."""
     within, slash, name = text.partition("/")
     if slash:
         if namespace not in (None, within) or not within or not name or len(within) > 64 or len(name) > 128:
@@ -100,7 +100,8 @@ def get_instance(view: ReadView, key: bytes) -> Instance | None:
 
 
 def requested_instance(view: ReadView, key: bytes) -> Instance:
-    """Raises Problem not-found, also when it is not the caller's to see; forbidden when he may only see it."""
+    """Returns the instance. Raises Problem not-found, also when it does not exist for the caller; forbidden when they
+    may only see it."""
     row = get_instance(view, key)
     limited = within() is not None
     namespace = namespace_of(view, key) if limited else None
@@ -112,7 +113,7 @@ def requested_instance(view: ReadView, key: bytes) -> Instance:
 
 
 def permitted_instance(view: ReadView, key: bytes) -> bool:
-    """Whether the caller may do what he asks for to an instance, if there is one."""
+    """Returns whether the caller may do what they ask for to an instance, if there is one."""
     if within() is None:
         return True
     namespace = namespace_of(view, key)
@@ -120,7 +121,8 @@ def permitted_instance(view: ReadView, key: bytes) -> bool:
 
 
 def namespace_of(view: ReadView, key: bytes) -> str | None:
-    """Of an instance: it is where its job is, or was. None: nothing is known of that job."""
+    """Returns the namespace of an instance, which is that of its job, also of one that was deleted. None: nothing is
+    known of that job."""
     raw = view.get(Table.JOBS, key[8:16])
     return None if raw is None else decode_head(raw).namespace
 
@@ -136,7 +138,7 @@ def newest_session(view: ReadView, node: str) -> Session | None:
 
 
 def node_rule(view: ReadView, node: str) -> NodeRule:
-    """What was said about a node; defaults: nothing."""
+    """Returns the settings of a node; defaults where none were made."""
     raw = view.get(Table.NODE_RULES, node.encode())
     return _NO_RULE if raw is None else decode_node_rule(raw)
 
@@ -144,7 +146,7 @@ def node_rule(view: ReadView, node: str) -> NodeRule:
 def page(
     rows: Iterable[tuple[bytes, bytes]], limit: int, take: Callable[[bytes, bytes], T | None]
 ) -> tuple[list[T], bytes | None]:
-    """Rows that `take` keeps, and the key of the last row looked at when there may be more."""
+    """Returns the rows that `take` keeps, and the key of the last row looked at when there may be more."""
     items: list[T] = []
     last = None
     for seen, (key, value) in enumerate(rows):
@@ -158,14 +160,14 @@ def page(
 
 
 def following(key: bytes) -> bytes:
-    """The smallest key above this one."""
+    """Returns the smallest key above this one."""
     return key + b"\0"
 
 
 def instances_of(
     view: ReadView, job: Job, low_ms: int, high_ms: int, before: bytes | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """(instance key, row) of one job, newest first, from `low_ms` up to below `high_ms`, below the key `before`.
+    """Yields (instance key, row) of one job, newest first, from `low_ms` up to below `high_ms`, below the key `before`.
 
     The scheduled instance of a one-shot has no BY_JOB row: its key follows from the job."""
     extra = sorted((k for k in _own_keys(job) if low_ms <= from_u64(k[:8]) < high_ms), reverse=True)

@@ -60,7 +60,7 @@ class Request:
 
 def requests(place: Place) -> Iterator[Request]:
     """For each route: about what lies in "mine" and in "theirs", with and without ?namespace=. What is answered on the
-    short way is asked for both ways."""
+    fast path is asked for both ways."""
     for route in ROUTES:
         said = OPERATIONS[route.handler]
         for namespace in ("mine", "theirs"):

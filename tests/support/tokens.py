@@ -33,7 +33,7 @@ class As:
 
 
 async def post_job(who: As, job: Any) -> tuple[int, Any]:
-    """By a connection of its own, which POST /v1/jobs takes the short way on: one that had anything else is aiohttp's
+    """By a connection of its own, which POST /v1/jobs takes the fast path on: one that had anything else is aiohttp's
     from then on."""
     async with (
         aiohttp.ClientSession() as session,

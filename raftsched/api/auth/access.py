@@ -1,12 +1,12 @@
-"""Who may pass: the token of a request, the role that its operation needs, and the namespaces it is for.
+"""Admission of requests: the token of each, the role that its operation needs, and the namespaces it is for.
 
 While the cluster is open everybody may do everything, and a token only says who somebody is. Once tokens are required,
 a request shows one (`Authorization: Bearer`), or comes from another node (PEER), or from this node's machine with the
 secret that lies in its data directory (`local_digest`), which is the way back in when the last token is lost.
 
-A node that others than its own machine can reach (`guarded`) is never open: while requests need no token elsewhere it
-is locked, and lets nobody in but who shows that secret. So nobody can be first but who may read its disk; tokens that
-were made while the cluster was open do not count there.
+A node that other machines can reach (`guarded`) is never open: while requests need no token elsewhere it is locked, and
+lets in only those who show that secret. So only somebody who may read its disk can be first; tokens that were made
+while the cluster was open do not count there.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from aiohttp import web
 from raftsched.api.auth.callers import (
     ANYBODY,
     ROLES,
-    Call,
     Caller,
     Rate,
-    Sent,
-    answer_to,
+    RequestContext,
+    RequestState,
     check_permitted,
+    enter_request,
     must_name,
     role_name,
 )
@@ -57,8 +57,8 @@ METRICS_PATH = "/metrics"
 _NARROWING = ("namespace", "job", "ids")  # parameters by which something less than everything is meant
 
 
-class Odd(bytes):
-    """The hash of a token that no node makes, and no issuer. Who was made an admin by one of his own is known."""
+class MalformedDigest(bytes):
+    """The hash of a token in a form that neither nodes nor issuers make. An admin may have brought one."""
 
 
 class UnknownToken(Problem):
@@ -81,7 +81,7 @@ def digest_of(authorization: str | None) -> bytes:
     if match is None:
         return b""
     digest = sha256(match[1].encode()).digest()
-    return digest if _MADE.fullmatch(match[1]) or looks_issued(match[1]) else Odd(digest)
+    return digest if _MADE.fullmatch(match[1]) or looks_issued(match[1]) else MalformedDigest(digest)
 
 
 def access_of(view: ReadView) -> Access:
@@ -89,7 +89,7 @@ def access_of(view: ReadView) -> Access:
 
 
 def identify(ctx: ApiContext, digest: bytes) -> Caller:
-    """Whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
+    """Returns the caller whose token has this hash. Raises Problem unauthorized, forbidden, UnknownToken."""
     access, token, oidc = _look_up(ctx, digest)
     required = access is not None and access.required
     locked = ctx.security.guarded and not required
@@ -113,7 +113,7 @@ def identify(ctx: ApiContext, digest: bytes) -> Caller:
 
 
 def caller_of(token: Token) -> Caller:
-    """Who shows a token that holds, where tokens are needed."""
+    """Returns the caller of a token that is valid, where tokens are needed."""
     allowed = None if token.namespaces is None else frozenset(token.namespaces)
     found = Caller(token.role, allowed, token.id, token.name, token.digest, expires_at_ms=token.expires_at_ms)
     if not token.grants:
@@ -122,7 +122,8 @@ def caller_of(token: Token) -> Caller:
 
 
 def asker(ctx: ApiContext, request: web.Request) -> Caller:
-    """Who asks: another node, or whose token it is. Raises Problem unauthorized, forbidden, UnknownToken."""
+    """Returns the caller of a request: another node, or the owner of the token. Raises Problem unauthorized, forbidden,
+    UnknownToken."""
     headers = request.headers
     if PEER in headers and request.method in ("GET", "HEAD"):
         who = request.get(_NODE) or _peer(ctx, request)  # what proves it is good for once
@@ -133,7 +134,7 @@ def asker(ctx: ApiContext, request: web.Request) -> Caller:
 
 
 def is_locked(ctx: ApiContext) -> bool:
-    """Whether nobody is let in but who can read this node's disk."""
+    """Returns whether this node lets in only those who can read its disk."""
     if not ctx.security.guarded:
         return False
     access, _, _ = _look_up(ctx, b"")
@@ -147,7 +148,7 @@ def _rate_of(token: Token) -> Rate | None:
 
 
 def count(ctx: ApiContext, who: Caller) -> Caller:
-    """One more request of his. Raises Problem rate-limited."""
+    """Counts one more request of a caller. Raises Problem rate-limited."""
     if who.name:
         ctx.rates.of_token(who, ctx.settings(), ctx.clock.monotonic())
     return who
@@ -168,7 +169,8 @@ def count_failure(ctx: ApiContext, address: str, *, take: bool = True) -> None:
 
 
 def counted(ctx: ApiContext, address: str, refused: RaftschedError) -> RaftschedError:
-    """What refuses a request: where it is for want of a token that is good, it may be one for too many of these."""
+    """Returns the problem to answer with. A refusal for want of a good token is counted, and becomes rate-limited when
+    there were too many."""
     if refused.code not in _FAILURES:
         return refused
     try:
@@ -178,8 +180,9 @@ def counted(ctx: ApiContext, address: str, refused: RaftschedError) -> Raftsched
     return refused
 
 
-def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call: Call) -> RaftschedError:
-    """The same of a POST of a job, which is noted besides. `call`: whose it is, as far as that is known."""
+def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call: RequestContext) -> RaftschedError:
+    """Does the same for a POST of a job, and notes the refusal. `call`: the request's context, as far as that is
+    known."""
     found = counted(ctx, address, refused)
     status = KINDS[found.code].status
     if status in STATUSES:
@@ -189,7 +192,8 @@ def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call:
 
 
 def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | None, Oidc]:
-    """As of what is applied now: requests that come between two turns share a look at the tables."""
+    """Returns the rows about access as of what is applied now. Requests between two applied entries share one look at
+    the tables."""
     index = ctx.applied()
     seen = ctx.access_seen
     if seen is not None and seen.index == index and (not digest or digest in seen.tokens):
@@ -208,17 +212,17 @@ def _look_up(ctx: ApiContext, digest: bytes) -> tuple[Access | None, Token | Non
 
 
 def refused(why: str) -> Problem:
-    """Of a token that is not taken."""
+    """Returns the problem for a token that is not accepted."""
     return _unauthorized(why, _INVALID)
 
 
 def oidc_of(ctx: ApiContext) -> Oidc:
-    """Whose tokens are taken beside the cluster's own."""
+    """Returns the issuer whose tokens are accepted beside the cluster's own."""
     return _look_up(ctx, b"")[2]
 
 
 def bearer_of(authorization: str | None) -> str:
-    """What is shown, when it may be the token of an issuer; else empty."""
+    """Returns the token of the header when it may be an issuer's; else an empty text."""
     match = None if authorization is None else _BEARER.fullmatch(authorization.strip())
     return match[1] if match is not None and looks_issued(match[1]) else ""
 
@@ -232,7 +236,7 @@ def _challenge(more: str) -> dict[str, str]:
 
 
 def check_role(who: Caller, needed: Role) -> None:
-    """That he has it somewhere. Raises Problem forbidden."""
+    """Raises Problem forbidden unless the caller has this role in some namespace."""
     if who.highest < needed:
         refused = Problem(
             "forbidden",
@@ -243,7 +247,8 @@ def check_role(who: Caller, needed: Role) -> None:
 
 
 def role_of(said: Operation) -> Role | None:
-    """None: open to everybody. An operation that does not say is for admins."""
+    """Returns the role that an operation needs; None: it is open to everybody. One that declares no role is for
+    admins."""
     if said.role == "open":
         return None
     return Role.ADMIN if said.role is None else ROLES[said.role]
@@ -252,30 +257,31 @@ def role_of(said: Operation) -> Role | None:
 def admit(
     ctx: ApiContext, request: web.Request, said: Operation, name: str, who: Caller | None = None, told: int = 0
 ) -> Caller:
-    """Lets a request pass to its handler, or raises Problem unauthorized or forbidden, and UnknownToken. `name`: of the
-    operation. `who` asks, if that is known. `told`: see Sent."""
+    """Lets a request pass to its handler and returns its caller. Raises Problem unauthorized or forbidden, and
+    UnknownToken. `name`: of the operation. `who`: the caller, if already known. `told`: see
+    RequestState.acked_index."""
     needed = role_of(said)
     if needed is None or (request.path == METRICS_PATH and ctx.settings().metrics_open):
         if request.path not in HEALTH:
             count_open(ctx, request.remote or "")
-        answer_to(Call(sent=Sent(ctx.applied())))
+        enter_request(RequestContext(state=RequestState(ctx.applied())))
         return ANYBODY
     if who is None:
         who = asker(ctx, request)
-    answer_to(Call(who))  # who it is, should it be refused
+    enter_request(RequestContext(who))  # who it is, should it be refused
     count(ctx, who)
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
     noted = name if request.method not in ("GET", "HEAD") else ""
-    answer_to(
-        Call(
+    enter_request(
+        RequestContext(
             who,
             noted,
             request.path,
             request.remote or "",
             namespace or "",
             said.work,
-            Sent(ctx.applied(), told),
+            RequestState(ctx.applied(), told),
             needed,
         )
     )
@@ -285,7 +291,7 @@ def admit(
 
 
 def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | None, query: Mapping[str, str]) -> None:
-    """Of a token that may not do the same in all namespaces."""
+    """Checks a token that may not do the same in all namespaces. Raises Problem forbidden."""
     if said.scope == "shared":
         if who.role < needed:
             raise Problem(
@@ -309,13 +315,15 @@ def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | No
 
 
 def peer_header(ctx: ApiContext, node: str, target: str) -> dict[str, str]:
-    """What shows that node that a GET of this path and query comes from this one, whose caller it has let pass."""
+    """Returns the header that proves to that node that a GET of this path and query comes from this one, which has
+    admitted the caller."""
     keys = _peer_keys(ctx)
     return {PEER: peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms())} if keys else {}
 
 
 def _peer_keys(ctx: ApiContext) -> Sequence[bytes]:
-    """What nodes prove to each other with: what comes of the cluster's keys, else what lies in the tables."""
+    """Returns the keys by which nodes prove themselves to each other: derived from the cluster's keys, else the secret
+    in the tables."""
     if ctx.security.peer_keys:
         return ctx.security.peer_keys
     with ctx.read() as view:
@@ -332,7 +340,7 @@ def _peer(ctx: ApiContext, request: web.Request) -> Caller | None:
 
 
 def still_holds(ctx: ApiContext, who: Caller) -> bool:
-    """Whether who was let pass would be again."""
+    """Returns whether a caller who was admitted would be again."""
     if who.issued is not None:
         return ctx.now_ms() < (who.expires_at_ms or 0) and oidc_of(ctx).revision == who.issued.revision
     if not who.actor:

@@ -1,8 +1,8 @@
-"""Whose request is being answered: set once for each, before its handler, and asked by whatever reads or proposes.
+"""The caller of the request that is being answered: set once before its handler, asked by whatever reads or proposes.
 
-It is a context variable, so that no handler has to hand it on, and none can forget to: what looks up a job, an instance
-or a namespace asks here (`permits`, `sees`), and what is proposed says who wanted it (`signed`). What the node does by
-itself is done for nobody, who may do everything.
+It is a context variable, so that no handler has to pass it on, and none can forget to: functions that look up a job, an
+instance or a namespace ask here (`permits`, `sees`), and proposals carry the name of who wanted them (`signed`). What
+the node does by itself has no caller and may do everything.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Rate(NamedTuple):
 
 class Caller(NamedTuple):
     """`role` holds in `namespaces` (None: all) and for what is in none; `grants` are roles in one namespace each, and
-    hold where they are higher. `actor`: the id of his token, 0 when he has none. `issued`: what an issuer says of him,
-    where his token is not one of the cluster's own. `rate`: how often he may ask; None: as the settings have it."""
+    hold where they are higher. `actor`: the id of the token, 0 without one. `issued`: what an issuer says of the
+    caller, where the token is not one of the cluster's own. `rate`: how often they may ask; None: as the settings have
+    it."""
 
     role: Role
     namespaces: frozenset[str] | None = None
@@ -62,7 +63,8 @@ class Caller(NamedTuple):
 
     @property
     def whose(self) -> str:
-        """What tells him from others, also when he comes with another token of his issuer; empty: he shows none."""
+        """Tells this caller from others, also when they come with another token of their issuer; empty: they show
+        none."""
         if self.issued is not None:
             return f"{self.issued.issuer} {self.issued.subject}"
         return str(self.actor) if self.actor else ""
@@ -74,17 +76,18 @@ class Caller(NamedTuple):
 
     @property
     def highest(self) -> Role:
-        """The role that he has somewhere."""
+        """The highest role that the caller has in any namespace."""
         return max(self.role, *self.grants.values()) if self.grants else self.role
 
     def role_in(self, namespace: str) -> Role | None:
-        """None: what is in this namespace is not there for him. Nothing else says what somebody may where."""
+        """Returns the role in a namespace; None: what is in it does not exist for the caller. Nothing else decides
+        that."""
         own = self.role if self.namespaces is None or namespace in self.namespaces else None
         granted = self.grants.get(namespace)
         return own if granted is None or (own is not None and own >= granted) else granted
 
     def within(self, role: Role) -> frozenset[str] | None:
-        """The namespaces in which he has this role at least; None: in all there are and will be."""
+        """Returns the namespaces in which the caller has this role at least; None: in all, also in new ones."""
         if self.role >= role and self.namespaces is None:
             return None
         own = self.namespaces if self.role >= role and self.namespaces is not None else frozenset()
@@ -92,7 +95,7 @@ class Caller(NamedTuple):
 
 
 class Issued(NamedTuple):
-    """What is known of a caller by the token of an issuer."""
+    """The identity of a caller by the token of an issuer."""
 
     issuer: str
     subject: str
@@ -102,27 +105,29 @@ class Issued(NamedTuple):
 ANYBODY = Caller(Role.ADMIN)
 
 
-class Sent:
-    """Whether something of a request was proposed, also by the tasks that it started; and two indices of the log.
-    `shown`: what it reads shows that, at the least (0: it was not looked at). `told`: callers knew of that when it
-    came. `body`: all of it, once it was read."""
+class RequestState:
+    """The progress of a request. It is shared with the tasks that the request starts.
 
-    __slots__ = ("any", "body", "shown", "told")
+        `proposed`: something of it was proposed. `read_index`: its reads show the log up to here at the least; 0:
+    they were not made yet. `acked_index`: up to here callers had been answered when it came. `body`: all of it, once
+    read."""
 
-    def __init__(self, shown: int = 0, told: int = 0) -> None:
-        self.any = False
+    __slots__ = ("acked_index", "body", "proposed", "read_index")
+
+    def __init__(self, read_index: int = 0, acked_index: int = 0) -> None:
+        self.proposed = False
         self.body: bytes | None = None
-        self.shown = shown
-        self.told = told
+        self.read_index = read_index
+        self.acked_index = acked_index
 
     @property
     def stale(self) -> bool:
-        """What it reads does not show what callers were told."""
-        return self.shown < self.told
+        """Whether its reads do not show all that callers have been answered."""
+        return self.read_index < self.acked_index
 
 
-class Call(NamedTuple):
-    """A request: who asks, and what is noted of it. `work`: he hands in work, see core.apply.audit."""
+class RequestContext(NamedTuple):
+    """A request: its caller, and what the audit notes of it. `work`: it hands in work, see core.apply.audit."""
 
     caller: Caller = ANYBODY
     operation: str = ""
@@ -130,47 +135,47 @@ class Call(NamedTuple):
     remote: str = ""
     namespace: str = ""
     work: bool = False
-    sent: Sent | None = None
+    state: RequestState | None = None
     needed: Role = Role.VIEWER  # the role that the operation takes, in each namespace that it touches
 
 
-NOBODY = Call()  # asks, so far
+NO_REQUEST = RequestContext()  # asks, so far
 
-_call: ContextVar[Call] = ContextVar("call", default=NOBODY)
+_call: ContextVar[RequestContext] = ContextVar("call", default=NO_REQUEST)
 
 
-def answer_to(call: Call) -> None:
-    """From here on, in this task and in those that it starts."""
+def enter_request(call: RequestContext) -> None:
+    """Sets the request that this task, and those that it starts, answer from here on."""
     _call.set(call)
 
 
-def begin(call: Call) -> Token[Call]:
-    """The same until `end`: for what is no task."""
+def begin_request(call: RequestContext) -> Token[RequestContext]:
+    """Does the same until `end_request`, for code that is no task."""
     return _call.set(call)
 
 
-def end(token: Token[Call]) -> None:
+def end_request(token: Token[RequestContext]) -> None:
     _call.reset(token)
 
 
-def proposing() -> None:
-    """From here on what the caller asked for may come to pass."""
-    sent().any = True
+def note_proposed() -> None:
+    """Notes that what the caller asked for may come to pass from here on."""
+    request_state().proposed = True
 
 
-def sent() -> Sent:
-    """Of the request that is being answered."""
-    return _call.get().sent or Sent()
+def request_state() -> RequestState:
+    """Returns the state of the request that is being answered."""
+    return _call.get().state or RequestState()
 
 
-def reading_from(index: int) -> None:
-    """From here on the request reads what is applied up to this index, at the least."""
-    sent().shown = index
+def note_read_index(index: int) -> None:
+    """Notes that the request reads what is applied up to this index, at the least."""
+    request_state().read_index = index
 
 
 def out_of_memory() -> RaftschedError:
-    """What the caller is told when this node's memory does not suffice."""
-    if sent().any:
+    """Returns the error to answer with when this node's memory does not suffice."""
+    if request_state().proposed:
         return UnknownOutcome("This node ran out of memory after the request was passed on; it may still happen.")
     return Overloaded("This node is out of memory at the moment, and nothing was done; try again shortly.")
 
@@ -180,14 +185,14 @@ def caller() -> Caller:
 
 
 def permits(namespace: str) -> bool:
-    """Whether the caller may do what he asks for to what is in this namespace."""
+    """Returns whether the caller may do what they ask for to what is in this namespace."""
     call = _call.get()
     role = call.caller.role_in(namespace)
     return role is not None and role >= call.needed
 
 
 def sees(namespace: str) -> bool:
-    """Whether what is in this namespace is there for the caller; what he may do to it is another matter."""
+    """Returns whether what is in this namespace exists for the caller, who may not be allowed to change it."""
     return _call.get().caller.role_in(namespace) is not None
 
 
@@ -196,7 +201,7 @@ def sees_all() -> bool:
 
 
 def within() -> frozenset[str] | None:
-    """The namespaces in which the caller may do what he asks for; None: all."""
+    """Returns the namespaces in which the caller may do what they ask for; None: all."""
     call = _call.get()
     return call.caller.within(call.needed)
 
@@ -217,13 +222,13 @@ def check_permitted(namespace: str) -> None:
 
 
 def must_name(how: str) -> Problem:
-    """What is asked for goes over all namespaces."""
+    """Returns the problem for a request that goes over all namespaces, by a caller who is not for all."""
     who = _call.get().caller
     return Problem("forbidden", f'The token "{who.name}" is not for all namespaces; {_allowed()}: {how}.')
 
 
 def _allowed() -> str:
-    """Where the caller may do what he asks for."""
+    """Says where the caller may do what they ask for."""
     call = _call.get()
     names = sorted(within() or ())
     if not names:
@@ -233,12 +238,13 @@ def _allowed() -> str:
 
 
 def note_as(operation: str) -> None:
-    """What is proposed from here on is noted as this operation: a GET is not noted by itself."""
+    """Notes proposals as this operation from here on: a GET is not noted by itself."""
     _call.set(_call.get()._replace(operation=operation))
 
 
 def is_local(who: Caller) -> bool:
-    """Whether he showed the secret that lies in a node's data directory. Names of tokens have no spaces."""
+    """Returns whether the caller showed the secret that lies in a node's data directory. Names of tokens have no
+    spaces."""
     return not who.actor and who.issued is None and who.name.startswith("local at ")
 
 
@@ -247,13 +253,14 @@ def role_name(role: Role) -> RoleName:
 
 
 def signed(commands: Sequence[bytes]) -> Sequence[bytes]:
-    """Commands with who asked for them. Work that nobody known hands in goes as it is: it costs nothing more."""
+    """Returns the commands with the name of their caller. Work by an unknown caller goes as it is: it costs nothing
+    more."""
     call = _call.get()
     who = call.caller
     if not call.operation or (call.work and not who.known):
         return commands
     resource = "" if call.work else call.resource
-    change = b"" if call.work or call.sent is None else change_of(call.sent.body)
+    change = b"" if call.work or call.state is None else change_of(call.state.body)
     return [
         encode(
             By(

@@ -42,7 +42,7 @@ def check_admin(given: AccessIn) -> bytes:
 
 
 def found(view: ReadView, cluster: Meta, shown: list[TokenOut], issuer: IssuerFound | None) -> FoundOut:
-    """What there is beside the new token. `shown`: see `others`."""
+    """Returns what exists beside the new token. `shown`: see `others`."""
     owners: Counter[str] = Counter()
     seen = 0
     for _, raw in view.scan(Table.JOBS, reverse=True):

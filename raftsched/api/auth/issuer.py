@@ -86,7 +86,8 @@ class Issuer:
         self._task: asyncio.Task[None] | None = None
 
     def known(self, row: Oidc, digest: bytes, now: float, now_ms: int) -> Caller | None:
-        """Whose token was verified before; None: it was not. Raises Problem forbidden: no rule fits it."""
+        """Returns the caller whose token was verified before; None: it was not. Raises Problem forbidden: no rule fits
+        it."""
         if row is not self._row:
             self._take(row)
         found = self._known.get(digest)
@@ -100,7 +101,8 @@ class Issuer:
         return _let(found)
 
     def at_once(self, row: Oidc, bearer: str, now: float, now_ms: int) -> Caller | None:
-        """Whose token it is, if the keys at hand tell; None: they do not. Raises Problem forbidden."""
+        """Returns the caller of a token that the keys at hand can verify; None: they cannot. Raises Problem
+        forbidden."""
         setting = self._take(row)
         if setting is None or not self._usable(now):
             return None
@@ -182,7 +184,7 @@ class Issuer:
         return self._task
 
     async def _ask(self, setting: OidcIn, now: float) -> bool:
-        """Whether an answer has come since."""
+        """Returns whether an answer has come since."""
         task = self._begin(setting, now)
         if task is None:
             return False

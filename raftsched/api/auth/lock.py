@@ -1,5 +1,5 @@
 """A node that is locked: what stands before all that aiohttp leads to, also before what is open elsewhere, what needs
-another method and what is nowhere. `access.identify` does the same for the short way."""
+another method and what is nowhere. `access.identify` does the same for the fast path."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def unless_locked(
 
 
 def refusal(ctx: ApiContext) -> web.Response:
-    """What who cannot be known is told by a locked node."""
+    """Returns the answer of a locked node to a caller that cannot be known."""
     headers = {"Connection": "close", "WWW-Authenticate": CHALLENGE}
     response = answer(Problem("locked", LOCKED, headers=headers))
     stamp(ctx, response.headers)

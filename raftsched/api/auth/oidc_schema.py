@@ -35,8 +35,8 @@ Word = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 256})
 
 
 class OidcRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Who has this value in the claim, alone or in its list, has the role: in these namespaces, or, without any, in all
-    and for what is in none."""
+    """A rule that gives a role to tokens with this value in the claim, alone or in its list: in these namespaces, or,
+    without any, in all and for what is in none."""
 
     claim: Claim
     value: Word

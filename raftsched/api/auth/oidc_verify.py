@@ -1,7 +1,7 @@
-"""Whether a token of an issuer is to be taken, and which roles it gives. Without I/O and without a clock.
+"""Verification of an issuer's tokens, and the roles that they give. Without I/O and without a clock.
 
-RFC 7519 (JWT), 8725 (how to take them), OpenID Connect Core 1.0 section 3.1.3.7, RFC 9068 for access tokens. What a
-token says of its own key (`jwk`, `jku`, `x5u`) is not looked at: keys are those that the issuer shows.
+RFC 7519 (JWT), 8725 (how to verify them), OpenID Connect Core 1.0 section 3.1.3.7, RFC 9068 for access tokens. What a
+token says of its own key (`jwk`, `jku`, `x5u`) is not looked at: keys are those that the issuer publishes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def setting_of(row: Oidc) -> OidcIn | None:
 
 
 def looks_issued(bearer: str) -> bool:
-    """Whether this may be a JWT: the cluster's own tokens are none."""
+    """Returns whether this may be a JWT: the cluster's own tokens are none."""
     return bearer.startswith("ey") and bearer.count(".") == 2
 
 
@@ -135,7 +135,7 @@ def verify(row: Oidc, setting: OidcIn, keys: Iterable[Key], bearer: str, now_ms:
 
 
 def _claims(setting: OidcIn, keys: Iterable[Key], bearer: str) -> dict[str, Any]:
-    """What the token says, once its signature has been found to be the issuer's."""
+    """Returns the claims of a token whose signature has been verified."""
     if len(bearer) > TOKEN_MAX:
         raise Refused(f"The token has {len(bearer):,} characters; {TOKEN_MAX:,} is the limit.")
     parts = bearer.split(".")
@@ -241,7 +241,7 @@ def _time(claims: Mapping[str, Any], name: str) -> int | None:
 
 
 def _name(setting: OidcIn, claims: Mapping[str, Any], subject: str) -> str:
-    """As the audit shows it: the subject always, for a person may change what he is called."""
+    """Returns the name that the audit shows. It has the subject always, for people may change their names."""
     given = None if setting.username_claim is None else _value(claims, setting.username_claim)
     if isinstance(given, str) and _USERNAME.fullmatch(given) and given != subject:
         return f"oidc:{given} ({subject})"
@@ -258,8 +258,8 @@ def _value(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _roles(setting: OidcIn, claims: Mapping[str, Any]) -> tuple[Role, frozenset[str] | None, dict[str, Role]] | None:
-    """Of all rules that fit the highest, for each namespace. What is in no namespace takes a rule without namespaces;
-    it can be seen by any. None: none fits."""
+    """Returns the highest of all rules that fit, for each namespace; None: none fits. What is in no namespace takes a
+    rule without namespaces, and can be seen by any."""
     everywhere: Role | None = None
     grants: dict[str, Role] = {}
     for rule in setting.rules:

@@ -37,7 +37,7 @@ def _mac(secret: bytes, *parts: str) -> str:
 
 
 class Seen:
-    """Who called this node as one of the others. Remembers what it took, so that nobody says it again."""
+    """The calls of other nodes that this one has accepted, so that none is accepted twice."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}  # nonce -> when it is too old anyway, by a clock that only goes forward

@@ -21,8 +21,8 @@ def url_of(address: str, path: str) -> str:
 
 
 async def trust(ctx: ApiContext, address: str) -> ssl.SSLContext | bool:
-    """What aiohttp takes as `ssl` for a call to this address. Raises Problem output-unavailable: the files that say who
-    is trusted cannot be used."""
+    """Returns the `ssl` argument of aiohttp for a call to this address. Raises Problem output-unavailable: the files
+    with the trusted authorities cannot be used."""
     if ctx.security.peer_trust is None or not address.startswith("https://"):
         return True
     try:
@@ -33,7 +33,7 @@ async def trust(ctx: ApiContext, address: str) -> ssl.SSLContext | bool:
 
 
 def why_not(error: Exception) -> str:
-    """What to say of a call that failed: " " and a reason when it is one of TLS, else nothing."""
+    """Returns " " and the reason of a failed call when it is one of TLS, else an empty text."""
     if isinstance(error, ssl.SSLError) or isinstance(getattr(error, "certificate_error", None), Exception):
         said = getattr(error, "certificate_error", error)
         return f" Its certificate is not trusted here ({getattr(said, 'verify_message', '') or said}); see --tls-ca."

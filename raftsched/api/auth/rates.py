@@ -1,9 +1,9 @@
-"""How often somebody may ask: a bucket for each token, and for each address of those who show none.
+"""Rate limits: a bucket for each token, and for each address of those who show none.
 
-A bucket holds so many requests and fills again evenly (a token bucket, as RFC 2697 meters with). Who comes to an empty
-one is refused at once with the time at which it is worth coming again: nothing waits, so that a flood holds nothing.
-Each node counts for itself. What is remembered is bounded: a bucket that was not used for the longest goes first, and
-one that is full again says no more than one that is not there.
+A bucket holds so many requests and fills again evenly (a token bucket, as RFC 2697 meters with). A request to an empty
+one is refused at once with the time at which it is worth trying again: nothing waits, so that a flood holds nothing.
+Each node counts for itself. Memory is bounded: the bucket that was not used for the longest goes first, and one that is
+full again says no more than one that does not exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rate_of(per_s: float, burst: int) -> Rate:
 
 
 class Buckets:
-    """Of one kind, by whose they are. `per_s` and `burst` may differ from one request to the next."""
+    """The buckets of one kind, by their owners. `per_s` and `burst` may differ from one request to the next."""
 
     def __init__(self, most: int = KEPT_MAX) -> None:
         self._most = most
@@ -65,7 +65,8 @@ class Buckets:
 
 
 class Rates:
-    """Of one node. `proxies`: networks whose addresses stand for many callers, who are not counted as one."""
+    """The rate limits of one node. `proxies`: networks whose addresses stand for many callers, who are not counted as
+    one."""
 
     def __init__(self, proxies: Iterable[Network] = ()) -> None:
         self._stands_for_many = Addresses(proxies, own=()).stands_for_many
@@ -75,8 +76,8 @@ class Rates:
         self._failures = Buckets()
 
     def of_token(self, who: Caller, settings: Settings, now: float) -> None:
-        """One more request of his. Who has no token, as another node or the owner of this one, is not counted. Raises
-        Problem rate-limited."""
+        """Counts one more request of a token. Callers without one, as another node or the owner of this one, are not
+        counted. Raises Problem rate-limited."""
         rate = who.rate
         if rate is None:
             if not settings.rate_per_token or not who.name or not who.counted:
@@ -121,8 +122,8 @@ class Rates:
 
 @lru_cache(maxsize=1_024)
 def network_of(address: str) -> str:
-    """Whom the address belongs to: itself, and the network of an IPv6 address. Connections without an address (those
-    of the node's own process) are one."""
+    """Returns the key of an address: itself, and the network of an IPv6 address. Connections without an address (those
+    of the node's own process) share one."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

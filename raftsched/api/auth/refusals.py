@@ -1,6 +1,6 @@
-"""Who was refused by this node: kept in memory, what is alike in one minute as one note.
+"""The refusals of this node: kept in memory, equal ones within one minute as one note.
 
-It is no part of the replicated state: strangers must not be able to fill that, or the log.
+They are no part of the replicated state: strangers must not be able to fill that, or the log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Refusal:
 
 
 class Refusals:
-    """Of one node."""
+    """The newest refusals of one node."""
 
     def __init__(self) -> None:
         self._notes: OrderedDict[tuple[int, str, str, str, int], Refusal] = OrderedDict()
@@ -63,7 +63,7 @@ class Refusals:
 
 
 class Noting(Protocol):
-    """What it needs of an ApiContext."""
+    """The parts of an ApiContext that notes of refusals need."""
 
     @property
     def refusals(self) -> Refusals: ...

@@ -119,15 +119,16 @@ class JobsBy(msgspec.Struct):
 
 
 class IssuerFound(msgspec.Struct):
-    """Whose tokens are taken beside those of the cluster ("active"), or were until then ("revoked")."""
+    """The issuer whose tokens are accepted beside those of the cluster ("active"), or were until then ("revoked")."""
 
     issuer: str
     state: Literal["active", "revoked"]
 
 
 class FoundOut(msgspec.Struct):
-    """What was there when the admin was made. `tokens`: all others that hold, and those that were revoked by it.
-    `jobs`: how many there are; `jobs_by`: whose the newest 1,000 are, the most first. `oidc`: see /v1/cluster/oidc."""
+    """The state in which the admin was made. `tokens`: all others that are valid, and those that were revoked by it.
+    `jobs`: how many there are; `jobs_by`: the owners of the newest 1,000, the most first. `oidc`: see
+    /v1/cluster/oidc."""
 
     tokens: list[TokenOut]
     jobs: int
@@ -167,8 +168,8 @@ class RecordOut(msgspec.Struct):
 
 
 class ChainOut(msgspec.Struct):
-    """Of the notes of one kind: `head` is the hash of the newest, `base` that of the newest one that is not kept any
-    more; empty where there is none."""
+    """The hash chain of one kind of records: `head` is the hash of the newest, `base` that of the newest one that is no
+    longer kept; empty where there is none."""
 
     head: str
     base: str
@@ -184,8 +185,8 @@ class ChainsOut(msgspec.Struct):
 
 
 class RefusedOut(msgspec.Struct):
-    """What one caller was refused within one minute. `actor`: the name of his token; null: none was taken. `resource`:
-    the first address that he asked for."""
+    """Equal refusals of one caller within one minute. `actor`: the name of the token; null: none was accepted.
+    `resource`: the first address that was asked for."""
 
     first_at: Time
     last_at: Time

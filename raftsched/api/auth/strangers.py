@@ -1,8 +1,8 @@
 """Tokens that this node does not know: one that was made a moment ago at another node is not refused.
 
-Whoever shows one waits until this node has applied what the leader had committed when he came. All that wait share the
-questions to the leader, so that tokens of one's own invention cost no more than the wait: there is a bound on how many
-wait, in all and of one address, and a token that is known to be none is refused at once for a moment.
+The request waits until this node has applied what the leader had committed when it came. All that wait share the
+questions to the leader, so that invented tokens cost no more than the wait: there is a bound on how many wait, in all
+and for one address, and a token that is known to be none is refused at once for a moment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from raftsched.api.auth.access import Locked, Odd, UnknownToken, count_failure, identify, is_locked, oidc_of, refused
+from raftsched.api.auth.access import (
+    Locked,
+    MalformedDigest,
+    UnknownToken,
+    count_failure,
+    identify,
+    is_locked,
+    oidc_of,
+    refused,
+)
 from raftsched.api.auth.callers import Caller
 from raftsched.api.auth.oidc_verify import Refused
 from raftsched.api.context import ApiContext
@@ -26,17 +35,19 @@ REFUSED_S = 1.0  # for so long; a token's secret is random, so nobody shows it b
 
 
 class Strangers:
-    """Of one node."""
+    """The requests of one node that wait because their token is unknown."""
 
     def __init__(self) -> None:
         self.waiting: Counter[str] = Counter()  # by address
         self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by the hash of the token: until, why
 
     async def let_in(self, ctx: ApiContext, digest: bytes, address: str, bearer: str = "") -> Caller:
-        """Whose token it is. `bearer`: it, when it may be that of an issuer. Raises Problem unauthorized, forbidden,
-        overloaded; rate-limited: too many that came from there were none; behind: there is no leader to ask, or what
+        """Returns the caller of a token. `bearer`: the token, when it may be an issuer's. Raises Problem unauthorized,
+        forbidden, overloaded; rate-limited: too many from there were none; behind: there is no leader to ask, or what
         was committed is not applied here in time."""
-        if isinstance(digest, Odd) and not is_locked(ctx):  # nobody made it a moment ago, but perhaps the first admin
+        if isinstance(digest, MalformedDigest) and not is_locked(
+            ctx
+        ):  # nobody made it a moment ago, but perhaps the first admin
             return identify(ctx, digest)
         now = ctx.clock.monotonic()
         until, why = self._refused.get(digest, (now, ""))

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched import names
-from raftsched.api.auth.callers import proposing
+from raftsched.api.auth.callers import note_proposed
 from raftsched.api.cluster.cluster import seen
 from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import MemberLetIn, MemberList, Transferred
@@ -70,7 +70,7 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
     if done is not None:
         return reply(done.note, 202, location)
     disk = None if given.store is None else bytes.fromhex(given.store)
-    proposing()
+    note_proposed()
     await ctx.cluster.members.change("replace" if given.replace else "add", given.id, disk, ctx.propose_timeout_s)
     await _note(ctx, name)
     with suppress(RaftschedError):  # it is committed; this only makes sure that it is seen here
@@ -95,7 +95,7 @@ async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     names = [m.node for m in ctx.cluster.members.list()]
     if node not in names:
         raise Problem("no-such-member", f"There is no member {node[:64]!r}; members are {', '.join(names)}.")
-    proposing()
+    note_proposed()
     await ctx.cluster.members.change("remove", node, None, ctx.propose_timeout_s)
     await _note(ctx, UNNAMED)
     return web.Response(status=204)
@@ -122,7 +122,7 @@ async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
     done = done_before(ctx, name)
     if done is not None:
         return reply(done.note)
-    proposing()
+    note_proposed()
     leader = await ctx.cluster.members.transfer(given.to, ctx.propose_timeout_s)
     await _note(ctx, name)
     return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.cluster.status().term))))

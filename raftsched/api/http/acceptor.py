@@ -36,7 +36,7 @@ Made = Callable[[Place], asyncio.Protocol]
 
 
 class Acceptor:
-    """Of one server, on one or more sockets that are bound already."""
+    """The acceptor of one server, on one or more sockets that are bound already."""
 
     def __init__(self, sockets: Sequence[socket.socket], connections: Connections, made: Made) -> None:
         """`sockets` listen already. `made` makes the protocol of a connection."""
@@ -98,7 +98,7 @@ class Acceptor:
             task.add_done_callback(self._served)
 
     def _pause(self, sock: socket.socket) -> None:
-        """What waits to be taken would call at once again."""
+        """Stops accepting for a while: a waiting connection would make the loop call again at once."""
         self._loop.remove_reader(sock)
         self._paused[sock] = self._loop.call_later(AGAIN_S, self._resume, sock)
 

@@ -1,4 +1,4 @@
-"""What counts as one address, where callers have shares by their addresses."""
+"""The key under which an address is counted, where callers have shares by their addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Addresses:
         self._many = (*own, *proxies)
 
     def sharing(self, host: str) -> str | None:
-        """What an IP address is counted as; None: it stands for many."""
+        """Returns the key under which an IP address is counted; None: it stands for many callers."""
         found = _parsed(host)
         return None if found is None or self.stands_for_many(host) else found[0]
 

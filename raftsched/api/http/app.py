@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from raftsched.api.auth.access import METRICS_PATH, UnknownToken, admit, bearer_of, counted, digest_of, is_locked
-from raftsched.api.auth.callers import NOBODY, answer_to, caller, out_of_memory, sent
+from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of_memory, request_state
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.auth.strangers import STRANGERS, Strangers
@@ -23,7 +23,7 @@ from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import parse_call, takes_call
-from raftsched.api.http.ordinary import OddHandler, handler_of, refuse_odd
+from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_operation, check_site
@@ -38,7 +38,7 @@ from raftsched.errors import KINDS, RaftschedError
 log = logging.getLogger(__name__)
 
 METRICS: web.AppKey[ApiMetrics] = web.AppKey("metrics", ApiMetrics)
-ODD: web.AppKey[OddHandler] = web.AppKey("odd")  # answers what names no path
+UNROUTABLE: web.AppKey[UnroutableHandler] = web.AppKey("unroutable")  # answers what names no path
 
 _OF_ROWS = frozenset({404, 409, 412})
 
@@ -72,13 +72,18 @@ def build_app(ctx: ApiContext) -> web.Application:
             methods[route.path].append("HEAD")
     for path, allowed in methods.items():
         app.router.add_route(
-            "*", path, _guarded(ctx, check, _wrong_method(allowed), metrics.route("*", path)), expect_handler=expect
+            "*",
+            path,
+            _guarded(ctx, check, _method_not_allowed(allowed), metrics.route("*", path)),
+            expect_handler=expect,
         )
     app.router.add_route(
-        "*", "/{tail:.*}", _guarded(ctx, check, _nowhere, metrics.route("*", "*")), expect_handler=expect
+        "*", "/{tail:.*}", _guarded(ctx, check, _no_route, metrics.route("*", "*")), expect_handler=expect
     )
-    odd = _guarded(ctx, check, _odd(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*"))
-    app[ODD] = handler_of(unless_locked(ctx, odd) if ctx.security.guarded else odd)
+    unroutable = _guarded(
+        ctx, check, _unroutable(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*")
+    )
+    app[UNROUTABLE] = handler_of(unless_locked(ctx, unroutable) if ctx.security.guarded else unroutable)
     if ctx.security.guarded:
         app.middlewares.append(lock(ctx, metrics.route("*", "*")))
     app.cleanup_ctx.append(_client)
@@ -118,7 +123,7 @@ def _guarded(
     async def endpoint(request: web.Request) -> web.StreamResponse:
         began = monotonic()
         response: web.StreamResponse
-        answer_to(NOBODY)  # not to who asked before, over the same connection
+        enter_request(NO_REQUEST)  # not to who asked before, over the same connection
         try:
             headers = request.headers
             check(headers.get("Host"), headers.get("Origin"))
@@ -178,21 +183,21 @@ async def _handled(
         try:
             return await handler(ctx, call)
         except RaftschedError as error:
-            asked = sent()
-            if asked.any or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
+            state = request_state()
+            if state.proposed or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
                 raise
             index = await ctx.catch_up_soon()
-            if index is not None and index > asked.shown:
-                asked.shown = ctx.applied()
+            if index is not None and index > state.read_index:
+                state.read_index = ctx.applied()
                 return await handler(ctx, call)
-            if asked.stale:
+            if state.stale:
                 raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
             raise
 
 
 def _is_of_rows(error: RaftschedError) -> bool:
-    """Whether it refuses for what is in the tables. A node that has not heard of what was done elsewhere a moment ago
-    must not refuse who refers to it."""
+    """Returns whether an error refuses for what is in the tables. A node that has not heard yet of a change made
+    elsewhere a moment ago must not refuse a request that refers to it."""
     return KINDS[error.code].status in _OF_ROWS
 
 
@@ -212,7 +217,7 @@ def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.Strea
     return expect
 
 
-def _wrong_method(allowed: list[str]) -> Handler:
+def _method_not_allowed(allowed: list[str]) -> Handler:
     allow = ", ".join(sorted(allowed))
 
     async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
@@ -225,12 +230,12 @@ def _wrong_method(allowed: list[str]) -> Handler:
     return handler
 
 
-def _odd(methods: list[str]) -> Handler:
+def _unroutable(methods: list[str]) -> Handler:
     async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
-        raise refuse_odd(request, ", ".join(methods))
+        raise refuse_unroutable(request, ", ".join(methods))
 
     return handler
 
 
-async def _nowhere(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+async def _no_route(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
     raise Problem("not-found", f"There is nothing at {request.path[:200]}; /docs lists what there is.")

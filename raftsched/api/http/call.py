@@ -86,7 +86,7 @@ class Call(Generic[B]):
         return self.request.headers.get("If-Match", "").strip().encode("utf-8", "surrogateescape")
 
     def not_modified(self, etag: str) -> bool:
-        """Whether the reader of a GET has this version already (If-None-Match)."""
+        """Returns whether the reader of a GET has this version already (If-None-Match)."""
         return not_modified(self.request, etag)
 
     def must_not_exist(self) -> None:
@@ -97,7 +97,7 @@ class Call(Generic[B]):
 
 @cache
 def takes_call(handler: Callable[..., Any]) -> bool:
-    """Whether a handler is `handler(ctx, call)`; else it reads the request itself."""
+    """Returns whether a handler is `handler(ctx, call)`; else it reads the request itself."""
     return "call" in signature(handler).parameters
 
 

@@ -1,12 +1,13 @@
-"""How many connections a node takes: in all, and from one address; and which one goes when there is one more.
+"""Bounds on connections: in all, and from one address; and which one is closed when there is one too many.
 
-Connecting costs a stranger nothing, so what he holds must not be what others lack. One connection more than there may
-be closes another one that has no answer due, of the same address where the address has its share. A new connection has
-a moment for its first request, in which it is not closed: else a crowd that comes at once would close each before its
+Connecting costs a stranger nothing, so what strangers hold must not be what others lack. One connection too many may
+close another one that has no answer due, of the same address where the address has its share. A new connection has a
+moment for its first request, in which it is not closed: else a crowd that comes at once would close each before its
 request is read. Of the others those go first that have not asked, then those that showed no good token with their last
 request, the one that was answered longest ago first. Those that did keep their place while strangers have a part of all
-places. Where none may be closed the new one is refused, and told so: that is better than to be closed unanswered, which
-leaves open what came of the request. What a node keeps back of its descriptors is in `raftsched.descriptors`.
+places. Where none may be closed the new one is refused with an answer: that is better than to be closed unanswered,
+which leaves open what became of the request. The descriptors that a node keeps for itself are in
+`raftsched.descriptors`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Standing(IntEnum):
-    """Who goes first."""
+    """The order in which connections are closed."""
 
     SILENT = 0  # nothing has come yet
     ASKING = 1  # the first request comes, or is being answered
@@ -44,7 +45,7 @@ class Standing(IntEnum):
 
 
 class Place:
-    """Of one connection."""
+    """The place of one connection."""
 
     __slots__ = ("address", "close", "has_answer_due", "since", "standing")
 
@@ -100,7 +101,7 @@ def _never() -> bool:
 
 
 class Connections(Collector):
-    """Of one server."""
+    """The places of one server."""
 
     def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
         """`monotonic`: seconds."""

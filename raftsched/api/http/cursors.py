@@ -1,4 +1,4 @@
-"""Where a list goes on: opaque to users, checked when it comes back.
+"""Cursors of lists: opaque to users, checked when they come back.
 
 A cursor holds the key of the last row that was looked at and a fingerprint of the filters, so that it cannot be used
 with other ones by mistake. It holds nothing secret and needs no signature: a forged one reads what may be read anyway.

@@ -83,7 +83,7 @@ def format_time(at_ms: int) -> str:
 
 @lru_cache(maxsize=4_096)
 def _minute(since: int) -> str:
-    """Of the minutes since the epoch: what is shown is mostly of few of them."""
+    """Returns the text of a minute since the epoch. Most answers show few different ones."""
     return (_NAIVE_EPOCH + timedelta(minutes=since)).isoformat("T", "minutes") + ":"
 
 

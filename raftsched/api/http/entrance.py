@@ -95,7 +95,7 @@ class Entrance(Collector):
 
     def __init__(
         self,
-        door: Callable[[], asyncio.Protocol],
+        factory: Callable[[], asyncio.Protocol],
         certificates: Certificates,
         sockets: Sequence[socket.socket],
         clock: Clock,
@@ -106,7 +106,7 @@ class Entrance(Collector):
         self._sharing = sharing
         self.certificates = certificates
         self.refusals = Refusals(clock)
-        self._door = door
+        self._factory = factory
         self._sockets = list(sockets)
         self._loop = asyncio.get_running_loop()
         self._guests: dict[_Guest, None] = {}  # in the order of their coming
@@ -253,7 +253,7 @@ class Entrance(Collector):
     async def _shake(self, guest: _Guest, left: float) -> None:
         try:
             await self._loop.connect_accepted_socket(
-                self._door,
+                self._factory,
                 guest.sock,
                 ssl=self.certificates.context,
                 ssl_handshake_timeout=left,

@@ -1,4 +1,4 @@
-"""Answers of the short way (fastpath.py), as bytes: what aiohttp's way says through response objects."""
+"""Answers of the fast path (fastpath.py) as bytes; the fallback says the same by response objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
-    """In a task: for what has to be looked up elsewhere first, or proposed again."""
+    """Returns the answer to a creation that needs a task: something is looked up elsewhere first, or proposed again."""
 
     async def write() -> Accepted:
         content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
@@ -66,7 +66,7 @@ def head(ctx: ApiContext, status: int, headers: str, length: int, told: bool) ->
 
 @lru_cache(maxsize=4)
 def _stamp(seconds: int, leader: str | None, term: int, strict: bool) -> str:
-    """What stays as it is from one answer to the next."""
+    """Returns the headers that stay the same from one answer to the next."""
     guards = {**GUARDS, "Strict-Transport-Security": STRICT} if strict else GUARDS
     lines = "".join(f"{name}: {value}\r\n" for name, value in guards.items())
     return (

@@ -25,7 +25,7 @@ from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
 
 class Named(NamedTuple):
-    """A request and the name its sender gave it, as hashes; both empty when he gave none."""
+    """A request and the name its sender gave it, as hashes; both empty without one."""
 
     key: bytes = b""
     digest: bytes = b""
@@ -48,7 +48,7 @@ def named(request: web.Request, kind: str, *parts: bytes) -> Named:
 
 
 def part(name: Named, place: int | bytes) -> Named:
-    """Of what a request does at one of its places, or to one of many: named by the request and that."""
+    """Returns the key of what a request does at one of its places, or to one of many."""
     if not name.key:
         return name
     which = place if isinstance(place, bytes) else place.to_bytes(8, "big")
@@ -56,12 +56,12 @@ def part(name: Named, place: int | bytes) -> Named:
 
 
 def conditions(request: web.Request) -> bytes:
-    """Of a request, as a part of what it is."""
+    """Returns If-Match as it was given, as a part of what the request is."""
     return request.headers.get("If-Match", "").strip().encode("utf-8", "surrogateescape")
 
 
 def under(name: Named, command: Command) -> bytes:
-    """To be proposed: once under the request's name, if it has one."""
+    """Returns the command to propose: once under the request's key, if it has one."""
     raw = encode(command)
     return encode(Keyed(name.key, name.digest, raw)) if name.key else raw
 
@@ -72,8 +72,8 @@ async def propose_once(ctx: ApiContext, name: Named, command: Command) -> Accept
 
 
 async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
-    """What the request is answered, now that it is done: under its name whoever repeats it is answered this too. When
-    that cannot be said for certain, neither can the answer: raises UnknownOutcome."""
+    """Returns the answer of a request that is done, and remembers it for repeats under the same key. Raises
+    UnknownOutcome when it is not certain that it was remembered."""
     if not name.key or len(answer) > NOTE_MAX:
         return answer
     try:
@@ -86,8 +86,8 @@ async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
 
 
 def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
-    """The answer, when this node knows that the request was done: it is not examined again, for what was right then may
-    be too late by now. None: apply will say. Raises what apply would refuse."""
+    """Returns the answer when this node knows that the request was done: it is not checked again, for what was right
+    then may be too late by now. None: apply will tell. Raises what apply would refuse."""
     use = known(ctx, name)
     if use is None:
         return None
@@ -99,7 +99,7 @@ def done_before(ctx: ApiContext, name: Named) -> Accepted | None:
 
 
 def known(ctx: ApiContext, name: Named) -> KeyUse | None:
-    """What this node knows to be done under the request's name. Raises idempotency-mismatch."""
+    """Returns what this node knows to be done under the request's key. Raises idempotency-mismatch."""
     if not name.key:
         return None
     with ctx.read() as view:

@@ -20,8 +20,8 @@ def merge(target: Any, change: Any) -> Any:
 
 
 def merge_retry(given: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, without what `change` says in another way: of delays and exponential there is one, and who names
-    one does not mean both."""
+    """Returns what is given, without the field that `change` replaces by another: of `delays` and `exponential` only
+    one can be given, and a change that names one does not mean both."""
     there, wanted = given.get("retry"), change.get("retry")
     if not isinstance(there, dict) or not isinstance(wanted, dict):
         return dict(given)

@@ -21,14 +21,14 @@ _RETRY_AFTER_S = {"no-leader": "1", "overloaded": "1", "stopping": "1", "behind"
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong at one place of the body (`pointer`, "" for all of it), and what would be right."""
+    """An error at one place of the body (`pointer`, "" for all of it), and what would be right."""
 
     pointer: str
     detail: str
 
 
 class ParameterError(msgspec.Struct, frozen=True):
-    """What is wrong with a query parameter, and what would be right."""
+    """An error of a query parameter, and what would be right."""
 
     parameter: str
     detail: str
@@ -107,7 +107,8 @@ def answer(error: RaftschedError) -> web.Response:
 
 
 def from_rejected(rejected: Rejected) -> RaftschedError:
-    """What apply refused. A code that errors.py does not know would be a bug, and is shown as one."""
+    """Returns the problem for what apply refused. A code that errors.py does not know would be a bug, and is shown as
+    one."""
     if rejected.pointer is not None:
         return Problem(rejected.code, errors=[FieldError(rejected.pointer, rejected.detail)])
     if rejected.code in KINDS:

@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from raftsched.api.auth.callers import sent
+from raftsched.api.auth.callers import request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.problems import from_rejected
@@ -34,7 +34,7 @@ STRICT = "max-age=31536000"  # a year in which browsers come by TLS only (RFC 67
 
 
 def reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """JSON that is encoded already."""
+    """Answers with JSON that is encoded already."""
     given = {"Content-Type": _JSON}
     if headers:
         given.update(headers)
@@ -46,7 +46,7 @@ def reply_value(value: object, status: int = 200, headers: Mapping[str, str] | N
 
 
 def reply_fields(fields: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Plain values only: text, integers of 64 bits, lists and objects. What has a struct goes to `reply_value`."""
+    """Answers with plain values: text, integers of 64 bits, lists and objects. Structs go to `reply_value`."""
     return reply(orjson.dumps(fields), status, headers)
 
 
@@ -84,13 +84,13 @@ def reply_page(
 
 
 def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
-    """Who leads, in which term, and up to which index the answer shows what was applied: as of before it was read,
-    since the events after that index are what its reader asks for next. Without a leader reads may be old, and while a
-    disk hangs. No answer is to be kept by caches: an ETag is the revision of what was said, and how things are changes
-    without it."""
+    """Sets the headers that every answer has: the leader, its term, and the index up to which the answer shows what was
+    applied. The index is from before the read, since its reader asks next for the events after it. Reads may be old
+    without a leader, and while a disk hangs. Caches must keep no answer: an ETag is the revision of what was set, and
+    the state changes without it."""
     leader, term, _ = ctx.cluster_position()
-    request = sent()
-    index = request.shown or ctx.applied()
+    request = request_state()
+    index = request.read_index or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")
     headers.update(GUARDS)
     if ctx.security.strict_transport:
@@ -103,7 +103,7 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
 
 
 async def propose_one(ctx: ApiContext, command: bytes) -> Accepted:
-    """Raises what apply refused as an error, and NoLeader, UnknownOutcome, Overloaded."""
+    """Returns what apply accepted. Raises what it refused as a Problem, and NoLeader, UnknownOutcome, Overloaded."""
     answer = (await ctx.propose((command,), ctx.propose_timeout_s))[0]
     if isinstance(answer, Rejected):
         raise from_rejected(naming_users(answer))

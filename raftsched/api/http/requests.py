@@ -1,5 +1,5 @@
-"""What every request is checked for, and how its parts are read: Host and Origin, type and size of the body, query
-parameters, preconditions."""
+"""Checks and readers of the parts of a request: Host and Origin, type and size of the body, query parameters,
+preconditions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from aiohttp import StreamReader, web
 
 from raftsched import names
-from raftsched.api.auth.callers import reading_from, sent
+from raftsched.api.auth.callers import note_read_index, request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import decode_cursor
 from raftsched.api.http.durations import parse_time
@@ -90,8 +90,8 @@ class HostCheck:
 
 
 def check_site(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """What a browser says of where a request comes from (W3C Fetch Metadata). It says nothing when it is asked for an
-    image or a script of another origin but this. Raises Problem forbidden-host."""
+    """Refuses what a browser says to come from another site (W3C Fetch Metadata). Browsers say nothing when they ask
+    for an image or a script of another origin but this. Raises Problem forbidden-host."""
     site = headers.get("Sec-Fetch-Site")
     if site is None or site.strip().lower() in _OWN_SITES:
         return
@@ -137,7 +137,7 @@ def unknown_encoding(given: str) -> Problem:
 async def read_body(request: web.Request, limit: int) -> bytes:
     """All of the body, decompressed; the same when it is asked for again. Raises Problem too-large as soon as it is
     known to be over the limit (bytes), compressed or not."""
-    asked = sent()
+    asked = request_state()
     if asked.body is not None:
         return asked.body
     given = request.headers.get("Content-Encoding")
@@ -296,7 +296,7 @@ class Query:
             raise bad_parameter("cursor", str(error)) from None
 
     def filters(self) -> dict[str, str]:
-        """What decides which rows a list has: all but the page and how fresh it is."""
+        """Returns the parameters that decide which rows a list has: all but the page and its freshness."""
         return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", *_READ_PARAMETERS)}
 
 
@@ -308,7 +308,7 @@ NAMESPACE_HELP = f"must have {names.NAMESPACE.rule}"
 
 
 def check_namespace(text: str | None) -> None:
-    """Of a filter. Raises Problem invalid-parameter."""
+    """Checks a filter by namespace. Raises Problem invalid-parameter."""
     if text is not None and not names.NAMESPACE.allows(text):
         raise bad_parameter("namespace", NAMESPACE_HELP)
 
@@ -337,7 +337,8 @@ def check_operation(request: web.Request, said: Operation) -> Query:
 
 
 def idempotency_key(request: web.Request) -> str | None:
-    """Raises Problem invalid-parameter, also where the request would make no use of it, as when it only counts."""
+    """Returns the Idempotency-Key. Raises Problem invalid-parameter, also where the request would make no use of it, as
+    when it only counts."""
     given = request.headers.getall(IDEMPOTENCY_KEY, [])
     if not given:
         return None
@@ -349,7 +350,8 @@ def idempotency_key(request: web.Request) -> str | None:
 
 
 async def fresh_enough(ctx: ApiContext, query: Query) -> None:
-    """?consistency=leader: what was committed before is applied here; ?min_index=N: this node has applied N."""
+    """Waits until reads are as fresh as asked. ?consistency=leader: what was committed before is applied here;
+    ?min_index=N: this node has applied N. Raises NoLeader, Overloaded, Problem behind."""
     if query.choice("consistency", "local", "leader") == "leader":
         await catch_up(ctx)
     index = query.integer("min_index", 0, 2**53)
@@ -359,13 +361,13 @@ async def fresh_enough(ctx: ApiContext, query: Query) -> None:
         and not await ctx.log.wait_applied(index, MIN_INDEX_WAIT_S)
     ):
         raise Problem("behind", f"This node has not applied index {index} yet; try again or ask another node.")
-    reading_from(ctx.applied())
+    note_read_index(ctx.applied())
 
 
 async def catch_up(ctx: ApiContext) -> None:
-    """What was committed before is applied here afterwards."""
+    """Returns when all that was committed before is applied here."""
     await ctx.log.barrier(ctx.propose_timeout_s)
-    reading_from(ctx.applied())
+    note_read_index(ctx.applied())
 
 
 def job_id_of(request: Addressed) -> int:
@@ -386,7 +388,7 @@ def instance_key_of(request: Addressed) -> bytes:
 
 
 def if_match(request: web.Request) -> int | None:
-    """The revision the caller wants to change; None: any. Raises Problem stale-revision, invalid-parameter."""
+    """Returns the revision the caller wants to change; None: any. Raises Problem invalid-parameter."""
     text = request.headers.get("If-Match")
     if text is None or text.strip() == "*":
         return None
@@ -401,7 +403,7 @@ def etag_of(revision: int) -> str:
 
 
 def create_only(request: web.Request) -> bool:
-    """If-None-Match: * on a write."""
+    """Returns whether If-None-Match: * was given on a write. Raises Problem invalid-parameter."""
     text = request.headers.get("If-None-Match")
     if text is None:
         return False
@@ -424,7 +426,7 @@ def refuse_headers(request: web.Request, names: Iterable[str], instead: str) -> 
 
 
 def not_modified(request: web.Request, etag: str) -> bool:
-    """If-None-Match on a read."""
+    """Returns whether If-None-Match on a read has this ETag."""
     text = request.headers.get("If-None-Match")
     if text is None:
         return False

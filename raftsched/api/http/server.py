@@ -1,4 +1,4 @@
-"""Listening: the application behind its front door, from start to an orderly stop."""
+"""Listening: the application behind its front factory, from start to an orderly stop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from aiohttp import web
 from raftsched.api.auth.strangers import STRANGERS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import Acceptor
-from raftsched.api.http.app import METRICS, ODD, build_app
+from raftsched.api.http.app import METRICS, UNROUTABLE, build_app
 from raftsched.api.http.connections import Connections
 from raftsched.api.http.entrance import Entrance, bind
-from raftsched.api.http.fastpath import IDLE_S, Connection, Door
-from raftsched.api.http.ordinary import Ordinary
+from raftsched.api.http.fallback import Fallback
+from raftsched.api.http.fastpath import IDLE_S, Connection, ConnectionFactory
 from raftsched.api.http.tls import Certificates
 
 STOP_S = 5.0  # for requests that are being answered when the node stops
@@ -40,9 +40,9 @@ def _is_loopback(host: str) -> bool:
 class ApiServer:
     """The API on one address."""
 
-    def __init__(self, runner: web.AppRunner, door: Door, server: Acceptor | Entrance) -> None:
+    def __init__(self, runner: web.AppRunner, factory: ConnectionFactory, server: Acceptor | Entrance) -> None:
         self._runner = runner
-        self._door = door
+        self._factory = factory
         self._server = server
         self._sweeper = asyncio.ensure_future(self._sweep())
 
@@ -72,17 +72,17 @@ class ApiServer:
                 "auto_decompress": False,  # who may send what is decided before anything is inflated (requests.py)
             }
 
-            def ordinary(connection: Connection) -> Ordinary:
-                return Ordinary(connection, ctx, app[ODD], manager, **options)
+            def fallback(connection: Connection) -> Fallback:
+                return Fallback(connection, ctx, app[UNROUTABLE], manager, **options)
 
             places = Connections(ctx.bounds, ctx.clock.monotonic)
-            door = Door(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], ordinary, places)
-            server = await _listen(door, host, port, tls, sock)
+            factory = ConnectionFactory(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], fallback, places)
+            server = await _listen(factory, host, port, tls, sock)
             ctx.registry.register(places)
         except BaseException:
             await runner.cleanup()
             raise
-        return cls(runner, door, server)
+        return cls(runner, factory, server)
 
     @property
     def port(self) -> int:
@@ -90,31 +90,31 @@ class ApiServer:
 
     def accept(self) -> asyncio.Protocol:
         """The server's side of one more connection, for who brings it without a socket (to the process's own code)."""
-        return self._door()
+        return self._factory()
 
     async def stop(self) -> None:
         """New connections are refused, what is being answered gets its answer, then connections are closed."""
         self._sweeper.cancel()
         self._server.close()
-        await self._door.drain(STOP_S)
+        await self._factory.drain(STOP_S)
         await self._runner.cleanup()
         await self._server.wait_closed()
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            self._door.look()
+            self._factory.close_slow()
 
 
 async def _listen(
-    door: Door, host: str, port: int, tls: Certificates | None, sock: socket.socket | None
+    factory: ConnectionFactory, host: str, port: int, tls: Certificates | None, sock: socket.socket | None
 ) -> Acceptor | Entrance:
     """Raises OSError."""
     if sock is not None:
         sock.listen(_BACKLOG)
     sockets = await bind(host, port, _BACKLOG) if sock is None else [sock]
     if tls is None:
-        return Acceptor(sockets, door.places, door)
-    entrance = Entrance(door.counted, tls, sockets, door.ctx.clock, door.places.sharing)
-    door.ctx.registry.register(entrance)
+        return Acceptor(sockets, factory.places, factory)
+    entrance = Entrance(factory.counted, tls, sockets, factory.ctx.clock, factory.places.sharing)
+    factory.ctx.registry.register(entrance)
     return entrance

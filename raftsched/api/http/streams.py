@@ -30,7 +30,7 @@ _HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Bu
 
 
 class Streams(Collector):
-    """Of one node: how many there are, and the word that ends them."""
+    """The streams of one node: their number, and the event that ends them."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.stopping = asyncio.Event()
@@ -41,8 +41,8 @@ class Streams(Collector):
 
     @contextmanager
     def one(self, remote: str | None) -> Iterator[None]:
-        """One more, of whoever asks, from this address. Raises Problem too-many: he has his share; overloaded: so has
-        the node."""
+        """Counts one more stream of this caller and address while it is open. Raises Problem too-many: the caller has
+        their share; overloaded: the node has all it may have."""
         shares = self._shares(remote or "")
         for share, (most, said) in shares.items():
             if self._of[share] >= most:
@@ -62,7 +62,7 @@ class Streams(Collector):
                     del self._of[share]
 
     def _shares(self, remote: str) -> dict[str, tuple[int, str]]:
-        """What one more counts for: how many there may be, and whose they are."""
+        """Returns the shares that one more stream counts for: the bound of each and its owner."""
         who = caller()
         shares: dict[str, tuple[int, str]] = {}
         if who.peer:  # it reads for its own callers, who have shares there
@@ -82,7 +82,7 @@ class Streams(Collector):
         yield GaugeMetricFamily("raftsched_streams", "Streams of events and output that are read.", self.open)
 
     async def unless_stopped(self, awaited: Awaitable[bool]) -> bool:
-        """What is awaited, True when the node stops before."""
+        """Returns the awaited result, or True when the node stops before."""
         work, stop = asyncio.ensure_future(awaited), asyncio.ensure_future(self.stopping.wait())
         try:
             await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -128,7 +128,7 @@ def frame(data: bytes = b"", ident: str = "", event: str = "") -> bytes:
 
 
 def problem_frame(error: RaftschedError) -> bytes:
-    """What ends a stream that has begun, when it is too late for a status."""
+    """Returns the event that ends a stream that has begun, when it is too late for a status."""
     return frame(msgspec.json.encode(body_of(error)), event="problem")
 
 

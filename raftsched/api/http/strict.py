@@ -40,7 +40,8 @@ _NAMES = {
 
 
 def nests_deeper(value: Any, limit: int = DEPTH_MAX) -> bool:
-    """Whether objects and lists nest deeper than the limit: later readers have less stack than the first one."""
+    """Returns whether objects and lists nest deeper than the limit: later readers have less stack than the first
+    one."""
     if isinstance(value, dict):
         return limit == 0 or any(nests_deeper(v, limit - 1) for v in value.values())
     if isinstance(value, list):
@@ -68,8 +69,8 @@ def parse(raw: bytes) -> Any:
 
 
 def may_repeat(raw: bytes, *, lines: bool = False) -> bool:
-    """Whether it is worth looking for repeated keys in JSON (`lines`: in lines of it) that can be decoded: of a key
-    that is given twice one is left, so that the text has a colon more than what was understood."""
+    """Returns whether to look for repeated keys in JSON (`lines`: in lines of it) that can be decoded: of a key that is
+    given twice one is left, so that the text has more colons than what was understood."""
     if b"\\u00" in raw:
         return True  # a colon may be written that way
     try:
@@ -80,9 +81,10 @@ def may_repeat(raw: bytes, *, lines: bool = False) -> bool:
 
 
 def refuse_repeats(raw: bytes) -> None:
-    """Of JSON that can be decoded: a key twice in one object, of which only one would count. Problem invalid-json.
+    """Refuses a key that is twice in one object, of which only one would count, in JSON that can be decoded. Raises
+    Problem invalid-json.
 
-    Slow when there may be one: a second decoder reads all of it."""
+        Slow when there may be one: a second decoder reads all of it."""
     if not may_repeat(raw):
         return
     try:

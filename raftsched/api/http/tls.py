@@ -1,4 +1,4 @@
-"""What the API shows and asks for in TLS: certificate, key and the CA of clients, read again when their files change.
+"""The TLS files of the API: certificate, key and the CA of clients, read again when they change.
 
 A file is read into memory once, checked there, and only then used: a pair that is half replaced, or does not fit
 together, changes nothing. Every change makes a whole new context, so that a CA that is taken away is gone for new
@@ -45,7 +45,7 @@ class TlsFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown now. `names`: host names and addresses that the certificate is for."""
+    """The certificate in use. `names`: host names and addresses that it is for."""
 
     context: ssl.SSLContext
     names: tuple[str, ...]
@@ -114,7 +114,7 @@ class Certificates:
         log.warning("TLS: the certificate in %s %s; put a new one there, it is read at once.", self.files.cert, when)
 
     def is_for(self, host: str) -> bool:
-        """Whether a client that asks for this host name or address takes the certificate."""
+        """Returns whether a client that asks for this host name or address accepts the certificate."""
         return any(_matches(name, host) for name in self.names)
 
 
@@ -163,7 +163,7 @@ def _bytes(path: Path, what: str) -> bytes:
 
 
 def _of_certificate(pem: bytes, path: Path) -> tuple[tuple[str, ...], int]:
-    """Whom it is for, and when the first of the chain expires (ms)."""
+    """Returns the names it is for, and when the first of the chain expires (ms)."""
     from cryptography import x509
 
     try:
@@ -231,10 +231,10 @@ def _marks(files: Sequence[Path | None]) -> Sequence[object]:
 
 
 class PeerTrust:
-    """Whom this node takes for another node when it calls its API, and what it shows there.
+    """The authorities by which this node accepts another when it calls its API, and the certificate it shows there.
 
-    Trusted is `ca` alone where it is given; else the system's authorities, and `raft_ca` (of `raftsched certs`). The
-    first of `shown` that is given is shown to nodes that ask for a certificate."""
+        Trusted is `ca` alone where it is given; else the system's authorities, and `raft_ca` (of `raftsched certs`).
+    The first of `shown` that is given is shown to nodes that ask for a certificate."""
 
     def __init__(self, ca: Path | None, raft_ca: Path | None, shown: Sequence[tuple[Path | None, Path | None]]) -> None:
         self._ca = ca

@@ -73,7 +73,7 @@ _NESTED = {
     scope="checked",
     work=True,
 )
-async def create(ctx: ApiContext, request: web.Request) -> web.Response:
+async def create(ctx: ApiContext, request: web.Request) -> web.Response:  # in its plainest form: see http/fastpath.py
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
     job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
     may be sent again (keys.py)."""

@@ -106,7 +106,7 @@ def _whole(route: RouteLike, said: Operation) -> str:
 
 
 def _line_of(body: Any, media: str) -> Any:
-    """Where there is one value in each line, the body as a whole is text."""
+    """Returns the type of a body. With one value in each line, the body as a whole is text."""
     return str if "ndjson" in media or "jsonl" in media else body
 
 

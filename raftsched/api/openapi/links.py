@@ -55,7 +55,7 @@ class Links:
         return dict(sorted(self._used.items()))
 
     def _path_of(self, answer: Reply) -> str:
-        """Of the GET that answers one such thing; empty when there is none."""
+        """Returns the path of the GET that answers one such thing; empty when there is none."""
         if "Location" not in answer.headers:
             return ""
         for route in self._routes:
@@ -69,7 +69,7 @@ class Links:
 
 
 def _is_one(made: Any, shown: Any) -> bool:
-    """What was made is shown in the same form, or says more than is shown later."""
+    """Returns whether what was made is shown in the same form, or says more than is shown later."""
     if isinstance(made, Special):
         return made is shown
     return inspect.isclass(made) and inspect.isclass(shown) and issubclass(made, shown)

@@ -1,7 +1,7 @@
-"""What an endpoint says about itself: declared beside its handler, read by `openapi`.
+"""Declarations of endpoints: beside each handler, read by `http.call` and by `openapi`.
 
-The address and the method come from the route table, the long description from the handler's docstring, the status of
-each problem from `raftsched.errors`. What is left to say is said by the decorator `operation`.
+The address, the method and the id come from the route table, the long description from the handler's docstring, the
+status of each problem from `raftsched.errors`. All else is declared by the decorator `operation`.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Reply:
 
 @dataclass(frozen=True)
 class Operation:
-    """What `http.call.parse_call` reads of a request and hands to its handler, and what `/openapi.json` says of it.
+    """The parts of a request, which `http.call.parse_call` reads for the handler, and of its answers.
 
-    `query` and `headers`: parameters that are taken; all others are refused. With `consistency` among them the request
-    waits until this node is as fresh as it asks for. `body`: the type of the body, of at most `body_max` bytes (None:
-    the setting body_max_bytes), in one of the `media` types. `codes`: of problems, beside those of every request.
-    `schemas` replaces that of a parameter, which means something of its own here.
+        `query` and `headers`: parameters that are taken; all others are refused. With `consistency` among them the
+    request waits until this node is as fresh as it asks for. `body`: the type of the body, of at most `body_max` bytes
+    (None: the setting body_max_bytes), in one of the `media` types. `codes`: of problems, beside those of every
+    request. `schemas` replaces that of a parameter, which means something of its own here.
 
-    `role`: what the caller's token must have at least ("open": none is needed). `scope` is about tokens that are for
-    some namespaces only. Where the address or a parameter `namespace` names one, that is checked, and no more has to be
-    said; "checked": the handler touches only what `callers.permits`; "shared": it belongs to no namespace. Otherwise
-    they are refused. `work`: it hands in work (core.apply.audit)."""
+        `role`: what the caller's token must have at least ("open": none is needed). `scope` is about tokens that are
+    for some namespaces only. Where the address or a parameter `namespace` names one, that is checked, and no more has
+    to be said; "checked": the handler touches only what `callers.permits`; "shared": it belongs to no namespace.
+    Otherwise they are refused. `work`: it hands in work (core.apply.audit)."""
 
     summary: str
     answers: Mapping[int, Reply]

@@ -1,5 +1,5 @@
-"""What the types of requests and answers cannot say by themselves: which fields exclude each other, and what an answer
-that is put together of several types looks like."""
+"""Rules that the types of requests and answers cannot express: fields that exclude each other, and answers that are put
+together of several types."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def patch_of(title: str, model: Any) -> Special:
-    """What is to change of a thing (RFC 7396); null: the default."""
+    """Returns the schema of a change (RFC 7396); null: the default."""
 
     def make(schemas: dict[str, Any]) -> dict[str, Any]:
         whole = schemas[model.__name__]
@@ -251,7 +251,7 @@ def _placement_in(schema: dict[str, Any]) -> None:
 
 
 def _kill_in(schema: dict[str, Any]) -> None:
-    """Of a job or of a namespace, never all there are."""
+    """Refines the filter: a job or a namespace, never everything."""
     _needs("filter")(schema)
     said: dict[str, Any] = {"not": dict(_NULL)}
     named = {"anyOf": [{"required": [name], "properties": {name: said}} for name in ("job", "namespace")]}

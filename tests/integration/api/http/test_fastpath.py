@@ -1,4 +1,4 @@
-"""POST /v1/jobs in its plainest form takes a short way; nobody may be able to tell."""
+"""POST /v1/jobs in its plainest form takes a fast path; nobody may be able to tell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import raftsched
-from raftsched.api.http.fastpath import Door
+from raftsched.api.http.fastpath import ConnectionFactory
 from raftsched.core.commands import CreateJob
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Policy, Trigger, TriggerKind
@@ -63,14 +63,14 @@ def talk(directory: Path, test: Talk) -> None:
 def short_way_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The verdicts on heads, as they are asked for."""
     verdicts: list[int] = []
-    asked = Door.judge
+    asked = ConnectionFactory.classify
 
-    def judge(self: Door, head: bytes) -> tuple[int, bytes]:
+    def judge(self: ConnectionFactory, head: bytes) -> tuple[int, bytes]:
         verdict = asked(self, head)
         verdicts.append(verdict[0])
         return verdict
 
-    monkeypatch.setattr(Door, "judge", judge)
+    monkeypatch.setattr(ConnectionFactory, "classify", judge)
     return verdicts
 
 

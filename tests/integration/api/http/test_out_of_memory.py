@@ -17,7 +17,7 @@ from tests.support.local_api import Client, run
 
 JOB = {"name": "a", "trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 BY_THE_ORDINARY_WAY = {"X-Unknown-To-The-Short-Way": "1"}
-both_ways = pytest.mark.parametrize("extra", [b"", ORDINARY], ids=["short way", "ordinary way"])
+both_ways = pytest.mark.parametrize("extra", [b"", ORDINARY], ids=["fast path", "fallback"])
 
 
 def runs_out(*_: Any, **__: Any) -> Any:

@@ -235,7 +235,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
     async def test(visitor: Visitor) -> None:
         reader, writer = await visitor.connect()
-        if LIVE.startswith(begun):  # else it stays with the short way
+        if LIVE.startswith(begun):  # else it stays with the fast path
             writer.write(LIVE)
             assert (await read_answer(reader))[0] == 200
         writer.write(begun)

@@ -112,7 +112,7 @@ def test_both_ways_into_the_api_speak_tls(tmp_path: Path) -> None:
         reader, writer = await served.connect(trusting())
         spoken = writer.get_extra_info("ssl_object")
         assert (spoken.version(), spoken.selected_alpn_protocol()) == ("TLSv1.3", "http/1.1")
-        assert (await ask(reader, writer, "POST /v1/jobs", JOB))[0] == 201  # the short way
+        assert (await ask(reader, writer, "POST /v1/jobs", JOB))[0] == 201  # the fast path
         assert (await ask(reader, writer, "GET /readyz"))[0] == 200
         assert (await ask(reader, writer, "POST /v1/jobs", JOB))[0] == 201  # and through aiohttp
         close(writer)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.auth.callers import Call, Caller, begin, end, signed
+from raftsched.api.auth.callers import Caller, RequestContext, begin_request, end_request, signed
 from raftsched.api.http.problems import Problem
 from raftsched.api.jobs.defaults import Space
 from raftsched.api.jobs.generated import DefaultsIn
@@ -63,11 +63,13 @@ def policy_of(**said: Any) -> Policy:
     command = decode(raw)
     assert isinstance(command, CreateJob)
     assert (command.policy, command.body) == (content.policy, content.body), "as it was written"
-    token = begin(Call(Caller(Role.EDITOR, None, 7, "ci"), "jobs_create", remote="127.0.0.1", work=True))
+    token = begin_request(
+        RequestContext(Caller(Role.EDITOR, None, 7, "ci"), "jobs_create", remote="127.0.0.1", work=True)
+    )
     try:
         (somebodys,) = signed((raw,))
     finally:
-        end(token)
+        end_request(token)
     by = decode(somebodys)
     assert isinstance(by, By)
     assert (by.actor, bytes(by.command)) == (7, raw)

@@ -6,7 +6,7 @@ from contextvars import copy_context
 
 import pytest
 
-from raftsched.api.auth.callers import Call, Caller, answer_to
+from raftsched.api.auth.callers import Caller, RequestContext, enter_request
 from raftsched.api.resources.users import naming_users
 from raftsched.core.access import Role
 from raftsched.core.commands import Rejected
@@ -19,7 +19,7 @@ FIVE = "ours/j0, ours/j1, ours/j2, ours/j3, ours/j4"
 
 def said(namespaces: frozenset[str] | None, *jobs: tuple[str, str]) -> str:
     def answer() -> str:
-        answer_to(Call(Caller(Role.EDITOR, namespaces)))
+        enter_request(RequestContext(Caller(Role.EDITOR, namespaces)))
         return naming_users(Rejected("in-use", "In use.", jobs=jobs)).detail
 
     return copy_context().run(answer)

@@ -1,4 +1,4 @@
-"""aiohttp's protocol, as a connection sees it: what ordinary.py is to fastpath.py."""
+"""The fallback as a connection of the fast path sees it: fallback.py implements it with aiohttp."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from typing import Protocol
 
 
-class Inner(Protocol):
-    """Of one connection, from its first unusual request on."""
+class FallbackProtocol(Protocol):
+    """Answers one connection, from its first unusual request on."""
 
     @property
     def has_answer_due(self) -> bool: ...
 
     @property
     def answers_whole_request(self) -> bool:
-        """What it answers has come in full, and none of the answer is sent."""
+        """Whether the request at hand has come in full, and none of its answer is sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
     def connection_lost(self, exc: Exception | None) -> None: ...

@@ -1,4 +1,4 @@
-"""aiohttp's protocol behind a connection, with this API's words and bounds where aiohttp has its own or none.
+"""The fallback: aiohttp's protocol, with this API's words and bounds where aiohttp has its own or none.
 
 What a request's handler has not read of its body is thrown away: a little is waited for, so that the connection goes
 on; with more, the connection ends (Connection.drain). Requests that no route can be found for get the same checks and
@@ -29,25 +29,25 @@ LINGER_S = 1.0  # how long the little that is left of a refused body is waited f
 LINGER_MAX = 64 * 1024  # bytes that are a little
 _log = logging.getLogger(__name__)
 
-OddHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+UnroutableHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class Ordinary(web.RequestHandler):
-    """Of one connection."""
+class Fallback(web.RequestHandler):
+    """Answers the requests of one connection through aiohttp."""
 
-    __slots__ = ("_behind", "_connection", "_ctx", "_odd")
+    __slots__ = ("_behind", "_connection", "_ctx", "_unroutable")
 
     def __init__(
-        self, connection: Connection, ctx: ApiContext, odd: OddHandler, manager: web.Server, **options: Any
+        self, connection: Connection, ctx: ApiContext, odd: UnroutableHandler, manager: web.Server, **options: Any
     ) -> None:
         """`odd` answers what names no path."""
         super().__init__(manager, loop=asyncio.get_running_loop(), lingering_time=LINGER_S, **options)
         self._connection = connection
         self._ctx = ctx
-        self._odd = odd
+        self._unroutable = odd
         self._behind = False  # the request at hand came with others before it
 
-    # ------------------------------------------------------------ inner.Inner
+    # ------------------------------------------------------------ inner.FallbackProtocol
 
     @property
     def has_answer_due(self) -> bool:
@@ -63,13 +63,13 @@ class Ordinary(web.RequestHandler):
     # ------------------------------------------------------------ aiohttp's
 
     async def _handle_request(
-        self, request: web.BaseRequest, start_time: float | None, request_handler: OddHandler
+        self, request: web.BaseRequest, start_time: float | None, request_handler: UnroutableHandler
     ) -> tuple[web.StreamResponse, bool]:
         behind, self._behind = self._behind, bool(self._messages)
         if behind:
             await self._connection.turnstile.turn()
-        if is_odd(request):
-            request_handler = self._odd
+        if is_unroutable(request):
+            request_handler = self._unroutable
         return await super()._handle_request(request, start_time, request_handler)
 
     async def finish_response(
@@ -79,7 +79,7 @@ class Ordinary(web.RequestHandler):
         length = request.content_length
         large = not whole and (length is None or length > LINGER_MAX)
         late = resp.status == HTTPStatus.REQUEST_TIMEOUT
-        if large or late or (self._connection.ended and not self._messages) or is_odd(request):
+        if large or late or (self._connection.ended and not self._messages) or is_unroutable(request):
             resp.force_close()
         resp, lost = await super().finish_response(request, resp, start_time)
         self._connection.answered(caller(), whole=whole)
@@ -114,9 +114,9 @@ class Ordinary(web.RequestHandler):
         return response
 
 
-def is_odd(request: web.BaseRequest) -> bool:
-    """Whether it names no path of this API, or asks for another protocol. An absolute address is a path, too (RFC 9112,
-    section 3.2.2)."""
+def is_unroutable(request: web.BaseRequest) -> bool:
+    """Returns whether a request cannot have a route: it names no path, or asks for another protocol. An absolute
+    address is a path, too (RFC 9112, section 3.2.2)."""
     target = request.raw_path
     if request.method == "CONNECT" or not (target.startswith(("/", "http://", "https://"))):
         return True
@@ -124,8 +124,8 @@ def is_odd(request: web.BaseRequest) -> bool:
     return "Upgrade" in headers and "upgrade" in headers.get("Connection", "").lower()
 
 
-def refuse_odd(request: web.BaseRequest, methods: str) -> Problem:
-    """Why; `methods`: those that there are."""
+def refuse_unroutable(request: web.BaseRequest, methods: str) -> Problem:
+    """Returns the problem to answer with. `methods`: those that the API has."""
     if "Upgrade" in request.headers and request.method != "CONNECT":
         said = f"Upgrade to {request.headers['Upgrade'][:40]} is not possible; this is HTTP/1.1, leave Upgrade out."
         return Problem("invalid-request", said)
@@ -139,7 +139,7 @@ def refuse_odd(request: web.BaseRequest, methods: str) -> Problem:
 
 
 def _said(error: BaseException | None) -> str:
-    """In words of this API: the parser's own quote the request and where in memory it stands."""
+    """Returns the reason in words of this API: the parser's own quote the request and its place in memory."""
     if isinstance(error, http_exceptions.LineTooLong):
         return "A line of the request is too long; at most 8,190 bytes are read."
     if isinstance(error, http_exceptions.BadHttpMethod):
@@ -151,6 +151,6 @@ def _said(error: BaseException | None) -> str:
     return "The request is not well-formed HTTP/1.1."
 
 
-def handler_of(endpoint: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> OddHandler:
-    """For requests that have no route."""
-    return cast(OddHandler, endpoint)
+def handler_of(endpoint: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> UnroutableHandler:
+    """Returns the endpoint as a handler of requests that have no route."""
+    return cast(UnroutableHandler, endpoint)
