@@ -83,6 +83,23 @@ def test_request_and_response(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_what_is_not_ascii_goes_as_latin_1(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(head)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            end = await bed.run(server.get("/caf\xe9?a=%20[b]|c", **{"X-A": " spaced "}))
+            assert (end.outcome, end.error) == (Outcome.SUCCEEDED, None)
+            assert seen[0].startswith("GET /caf%E9?a=%20[b]|c HTTP/1.1\r\n")
+            assert "\r\nX-A: spaced\r\n" in seen[0]
+
+    asyncio.run(body())
+
+
 def test_unexpected_status_fails_with_the_body(tmp_path: Path) -> None:
     end, text = asyncio.run(one(tmp_path, b"HTTP/1.1 500 Oh No\r\nContent-Length: 3\r\n\r\nbad"))
     assert (end.outcome, end.error, end.result) == (Outcome.FAILED, "HTTP 500 Oh No\nbad", b'{"status":500}')

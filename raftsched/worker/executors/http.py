@@ -1,4 +1,4 @@
-"""http: requests to elsewhere, many at a time in one process, HTTP/1.1 over asyncio streams.
+"""http: requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams.
 
 Ending a request closes its connection; what the other side does then is beyond us, so each request carries the
 fencing token. Redirects are not followed: where a job goes is in the job.
@@ -10,7 +10,10 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
+from urllib.parse import quote_from_bytes, urlsplit
+
+import h11
 
 from raftsched.clock import SystemClock
 from raftsched.core.allowed import Destinations, permitted_addresses
@@ -18,9 +21,10 @@ from raftsched.worker import wire
 from raftsched.worker.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 
-_LINE_MAX = 64 * 1024
+_HEAD_MAX = 1 << 20  # bytes of a response before its body
 _HEADERS_MAX = 200
 _CHUNK = 64 * 1024
+_PRINTABLE = bytes(range(0x21, 0x7F)).decode()
 
 
 class _Failed(Exception):
@@ -85,7 +89,7 @@ class HttpService:
 
     async def _run(self, token: int, task: wire.Http) -> None:
         started = self._clock.wall_ms()
-        capture = Capture(self._live_directory, self._most(task))
+        capture = Capture(self._live_directory, self._body_max(task))
         capture.hide(task.hidden)
         outcome, error, result = wire.SUCCEEDED, None, None
         try:
@@ -120,13 +124,10 @@ class HttpService:
         port = url.port or (443 if secure else 80)
         reader, writer = await self._connect(url.hostname, port, self._tls if secure else None)
         try:
-            writer.write(_head(task, url.netloc.rpartition("@")[2], url.path, url.query) + task.body)
+            http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_MAX)
+            writer.write(_sent(http, task, url.netloc.rpartition("@")[2], url.path, url.query))
             await writer.drain()
-            return await self._response(reader, task, capture)
-        except asyncio.IncompleteReadError:
-            raise _Failed("the connection ended in the middle of the response") from None
-        except (asyncio.LimitOverrunError, ValueError) as exc:
-            raise _Failed(f"the response is not HTTP/1.1: {exc}") from None
+            return await self._response(_Events(http, reader), task, capture)
         finally:
             writer.transport.abort()
 
@@ -146,95 +147,96 @@ class HttpService:
         for address in addresses:
             try:
                 return await asyncio.open_connection(
-                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=_LINE_MAX
+                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=_CHUNK
                 )
             except OSError as exc:
                 failed = failed or exc.strerror or str(exc)
         raise _Failed(f"cannot connect to {where}: {failed}")
 
-    async def _response(
-        self, reader: asyncio.StreamReader, task: wire.Http, capture: Capture
-    ) -> tuple[int, str, str | None]:
-        while True:
-            line = (await reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
-            version, _, rest = line.partition(" ")
-            code, _, reason = rest.partition(" ")
-            if not version.startswith("HTTP/1.") or not code.isdigit():
-                raise _Failed(f"the response does not begin like HTTP/1.1: {line[:80]!r}")
-            headers = await _headers(reader)
-            if int(code) >= 200:
-                break
-        status = int(code)
-        if task.method == "HEAD" or status in (204, 304):
-            return status, reason, headers.get("location")
-        await self._body(reader, headers, capture, self._most(task))
-        return status, reason, headers.get("location")
-
-    def _most(self, task: wire.Http) -> int:
-        """Bytes of the response that are read."""
-        return min(task.keep or self._output_max, self._output_max)
-
-    async def _body(self, reader: asyncio.StreamReader, headers: dict[str, str], capture: Capture, most: int) -> None:
-        room = most
-        if headers.get("transfer-encoding", "").lower().endswith("chunked"):
-            while True:
-                line = (await reader.readuntil(b"\n")).split(b";")[0]
-                size = int(line, 16)
-                if size == 0:
-                    return
-                room = await self._copy(reader, size, room, capture)
-                if room <= 0:
-                    break
-                await reader.readuntil(b"\n")
-        else:
-            length = headers.get("content-length")
-            room = await self._copy(reader, int(length) if length is not None else None, room, capture)
-        if room < 0:
-            note = f"\nraftsched: only the first {most} bytes of the response were read\n"
-            capture.write(STDERR, note.encode(), self._clock.boot_ms())
-
-    async def _copy(self, reader: asyncio.StreamReader, size: int | None, room: int, capture: Capture) -> int:
-        """Copies `size` bytes (None: up to the end) and returns what room is left; below 0: there was more."""
-        while size is None or size > 0:
-            data = await reader.read(_CHUNK if size is None else min(_CHUNK, size))
-            if not data:
-                if size is None:
-                    break
-                raise asyncio.IncompleteReadError(b"", size)
-            capture.write(STDOUT, data[: max(room, 0)], self._clock.boot_ms())
+    async def _response(self, events: _Events, task: wire.Http, capture: Capture) -> tuple[int, str, str | None]:
+        response = await events.response()
+        headers = {name: value.decode("latin-1") for name, value in response.headers}
+        status = response.status_code, bytes(response.reason).decode("latin-1"), headers.get(b"location")
+        if task.method == "HEAD" or response.status_code in (204, 304):
+            return status
+        limit = self._body_max(task)
+        room = limit
+        async for data in events.body():
+            capture.write(STDOUT, data[:room], self._clock.boot_ms())
             room -= len(data)
             if room < 0:
+                note = f"\nraftsched: only the first {limit} bytes of the response were read\n"
+                capture.write(STDERR, note.encode(), self._clock.boot_ms())
                 break
-            if size is not None:
-                size -= len(data)
-        return room
+        return status
+
+    def _body_max(self, task: wire.Http) -> int:
+        """Returns how many bytes of the response are read."""
+        return min(task.keep or self._output_max, self._output_max)
 
 
-def _head(task: wire.Http, host: str, path: str, query: str) -> bytes:
+class _Events:
+    """The events of one response, as they come. Raises _Failed when it is not HTTP/1.1, or ends too soon."""
+
+    def __init__(self, http: h11.Connection, reader: asyncio.StreamReader) -> None:
+        self._http = http
+        self._reader = reader
+        self._begin = b""
+        self._at_end = False
+
+    async def response(self) -> h11.Response:
+        """Returns the status line and the headers of the response that is final."""
+        while not isinstance(event := await self._next(), h11.Response):
+            pass
+        if len(event.headers) > _HEADERS_MAX:
+            raise _Failed(f"more than {_HEADERS_MAX} header lines in the response")
+        return event
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Yields the body in pieces."""
+        while isinstance(event := await self._next(), h11.Data):
+            yield bytes(event.data)
+
+    async def _next(self) -> object:
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                data = await self._reader.read(_CHUNK)
+                self._at_end = not data
+                self._begin = self._begin or data[:80]
+                self._http.receive_data(data)
+        except h11.RemoteProtocolError as exc:
+            if self._at_end:
+                raise _Failed("the connection ended in the middle of the response") from None
+            if self._http.their_state is not h11.SEND_BODY and not self._begin.startswith(b"HTTP/1."):
+                line = self._begin.split(b"\n")[0].decode("latin-1").rstrip("\r")
+                raise _Failed(f"the response does not begin like HTTP/1.1: {line!r}") from None
+            raise _Failed(f"the response is not HTTP/1.1: {exc}") from None
+        return event
+
+
+def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: str) -> bytes:
+    """Returns the bytes of the request."""
     target = (path or "/") + (f"?{query}" if query else "")
-    given = {name.lower() for name in task.headers}
+    named = {name.lower() for name in task.headers}
     ours = {"Host": host, "Accept": "*/*", "User-Agent": "raftsched"}
-    headers = {name: value for name, value in ours.items() if name.lower() not in given}
+    headers = {name: value for name, value in ours.items() if name.lower() not in named}
     fixed = ("connection", "content-length", "transfer-encoding")
-    headers |= {name: value for name, value in task.headers.items() if name.lower() not in fixed}
+    headers |= {name: value.strip() for name, value in task.headers.items() if name.lower() not in fixed}
     headers["Connection"] = "close"
     if task.body or task.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(task.body))
-    text = f"{task.method} {target} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
     if any(c in f"{task.method}{target}{k}{v}" for k, v in headers.items() for c in "\r\n\0") or " " in target:
         raise _Failed("a line break or space in method, URL or headers; encode it (%20 for a space)")
     try:
-        return text.encode("latin-1") + b"\r\n"
+        lines = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
+        place = quote_from_bytes(target.encode("latin-1"), safe=_PRINTABLE)
     except UnicodeEncodeError:
         raise _Failed("URL and headers have to be latin-1; percent-encode the rest") from None
-
-
-async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for _ in range(_HEADERS_MAX):
-        line = (await reader.readuntil(b"\n")).decode("latin-1").strip()
-        if not line:
-            return headers
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    raise _Failed(f"more than {_HEADERS_MAX} header lines in the response")
+    try:
+        parts = [http.send(h11.Request(method=task.method, target=place, headers=lines))]
+        if task.body:
+            parts.append(http.send(h11.Data(data=task.body)))
+        parts.append(http.send(h11.EndOfMessage()))
+    except h11.LocalProtocolError as exc:
+        raise _Failed(f"the request cannot be sent: {exc}") from None
+    return b"".join(part for part in parts if part)
