@@ -1,4 +1,4 @@
-"""Filters of jobs, of whoever lists them or acts on many. `selection` finds the jobs that a filter means."""
+"""Filters of jobs, for lists and for operations on many. `selection` finds the jobs that a filter means."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FILTER_MAX = 4_096  # bytes of all texts of a filter
 
 
 class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """All that is set has to hold. Times: from (inclusive) and to (exclusive). A job's creation is the time in its id,
-    which never goes back, as clocks may."""
+    """A filter. All fields that are set have to match. Times: from (inclusive) and to (exclusive). A job's creation is
+    the time in its id, which never goes back, as clocks may."""
 
     namespace: str | None = None
     name: str | None = None
@@ -31,7 +31,7 @@ class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """It says nothing: every job matches."""
+        """Returns whether every job matches."""
         return self == _ALL
 
 
@@ -39,7 +39,7 @@ _ALL = JobFilter()
 
 
 def wrong_in_filter(wanted: JobFilter) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns the error in the filter and its remedy, None when there is none."""
     texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
     given = [text for text in (*texts, wanted.calendar) if text is not None] + [
         part for pair in wanted.labels for part in pair

@@ -30,19 +30,19 @@ class Reference(NamedTuple):
 
 
 def target(namespace: str, text: str) -> tuple[str, str]:
-    """(namespace, name) of what a job of this namespace means by the text."""
+    """Returns (namespace, name) of the secret that the text means in a job of this namespace."""
     other, slash, name = text.partition("/")
     return (other, name) if slash else (namespace, text)
 
 
 def may_refer(raw: bytes) -> bool:
-    """Whether it is worth looking for references in this JSON."""
+    """Returns whether this JSON may hold references."""
     return _DOLLAR in raw and _MARK in raw  # one byte is looked for at once; most jobs have none of it
 
 
 def references(namespace: str, body: bytes) -> list[Reference]:
-    """Of a job: in its handler's env, headers and body, and anywhere in its params. Canonical JSON, as the API writes
-    it; of anything else none."""
+    """Returns the references of a job: in its handler's env, headers and body, and anywhere in its params. The body is
+    canonical JSON, as the API writes it; anything else has none."""
     if not may_refer(body):
         return []
     try:
@@ -53,7 +53,7 @@ def references(namespace: str, body: bytes) -> list[Reference]:
 
 
 def references_in(namespace: str, params: bytes) -> list[Reference]:
-    """Of the params of a run alone."""
+    """Returns the references in the params of a run."""
     if not may_refer(params):
         return []
     try:
@@ -109,7 +109,7 @@ def find_secret(view: ReadView, namespace: str, name: str) -> Secret | None:
 
 
 def missing(view: ReadView, namespace: str, found: list[Reference]) -> Iterator[tuple[Reference, str]]:
-    """Of the references of a job, or a run, of this namespace those that lead nowhere, and why."""
+    """Yields the references of a job, or a run, of this namespace that lead nowhere, and why."""
     if len(found) > REFERENCES_MAX:
         yield found[REFERENCES_MAX], f"is one secret too many; a job refers to {REFERENCES_MAX} at most"
     for reference in found[:REFERENCES_MAX]:

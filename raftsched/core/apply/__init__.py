@@ -17,13 +17,13 @@ from raftsched.core.tables import View
 
 
 class Applier:
-    """Applies entries of one turn to one view; the counters are read once and written by `close`."""
+    """Applies the entries of one write batch to one view. The counters are read once, and written by `close`."""
 
     def __init__(self, view: View) -> None:
         self._tx = Tx(view)
 
     def entry(self, index: int, term: int, data: bytes) -> EntryResult:
-        """An empty entry applies as nothing, and so does what is none. Raises NewerLog."""
+        """Applies one entry. An empty entry, and data that is no entry, change nothing. Raises NewerLog."""
         tx = self._tx
         actions: list[Action] = []
         tx.actions = actions
@@ -48,7 +48,7 @@ class Applier:
 
 
 def apply_entry(view: View, index: int, term: int, data: bytes) -> EntryResult:
-    """One entry by itself."""
+    """Applies one entry by itself."""
     applier = Applier(view)
     result = applier.entry(index, term, data)
     applier.close()

@@ -105,7 +105,7 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
 
 
 def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
-    """The first admin, or one more. Nothing was changed when it is refused."""
+    """Makes the first admin, or one more. When it is refused nothing was changed."""
     if not c.required or not _fits(c.secret):
         return Rejected("invalid-parameter", "Who makes an admin says that requests need a token.")
     new = CreateToken(c.name, Role.ADMIN, c.digest)
@@ -136,13 +136,14 @@ def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
 
 
 def _fits(secret: bytes) -> bool:
-    """Nodes with a cluster key need none."""
+    """Returns whether the secret of the nodes has the right size. Nodes with a cluster key need none."""
     least, most = SECRET_SIZE
     return not secret or least <= len(secret) <= most
 
 
 def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:
-    """Nobody asks for it any more: what comes of a seed can be guessed by who has that."""
+    """Stores the seed of the first tokens. No node proposes this any more: whoever has the seed can guess the
+    tokens."""
     least, most = SECRET_SIZE
     if not least <= len(c.seed) <= most:
         return Rejected("invalid-parameter", f"A seed has {least} to {most} bytes.")
@@ -170,7 +171,7 @@ def set_oidc(tx: Tx, c: SetOidc) -> Answer:
 
 
 def _lasting(token: Token) -> bool:
-    """Whether somebody who holds it can always let others in."""
+    """Returns whether the token always lets its holder admit others."""
     return token.role is Role.ADMIN and token.revoked_at_ms is None and token.expires_at_ms is None
 
 
@@ -179,7 +180,7 @@ def _another(tx: Tx, but: Token) -> bool:
 
 
 def _tokens(tx: Tx) -> Iterator[Token]:
-    """The oldest first."""
+    """Yields all tokens, the oldest first."""
     for _, digest in tx.view.scan(Table.TOKEN_IDS):
         raw = tx.view.get(Table.TOKENS, digest)
         if raw is not None:

@@ -1,4 +1,5 @@
-"""Assign, started, ended, lost. An attempt ends by its worker's report or by its session's end, never otherwise."""
+"""Attempts: assigned, started, ended, lost. An attempt ends by its worker's report or by its session's end, never
+otherwise."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
 
 
 def _not_now(tx: Tx, node: str) -> Rejected | None:
-    """The leader knows and does not ask; what it had proposed before it knew is refused here."""
+    """Refuses a start while the cluster is paused or the node is drained. The leader knows this and does not propose;
+    what it had proposed before it knew is refused here."""
     if tx.meta.paused:
         return Rejected("cluster-paused")
     rule = tx.node_rule(node)
@@ -123,8 +125,8 @@ def started(tx: Tx, c: Started) -> Answer:
 
 
 def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
-    """How late the first attempt at a due time is. What somebody asked for was not due, nor what waited for its
-    conditions."""
+    """Reports how late the first attempt at a due time is. A run that was asked for was not due; nor was one that
+    waited for its conditions."""
     if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
         return
     if len(instance.steps) > 2 and any(s.kind in _NOT_DUE for s in instance.steps):
@@ -169,7 +171,7 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
 
 
 def lose(tx: Tx, key: bytes, session: int) -> None:
-    """The session of the instance's live attempt is over."""
+    """Ends the live attempt of an instance as lost: its session is over."""
     instance = tx.instance(key)
     if instance is None or instance.live is None or instance.live.session != session:
         return
@@ -179,7 +181,7 @@ def lose(tx: Tx, key: bytes, session: int) -> None:
 
 
 def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
-    """The worker of the instance's live attempt stopped, after it had ended what ran."""
+    """Ends the live attempt of an instance whose worker stopped, after the worker had ended what ran."""
     instance = tx.instance(key)
     if instance is None or instance.live is None or instance.live.session != session:
         return
@@ -249,7 +251,8 @@ def _close(
 
 
 def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
-    """No fault of the job's, unless it happens again and again: what stops its nodes must not tour the cluster."""
+    """Queues the instance again. Its worker stopped, which is no fault of the job, unless it happens again and again: a
+    job that stops its nodes must not tour the cluster."""
     instance.handed_back += 1
     once = tx.policy_of(job, instance).delivery is Delivery.AT_MOST_ONCE
     if ran and once:

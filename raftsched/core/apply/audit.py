@@ -1,8 +1,8 @@
-"""Who asked for what, gathered while an entry is applied, written to AUDIT at its end.
+"""The audit: callers and what they asked for, gathered while an entry is applied, written to AUDIT at its end.
 
 There are two rings in the table, each bounded by number and by age: changes, and work that was handed in (jobs created,
-runs asked for). Of that there may be a thousand times as much, and it must not push out who changed the settings. What
-is alike in one entry is one row with a count, so that a burst of creates costs a row per entry and not one per job.
+runs asked for). There may be a thousand times as much work, and it must not push out the changes of settings. Equal
+records of one entry are one row with a count, so that a burst of creates costs a row per entry and not one per job.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _time: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Time)
 
 
 class Audit:
-    """Of the entry that is applied; the row of ACCESS is read at most once in a turn, and written by `save`."""
+    """The audit of the entry that is applied. The row of ACCESS is read at most once in a write batch, and written by
+    `save`."""
 
     def __init__(self, view: View, meta: Meta) -> None:
         self._view = view
@@ -55,7 +56,7 @@ class Audit:
 
     @property
     def access(self) -> Access:
-        """What is changed in it is saved."""
+        """The row of ACCESS. Changes to it are saved."""
         if self._access is None:
             self._raw = self._view.get(Table.ACCESS, ACCESS_KEY)
             self._access = decode_access(self._raw)
@@ -70,7 +71,7 @@ class Audit:
             self._raw = raw
 
     def done(self, by: By, command: Command, answer: Accepted) -> None:
-        """What was asked for was done. A job that was there already was not made."""
+        """Records a command that was done. A job that existed already was not made, and is not recorded."""
         if not by.operation or isinstance(command, (Note, SeedTokens)):
             return
         if isinstance(command, CreateJob) and not command.replace and not answer.created:
@@ -106,7 +107,7 @@ class Audit:
         ring.append(note)
 
     def close(self, index: int) -> None:
-        """Writes what was noted, and drops what need not be kept any longer."""
+        """Writes the records, and drops those that need not be kept any longer."""
         position = 0
         for ring, notes in enumerate(self._notes):
             if not notes:
@@ -122,7 +123,7 @@ class Audit:
             notes.clear()
 
     def _drop(self, ring: int, rows: int, index: int) -> None:
-        """What this entry noted stays: else who lowers the bounds would not be in it."""
+        """Drops old records of a ring. Those of this entry stay: otherwise lowering the bounds would leave no trace."""
         settings = self._meta.settings
         counts = self.access.notes
         since_ms = self._meta.now_ms - settings.audit_keep_ms
@@ -152,7 +153,8 @@ def _alike(one: Record, other: Record) -> bool:
 
 
 def _changed(command: PutSettings) -> bytes:
-    """Of settings that were changed what they were and are, as JSON; in the units in which they are stored."""
+    """Returns the settings that a command changes, with their old and new values, as JSON in the units in which they
+    are stored."""
     now, was = command.settings, command.was
     found: dict[str, dict[str, Any]] = {}
     for name in now.__struct_fields__:

@@ -1,4 +1,5 @@
-"""Calendars, and the jobs that are due by them. Times are computed by the leader; here is decided who is owed one."""
+"""Calendars, and the jobs that are due by them. The leader computes times; here is decided which jobs need a new
+one."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def delete_calendar(tx: Tx, c: DeleteCalendar) -> Answer:
 
 
 def _users(tx: Tx, name: str) -> Iterator[Job]:
-    """The jobs that use the calendar, in the order of their ids."""
+    """Yields the jobs that use the calendar, in the order of their ids."""
     for key, _ in walk(JobFilter(calendar=name)).rows(tx.view):
         job = tx.job(from_u64(key[-8:]))
         if job is not None and job.policy.trigger.calendar == name:
@@ -82,8 +83,8 @@ def _users(tx: Tx, name: str) -> Iterator[Job]:
 
 
 def _owe_all(tx: Tx, name: str) -> Rejected | None:
-    """All jobs that use it are owed their next times. Of many only an operation that goes through them is begun: until
-    it comes to a job, the job's time is refused when it falls due."""
+    """Reschedules all jobs that use the calendar. When there are many, an operation goes through them: until it comes
+    to a job, the job's time is refused when it falls due."""
     users = list(islice(_users(tx, name), AT_ONCE + 1))
     if len(users) <= AT_ONCE:
         for job in users:

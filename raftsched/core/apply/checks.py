@@ -1,4 +1,4 @@
-"""What comes of looking at conditions: workers' reports, the next look, giving up, looking again from the start."""
+"""Checks of conditions: reports of workers, the next check, giving up, checking again from the start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ GIVEN_UP = "conditions_timeout"
 
 
 def report_conditions(tx: Tx, c: ReportConditions) -> Answer:
-    """Refused when it is about an earlier wait of the instance, and when a node says "met" that cannot run it."""
+    """Takes a worker's report. It is refused when it is about an earlier wait of the instance, and when a node reports
+    success that cannot run the instance."""
     instance = tx.instance(c.instance)
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not instance.checking or instance.checks_end_at_ms != c.until_ms:
@@ -37,7 +38,8 @@ def report_conditions(tx: Tx, c: ReportConditions) -> Answer:
 
 
 def wake_checking(tx: Tx, job: Job, instance: Instance, at_ms: int) -> None:
-    """Its timer, for `at_ms`, came due and is out of the table. The caller stores both."""
+    """Checks again, or gives up: the timer for `at_ms` came due, and is out of the table. The caller stores job and
+    instance."""
     policy = tx.policy_of(job, instance)
     end_at_ms = instance.checks_end_at_ms
     if end_at_ms is None or at_ms < end_at_ms or (not seen_by_machines(policy) and unmet(tx, policy) is None):
@@ -51,7 +53,8 @@ def wake_checking(tx: Tx, job: Job, instance: Instance, at_ms: int) -> None:
 
 
 def recheck(tx: Tx, c: Recheck) -> Answer:
-    """Refused while the node on which its paths were seen can run it."""
+    """Checks the conditions of a waiting instance again. Refused while the node on which its paths were seen can run
+    it."""
     instance = tx.instance(c.instance)
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not waits_in_ready(instance) or not instance.only_on:
@@ -67,7 +70,7 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
 
 
 def _can_run(tx: Tx, node: str, policy: Policy) -> bool:
-    """Now or when it has a slot."""
+    """Returns whether the node can run it, now or when it has a slot."""
     if not 0 < len(node.encode()) <= KEY_MAX:
         return False
     session = tx.session(tx.node_session(node))

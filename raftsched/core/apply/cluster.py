@@ -33,8 +33,9 @@ def form(tx: Tx, c: Form) -> Answer:
 
 
 def configure(tx: Tx, index: int, members: tuple[Member, ...]) -> None:
-    """A configuration entry was committed. The leader has checked it; consensus obeys it since it was appended. An open
-    session of who is out now ends as every other: when its lease has run out for certain."""
+    """Makes the members of a committed configuration entry the members. The leader has checked it, and consensus obeys
+    it since it was appended. An open session of a removed member ends as every other: when its lease has run out for
+    certain."""
     gone = {m.node for m in tx.meta.members} - {m.node for m in members}
     forget_rules(tx, tx.meta.members, members)
     tx.meta.members = members
@@ -135,14 +136,15 @@ def close_session(tx: Tx, c: CloseSession) -> Answer:
 
 
 def forget_session(tx: Tx, session: Session) -> None:
-    """The newest session of a node that is no member: else nodes that come and go would leave rows for ever."""
+    """Deletes the newest session of a node that is no member: otherwise nodes that come and go would leave rows for
+    ever."""
     tx.drop_session(session.id)
     tx.view.delete(Table.NODES, session.node.encode())
 
 
 def _end(tx: Tx, session: Session, closed: frozenset[int] | None = None) -> None:
-    """Only now are its attempts lost: until here they may be running. `closed`: its own worker ended it, after these of
-    them were begun."""
+    """Ends a session. Only now are its attempts lost: until here they may be running. `closed`: its own worker ended
+    the session, after these attempts were begun."""
     session.open = False
     if any(m.node == session.node for m in tx.meta.members):
         tx.put_session(session)

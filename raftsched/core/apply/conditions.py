@@ -1,9 +1,9 @@
-"""What has to be true, beside the time, before a run may start.
+"""Conditions: they have to hold, beside the time, before a run may start.
 
-An instance with conditions is WAITING and `checking` once its turn has come: it has no row in READY, and its TIMERS
-row says when to look again, or to give up. A success of another job is seen here, in the tables: where it is awaited,
-its coming lets the instance go at once. What only a machine can see (paths, answers of servers) is asked of workers,
-at each look anew, so that a lost message or a lost leader costs one look.
+An instance with conditions is WAITING and `checking` once it may run: it has no row in READY, and its TIMERS row says
+when to check again, or to give up. The success of another job is seen here, in the tables, and lets the instances that
+await it go at once. What only a machine can see (paths, answers of servers) workers are asked for, at each check again,
+so that a lost message or a lost leader costs one check.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AWAITED_MAX = 100  # instances that one success lets go at once; what awaits it 
 
 
 def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
-    """Its turn has come: it waits for its conditions, or for a worker. The caller stores it."""
+    """Lets an instance wait for its conditions, or for a worker. The caller stores it."""
     policy = tx.policy_of(job, instance)
     if policy.conditions:
         begin(tx, job, instance, policy)
@@ -35,7 +35,7 @@ def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
-    """Looks at its conditions from the start. The caller stores it."""
+    """Checks the conditions of the instance from the start. The caller stores it."""
     instance.checking = True
     instance.checks_end_at_ms = tx.now + policy.conditions_timeout_ms
     instance.reason = CONDITIONS
@@ -51,8 +51,8 @@ def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
 
 
 def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
-    """At what the tables show; what only a machine can see is asked for when the rest is met. `of`: another job that is
-    not stored yet, as `job` may be. The caller stores the instance."""
+    """Checks what the tables show, and asks workers for the rest when all of that holds. `of`: another job that is not
+    stored yet, as `job` may be. The caller stores the instance."""
     policy = tx.policy_of(job, instance)
     missing = unmet(tx, policy, job, of)
     if missing is None and not seen_by_machines(policy):
@@ -71,7 +71,8 @@ def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
 
 
 def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
-    """The first that the tables show not to be met. `newer`: jobs that are not stored yet."""
+    """Returns the first condition that does not hold according to the tables, None when all do. `newer`: jobs that are
+    not stored yet."""
     for condition in policy.conditions:
         if condition.kind is ConditionKind.JOB:
             job = _target(tx, condition, newer)
@@ -82,7 +83,7 @@ def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
 
 
 def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
-    """On to a worker: that of the node which saw its paths. The caller stores it."""
+    """Lets the instance wait for a worker: that of the node which saw its paths. The caller stores it."""
     stop(tx, job, instance)
     instance.reason = None
     instance.error = instance.attempts[-1].error if instance.attempts else None
@@ -93,7 +94,7 @@ def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
 
 
 def stop(tx: Tx, job: Job, instance: Instance) -> None:
-    """Nothing is looked at any more."""
+    """Ends the checks of the instance. The caller stores it."""
     for key in sorted(_awaited(tx.policy_of(job, instance), instance)):
         if tx.view.delete(Table.AWAITED, key):
             tx.meta.awaited -= 1
@@ -103,7 +104,7 @@ def stop(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def note(instance: Instance, detail: str | None) -> bool:
-    """What was found missing. True: that is news."""
+    """Notes what was found missing. Returns whether that is news."""
     words = (detail or "A condition is not met.")[:ERROR_MAX]
     if instance.error == words:
         return False
@@ -112,9 +113,9 @@ def note(instance: Instance, detail: str | None) -> bool:
 
 
 def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
-    """Refuses a job that would wait for itself, by way of other jobs or not: none of them would ever run. Jobs may be
-    awaited before they are there, so the one that is written last closes the circle. CIRCLE_MAX others are looked at.
-    """
+    """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
+    job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are
+    looked at."""
     if name is None:
         return None  # nobody can wait for it
     own = f"{namespace}/{name}"
@@ -128,7 +129,7 @@ def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected
         place, path = paths.popleft()
         last = path[-1]
         if last == own:
-            # Who writes a job may not be one who may know those of other namespaces, but for those he names himself.
+            # Whoever writes a job may not be allowed to know jobs of other namespaces, but for those that they name.
             known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
             way = ", which waits for ".join(known)
             detail = f"it would never run: {own} waits for {way}; take out one of these conditions"
@@ -144,17 +145,17 @@ def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected
 
 
 def seen_by_machines(policy: Policy) -> bool:
-    """Whether a worker has to look."""
+    """Returns whether a worker has to check some of the conditions."""
     return any(condition.kind is not ConditionKind.JOB for condition in policy.conditions)
 
 
 def bound_to_node(policy: Policy) -> bool:
-    """Whether the run has to start where its conditions were seen."""
+    """Returns whether the run has to start where its conditions were seen."""
     return any(condition.kind is ConditionKind.PATH for condition in policy.conditions)
 
 
 def succeeded(tx: Tx, job: Job) -> None:
-    """A success of this job may be what instances wait for. The caller stores the job."""
+    """Checks the instances that await a success of this job. The caller stores the job."""
     if not tx.meta.awaited or job.name is None:
         return
     name = name_key(job.namespace, job.name)
@@ -170,12 +171,13 @@ def succeeded(tx: Tx, job: Job) -> None:
 
 
 def _looks_by_timer(tx: Tx, job: Job, instance: Instance) -> bool:
-    """Whether machines are asked already: a job that succeeds each second must not have them asked each second."""
+    """Returns whether workers are asked already: a job that succeeds each second must not have them asked each
+    second."""
     return instance.wake_at_ms != instance.checks_end_at_ms and seen_by_machines(tx.policy_of(job, instance))
 
 
 def span(ms: int) -> str:
-    """In the largest unit that it is a whole number of."""
+    """Returns the duration in the largest unit of which it is a whole number."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if ms >= size and not ms % size:
             return f"{ms // size}{unit}"
@@ -183,8 +185,8 @@ def span(ms: int) -> str:
 
 
 def _queue(tx: Tx, job: Job, instance: Instance) -> None:
-    """In the queue for a worker. What became due by itself and recurs waits no longer than the start deadline; what
-    somebody asked for, and a one-shot, wait as long as it takes."""
+    """Lets the instance wait for a worker. One that became due by itself and recurs waits no longer than the start
+    deadline; one that was asked for, and a one-shot, wait as long as it takes."""
     rank(tx, job, instance)
     if not instance.request and not job.policy.trigger.once and not instance.attempts:
         instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms

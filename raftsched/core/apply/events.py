@@ -1,4 +1,4 @@
-"""Events: what the commands of an entry changed, gathered while it is applied, written to CHANGES at its end.
+"""Events: the changes of an entry, gathered while it is applied, written to CHANGES at its end.
 
 An event is made where a row of a job or an instance is stored in another state than it was read in, so that no command
 has to think of it. The table is bounded by number and by age; each entry drops at most a bounded number of rows.
@@ -47,7 +47,7 @@ _head: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Head)
 
 
 class Events:
-    """Of the entry that is applied."""
+    """The events of the entry that is applied."""
 
     def __init__(self, view: View, meta: Meta) -> None:
         self._view = view
@@ -58,7 +58,7 @@ class Events:
     # ------------------------------------------------------------ what was stored
 
     def job_stored(self, job: Job) -> None:
-        """In another state than `job.counted`."""
+        """Adds an event: the job is stored in another state than `job.counted`."""
         event = _JOB_STATE if job.counted else _JOB_CREATED
         self._changes.append(JobChange(event, job.state, job.namespace, job.id, job.revision))
 
@@ -100,7 +100,7 @@ class Events:
     # ------------------------------------------------------------ the end of the entry
 
     def close(self, index: int, actions: list[a.Action]) -> None:
-        """Writes what came about, and drops what need not be kept any longer."""
+        """Writes the events, and drops those that need not be kept any longer."""
         changes, self._changes = self._changes, []
         self.namespaces.clear()
         for action in actions:

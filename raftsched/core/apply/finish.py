@@ -1,4 +1,4 @@
-"""What the end of an instance brings with it: counters, the next in line, the next fire, retention."""
+"""The end of an instance and its consequences: counters, the next in line, the next fire, retention."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def set_dead(instance: Instance, at_ms: int | None) -> None:
 
 
 def count(job: Job, instance: Instance, change: int) -> None:
-    """One instance more or less is kept in its final state. What was backfilled is not counted, and goes by age: it is
-    old already when it ends, and would be the first that retention drops, or push out all the others."""
+    """Counts one instance more or less that is kept in its final state. Backfilled ones are not counted and go by age:
+    they are old already when they end, and would be the first that retention drops, or push out all the others."""
     state = instance.state
     if instance.request == BACKFILL:
         return
@@ -96,7 +96,8 @@ def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def keep(tx: Tx, job: Job, instance: Instance) -> None:
-    """Retention of what just became final: by age through PURGE, by count here. The caller stores both."""
+    """Applies retention after an instance became final: by age through PURGE, by count here. The caller stores job and
+    instance."""
     if not listed_by_job(job, instance):
         return
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
@@ -111,7 +112,8 @@ def keep(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
-    """When a final instance has been kept long enough. A dead letter has its own time: somebody is to look at it."""
+    """Returns when a final instance has been kept long enough. A dead letter has a time of its own: somebody is to look
+    at it."""
     age_ms = job.policy.retention.max_age_ms
     if instance.dead_letter:
         age_ms = max(age_ms, tx.meta.settings.dead_letter_keep_ms)
@@ -119,8 +121,8 @@ def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
 
 
 def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
-    """A few at a time: a retention that was lowered is reached over the next ends. They are looked for among the oldest
-    rows only; where the history of another outcome is longer than that, age has to do."""
+    """Drops a few of the oldest instances: a lowered retention is reached over the next ends. Only the oldest rows are
+    searched; where the history of another outcome is longer than that, age has to do."""
     prefix = u64(job.id)
     surplus = min(surplus, DROP_MAX)
     oldest: list[bytes] = []
@@ -150,7 +152,8 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
 
 
 def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
-    """One SKIPPED record per gap: a further skip for the same reason extends the newest record."""
+    """Records fires that were skipped, in one SKIPPED record for each gap: a further skip for the same reason extends
+    the newest record."""
     record = tx.instance(job.gap) if job.gap is not None else None
     if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
         record.gap_count = min(record.gap_count + count_of_fires, FIRES_MAX)
@@ -187,14 +190,16 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
 
 
 def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:
-    """Its age counts from the latest skip. Moved now and then only: one that grows each second shall stay cheap."""
+    """Counts the age of a record from its latest skip. It is moved now and then only: one that grows each second shall
+    stay cheap."""
     until_ms = keep_until(tx, job, record)
     if record.purge_at_ms is not None and (until_ms - record.purge_at_ms) * RENEWALS >= job.policy.retention.max_age_ms:
         record.purge_at_ms = until_ms
 
 
 def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
-    """0, unless the trigger came back to a time that it had run or skipped before."""
+    """Returns a request number for the time: 0, unless the trigger came back to a time that it had run or skipped
+    before."""
     request = 0
     while tx.view.get(INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
         request += 1
@@ -202,7 +207,7 @@ def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
 
 
 def release(tx: Tx, job: Job) -> None:
-    """Lets the first held instances of the job go, as many as there is room for."""
+    """Lets the first held instances of the job go, as many as may run."""
     while job.held and has_room(job):
         prefix = u64(job.id)
         row = next(tx.view.scan(Table.HELD, prefix, after(prefix)), None)
@@ -219,8 +224,8 @@ def release(tx: Tx, job: Job) -> None:
 
 
 def note_owed(tx: Tx, job: Job, reason: str) -> None:
-    """What is due by now and was not fired will not be: nothing was there that could (no leader, a paused cluster), and
-    now it may not any more. Of a calendar only the first such time is known here."""
+    """Records due times that were not fired and now will not be: nothing could fire them (no leader, a paused cluster).
+    Of a calendar only the first such time is known here."""
     trigger, first = job.policy.trigger, job.nominal_at_ms
     if trigger.once or first is None or job.fire_at_ms is None or job.fire_at_ms > tx.now:
         return
@@ -236,8 +241,8 @@ def note_owed(tx: Tx, job: Job, reason: str) -> None:
 
 
 def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
-    """No more fires by themselves; `reason`: why what is owed is left out, None where no history is kept. A one-shot
-    keeps its time, so that resuming finds it again."""
+    """Ends the fires of a job. `reason`: why due times that were not fired are left out, None where no history is kept.
+    A one-shot keeps its time, so that resuming finds it again."""
     if reason is not None:
         note_owed(tx, job, reason)
     nominal = job.nominal_at_ms if job.policy.trigger.once else None
@@ -247,7 +252,8 @@ def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
 
 
 def settle(tx: Tx, job: Job) -> None:
-    """What is due when nothing of the job is active: the next fire of a fixed delay, the end of a job, its removal."""
+    """Does what waits until nothing of the job is active: the next fire of a fixed delay, the end of the job, its
+    removal."""
     if job.active:
         return
     trigger = job.policy.trigger
@@ -274,7 +280,7 @@ def settle(tx: Tx, job: Job) -> None:
 
 
 def exhausted(tx: Tx, job: Job) -> bool:
-    """Whether a scheduled job without a next time will never fire again."""
+    """Returns whether a scheduled job without a next time will never fire again."""
     trigger = job.policy.trigger
     if trigger.once:
         return job.runs > 0
@@ -294,7 +300,7 @@ def exhaust(tx: Tx, job: Job) -> None:
 
 
 def drop_history(tx: Tx, job: Job) -> None:
-    """Earlier contents go with the job."""
+    """Deletes earlier contents of the job."""
     if job.revision == 1:
         return
     prefix = u64(job.id)
@@ -303,7 +309,7 @@ def drop_history(tx: Tx, job: Job) -> None:
 
 
 def drop_revisions(tx: Tx, job: Job) -> None:
-    """Older revisions are kept only while an instance may still run them."""
+    """Deletes earlier revisions of the job. They are kept only while an instance may still run them."""
     if job.revision == 1:
         return
     prefix = u64(job.id)

@@ -1,4 +1,4 @@
-"""Schedule, fire: how due times become instances. Misfire and overlap are decided here, in the log's order."""
+"""Schedule, fire: due times become instances. Misfire and overlap are decided here, in the log's order."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
 
 
 def _by_calendar(tx: Tx, job: Job, revision: int) -> bool:
-    """Whether the times were computed with the calendar as it is. One that was changed meanwhile owes the job its time
-    anew, or an operation comes to that."""
+    """Returns whether the times were computed with the calendar as it is now. When it was changed meanwhile the job is
+    rescheduled, or an operation comes to that."""
     name = job.policy.trigger.calendar
     if name is None:
         return True
@@ -111,7 +111,7 @@ def fire(tx: Tx, c: Fire) -> Answer:
 
 
 def _plausible(c: Fire) -> bool:
-    """Times ascend and can be written."""
+    """Returns whether the times ascend and can be written."""
     if not c.missed and c.next_nominal_at_ms is None:
         return 0 <= c.nominal_at_ms <= TIME_MAX_MS and 0 <= c.missed_count <= FIRES_MAX
     times = (c.nominal_at_ms, *c.missed)
@@ -142,7 +142,8 @@ def _due_times(tx: Tx, job: Job, c: Fire) -> _Due:
 
 
 def _by_now(tx: Tx, job: Job, c: Fire, keep: int) -> tuple[list[int], int, int | None]:
-    """The newest nominal times up to now, `keep` of them or a few more, how many there are, and the one after them."""
+    """Returns the newest nominal times up to now (`keep` of them or a few more), how many there are in all, and the
+    time after them."""
     trigger = job.policy.trigger
     if trigger.needs_calendar:
         times = [c.nominal_at_ms, *c.missed]
@@ -157,9 +158,10 @@ def _by_now(tx: Tx, job: Job, c: Fire, keep: int) -> tuple[list[int], int, int |
 
 
 def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
-    """A one-shot always runs. Of the others, what is later than the grace was missed, and the policy says what then.
-    Under "all" those are owed, and what came due behind them until now with them: where runs may not overlap they
-    follow one another. What is not run is recorded, a record for those that are next to each other."""
+    """Runs the due times as the policies say. A one-shot always runs. Other times that are later than the grace were
+    missed, and the misfire policy decides. Under "all" they are made up for, and so are those that came due behind them
+    until now: where runs may not overlap they follow one another. Times that are not run are recorded, in one record
+    for neighbours."""
     trigger = job.policy.trigger
     late = _missed(tx, job, times)
     left_out = _left_out(job, times, late)
@@ -189,7 +191,7 @@ def _missed(tx: Tx, job: Job, times: list[int]) -> frozenset[int]:
 
 
 def _left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str]:
-    """Which of the times do not run, and why."""
+    """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}
     if policy.misfire.policy is not MisfirePolicy.ALL:
@@ -203,7 +205,7 @@ def _left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str
 
 
 def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
-    """A due time becomes an instance."""
+    """Makes an instance of a due time."""
     since_ms = replace_active(tx, job)
     job.runs += 1
     request = unused_request(tx, job, nominal_at_ms)
@@ -213,7 +215,7 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
 
 
 def crowded(tx: Tx, job: Job) -> Rejected | None:
-    """Whether the job has as many active instances as any job may have."""
+    """Refuses one more active instance when the job has as many as any job may have."""
     most = tx.meta.settings.active_max
     if job.active < most:
         return None
@@ -221,8 +223,8 @@ def crowded(tx: Tx, job: Job) -> Rejected | None:
 
 
 def overlapping(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
-    """Whether the overlap policy forbids one more active instance. One between attempts counts as active. `owed`: one
-    that is made up for may wait behind the others, as many as are caught up with at once."""
+    """Refuses one more active instance when the overlap policy forbids it. One between attempts counts as active.
+    `owed`: one that is made up for may wait behind the others, as many as are caught up with at once."""
     policy = job.policy.overlap
     if has_room(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
         return None
@@ -241,9 +243,9 @@ def overlapping(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
 
 
 def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> int | None:
-    """Under the policy "replace", makes room for one more (`but`, when it is there already): the oldest end. Returns
-    since when the first of those waited for a worker, None: none did. Whoever replaces it has waited as long: where
-    workers are scarce no run of the job would ever have its turn else."""
+    """Under the policy "replace", ends the oldest to make room for one more (`but`, when it exists already). Returns
+    since when the first of those waited for a worker, None when none did. The run that replaces it counts as waiting as
+    long: where workers are scarce no run of the job would ever start otherwise."""
     if job.policy.overlap is not _REPLACE:
         return None
     most = going_max(job.policy)
@@ -262,8 +264,8 @@ def add_instance(
     why: str | None,
     since_ms: int | None = None,
 ) -> Instance:
-    """`why`: None, its time came; else a code: "missed" (it is made up for), "manual", "backfill". `since_ms`: when it
-    counts as waiting from, if not from now."""
+    """Makes an instance of the job and lets it wait. `why`: None, its time came; else a code: "missed" (it is made up
+    for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from now."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -306,8 +308,8 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None, spare: int = 0) -> int | None:
-    """Ends what has not started; asks what runs to end. Oldest first, all but the `spare` newest. Returns since when
-    the first of them waited for a worker; None: none did."""
+    """Ends instances that have not started, and asks those that run to end: oldest first, all but the `spare` newest.
+    Returns since when the first of them waited for a worker, None when none did."""
     keys = active_instances(tx, job, but)
     since_ms = None
     for key in keys[: len(keys) - spare]:
@@ -320,8 +322,8 @@ def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None, spare: 
 
 
 def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
-    """An attempt ends by its worker's word only, so what runs is asked; what does not run is KILLED at once. The caller
-    stores the job and settles it."""
+    """Kills an instance. An attempt ends by its worker's report only, so one that runs is asked to end; one that does
+    not run is KILLED at once. The caller stores the job and settles it."""
     if instance.state in FINAL:
         return
     attempt = instance.live
@@ -339,8 +341,8 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
 
 
 def active_instances(tx: Tx, job: Job, but: bytes | None = None) -> list[bytes]:
-    """Keys of the job's instances that are not final, all but one, oldest first. They are looked for from the newest
-    on, as many as are counted: what is kept of the past may be much more."""
+    """Returns the keys of the job's instances that are not final, but for one, oldest first. They are searched from the
+    newest on, as many as are counted: the history may be much longer."""
     keys: list[bytes] = []
     own = scheduled_instance(job)
     if own is not None and own != but:

@@ -47,8 +47,8 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
 
 
 def requeue(tx: Tx, c: Requeue) -> Answer:
-    """Unless runs of the job may overlap it waits its turn behind what is active, whatever the policy: it is owed, and
-    whoever requeues a hundred of one job does not mean one of them."""
+    """Queues a dead letter again. Unless runs of the job may overlap it waits behind what is active, whatever the
+    policy: requeuing a hundred of one job does not mean one of them."""
     found = _at_its_end(tx, c.instance)
     if isinstance(found, Rejected):
         return found
@@ -98,7 +98,8 @@ def _no_dead_letter(instance: Instance) -> Rejected:
 
 
 def _take_up(tx: Tx, job: Job, instance: Instance) -> None:
-    """Out of what is kept, before others of the job are ended: their end looks for the oldest to drop."""
+    """Takes the instance out of the history, before others of the job are ended: their end looks for the oldest to
+    drop."""
     count(job, instance, -1)
     if job.gap == instance.key:
         job.gap = None
@@ -111,8 +112,8 @@ def _take_up(tx: Tx, job: Job, instance: Instance) -> None:
 
 
 def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer:
-    """With the present content of the job, and all its retries; the attempts there were stay. So does what a SKIPPED
-    record says of the fires that it stands for."""
+    """Lets the instance wait again, with the present content of the job and all its retries. Its earlier attempts stay,
+    and so do the fires that a SKIPPED record stands for."""
     instance.job_revision = job.revision
     instance.kill_asked = False
     instance.tried = 0

@@ -95,7 +95,8 @@ def _wrong_name(namespace: str, name: str) -> Rejected | None:
 
 
 def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
-    """The name exists: the same content is the same job; other content replaces it only when asked to."""
+    """Answers a create under a name that exists: the same content is the same job; other content replaces it only when
+    asked to."""
     job = tx.job(job_id)
     if job is None:
         return no_job(job_id)
@@ -122,7 +123,7 @@ def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
 
 
 def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | None:
-    """The API has checked before; a limit may have changed meanwhile, and nothing over it may enter the tables."""
+    """Refuses content above the limits. The API has checked before; a limit may have changed meanwhile."""
     settings = tx.meta.settings
     if len(body) > settings.body_max_bytes:
         return Rejected("too-large", f"The job takes {len(body)} bytes; {settings.body_max_bytes} is the limit.")
@@ -147,7 +148,7 @@ def _anchor(tx: Tx, policy: Policy) -> int:
 
 
 def start_schedule(tx: Tx, job: Job) -> None:
-    """(Re)computes the next fire time of a job from now on, as far as the job's state lets it fire."""
+    """Computes the next fire time of a job from now on, as far as the job's state lets it fire."""
     trigger = job.policy.trigger
     if trigger.once:
         nominal = None if job.runs else first_nominal(trigger, tx.now, job.anchor_at_ms)
@@ -175,8 +176,8 @@ def start_schedule(tx: Tx, job: Job) -> None:
 
 
 def owe(tx: Tx, job: Job) -> bool:
-    """Its calendar is another now: its next time is owed anew. What is due already and was not fired still counts, if
-    the calendar lets it. False: nothing is to be done about this job."""
+    """Reschedules a job whose calendar was changed. A time that is due already and was not fired still counts, if the
+    calendar lets it. Returns False when nothing is to be done about this job."""
     trigger = job.policy.trigger
     if job.state is not JobState.SCHEDULED or trigger.calendar is None:
         return False
@@ -221,7 +222,7 @@ def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
 
 
 def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False, name: str | None = None) -> Answer:
-    """The new content applies from the next fire on; instances there are keep their revision."""
+    """Gives the job new content, from the next fire on. Instances that exist keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
         return Accepted(job=job)
     keep = job.active > 0 and _may_be_run(tx, job)
@@ -271,7 +272,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
 
 
 def _note_past(tx: Tx, job: Job) -> None:
-    """What the job is until now, for whoever asks what was changed; of too many the oldest goes."""
+    """Keeps the job's present content as a past revision. When there are too many the oldest goes."""
     past = PastRevision(job.name, job.body, tx.now, job.by)
     tx.view.put(Table.HISTORY, revision_key(job.id, job.revision), encode_row(past))
     if job.revision > HISTORY_MAX:
@@ -279,14 +280,15 @@ def _note_past(tx: Tx, job: Job) -> None:
 
 
 def _may_be_run(tx: Tx, job: Job) -> bool:
-    """Whether an active instance may be of the job's present revision: if there is one, the newest run is of it too."""
+    """Returns whether an active instance may be of the job's present revision: if there is one, the newest run is of it
+    too."""
     newest = None if job.last_instance is None else tx.instance(job.last_instance)
     return newest is None or newest.job_revision == job.revision
 
 
 def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
-    """Of a job of which something is always active, revisions that nobody runs any more are taken out once in a
-    while: they go by themselves only when nothing is."""
+    """Makes room for one more earlier revision. Revisions go by themselves only when nothing of the job is active;
+    where something always is, those that no instance runs any more are deleted here."""
     prefix = u64(job.id)
     oldest = next(iter(tx.view.scan(Table.REVISIONS, prefix, after(prefix))), None)
     if oldest is None or job.revision - from_u64(oldest[0][8:]) < REVISIONS_MAX:
@@ -305,8 +307,8 @@ def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
 
 
 def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
-    """The trigger was changed: the one-shot's instance that was named by it (`own`) gets its rows in BY_JOB and PURGE
-    like any other, and one that is named by it now loses them."""
+    """Lists instances again after a change of the trigger: the one-shot's instance that was named by the old one
+    (`own`) gets its rows in BY_JOB and PURGE like any other, and one that is named by the new one loses them."""
     named = scheduled_instance(job)
     if named == own:
         return
@@ -368,7 +370,7 @@ def delete_job(tx: Tx, c: DeleteJob) -> Answer:
 
 
 def remove(tx: Tx, job: Job) -> None:
-    """Its name is free, what runs of it is asked to end; the row goes after the last of that."""
+    """Deletes the job: frees its name and ends its instances. The row goes after the last attempt ended."""
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
     stop_schedule(tx, job, None)

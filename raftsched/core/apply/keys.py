@@ -1,8 +1,8 @@
-"""Requests that name themselves: the same key again is answered, not done again.
+"""Idempotency keys: a repeated request is answered, not done again.
 
 A row of KEYS remembers what the first request of a key brought about, KEY_TIMES orders them by age. Both are part of
-the replicated state, so any node answers the repeat, also after a failover. Only what was done is remembered: a request
-that was refused may be sent again under its key.
+the replicated state, so any node answers the repeat, also after a failover. Only requests that were done are
+remembered: one that was refused may be sent again under its key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DROPPED_AT_ONCE = 2  # of the oldest, for each new one: a lowered limit is reac
 
 
 def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer:
-    """The answer of `act`; under a key that is known the first answer again, with the job as it is now."""
+    """Returns the answer of `act`; under a key that is known the first answer again, with the job as it is now."""
     if not key:
         return act()
     if len(key) != HASH_SIZE or len(digest) != HASH_SIZE:
@@ -38,8 +38,8 @@ def once(tx: Tx, key: bytes, digest: bytes, act: Callable[[], Answer]) -> Answer
 
 
 def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[], Answer]) -> Answer:
-    """The same for one of the jobs of a batch: they share a row, as jobs made one after the other have ids one after
-    the other. It is written once in a turn (`Tx.batches`)."""
+    """Does the same for one item of a batch. Items share a row, as jobs made one after the other have ids one after the
+    other. It is written once in a write batch (`Tx.batches`)."""
     if len(key) != HASH_SIZE or len(digest) != HASH_SIZE or not 0 <= place < BATCH_PLACES:
         return Rejected("invalid-parameter", f"A key has {HASH_SIZE} bytes, a batch under it {BATCH_PLACES} places.")
     use = tx.batches.get(key) or known_use(tx.view, tx.meta, key)
@@ -86,7 +86,7 @@ def note(tx: Tx, c: Note) -> Answer:
 
 
 def _remember(tx: Tx, key: bytes, use: KeyUse) -> bool:
-    """False: nothing is remembered in this cluster."""
+    """Stores what was done under the key. Returns False when this cluster remembers no keys."""
     _forget(tx, key)  # one that is too old to count
     most = tx.meta.settings.idempotency_max
     if not most:
@@ -114,7 +114,7 @@ def _oldest(tx: Tx, count: int) -> list[bytes]:
 
 
 def prune_keys(tx: Tx, until_ms: int, limit: int) -> int:
-    """Forgets, oldest first, what is too old and what is too many; returns how many."""
+    """Forgets, oldest first, keys that are too old and too many. Returns how many."""
     settings = tx.meta.settings
     dropped = 0
     for row in _oldest(tx, limit):

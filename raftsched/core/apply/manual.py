@@ -1,4 +1,4 @@
-"""What somebody asks of a job's schedule: a run now, the next one left out, runs for times that are past."""
+"""Changes of a job's schedule by hand: a run now, the next one skipped, runs for times that are past."""
 
 from __future__ import annotations
 

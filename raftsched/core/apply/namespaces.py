@@ -1,4 +1,4 @@
-"""Namespaces: declared, limited, taken back; and what a job needs of its own before it is written."""
+"""Namespaces: declared, limited, deleted; and the checks of a job against its namespace."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
 
 
 def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
-    """Whether what a job takes over from its namespace is what the namespace has now. `defaults`: the revision that it
-    was taken from (0: of a namespace that is not declared; None: from none)."""
+    """Refuses a job whose defaults were taken from a namespace that was changed since. `defaults`: the revision that
+    they were taken from (0: of a namespace that is not declared; None: from none)."""
     if defaults is None:
         return None
     namespace = tx.namespace(name)
@@ -107,7 +107,7 @@ def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
 
 
 def admit(tx: Tx, name: str) -> Rejected | None:
-    """Whether there may be one more job in it."""
+    """Refuses one more job when the namespace is full or not declared."""
     namespace = tx.namespace(name)
     wrong = wrong_in_namespace(name) if namespace is None else None
     if wrong is not None:
@@ -121,7 +121,7 @@ def admit(tx: Tx, name: str) -> Rejected | None:
 
 
 def known(tx: Tx, name: str) -> Rejected | None:
-    """Where namespaces have to be declared, this one is. The default one always is."""
+    """Refuses a namespace that is not declared, where it has to be. The default one never has to."""
     if not tx.meta.settings.namespaces_strict or name == DEFAULT_NAMESPACE:
         return None
     namespace = tx.namespace(name)

@@ -1,4 +1,4 @@
-"""What operators say about nodes (drained, slots, labels), and pausing the whole cluster."""
+"""Rules of operators for nodes (drained, slots, labels), and pausing the whole cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pause_cluster(tx: Tx, c: PauseCluster) -> Answer:
 
 
 def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
-    """Only of members: there are few of them, and so there are few rules."""
+    """Sets the rule of a member. There are few members, and so there are few rules."""
     if all(m.node != c.node for m in tx.meta.members):
         names = ", ".join(m.node for m in tx.meta.members)
         return Rejected("no-such-member", f"There is no member {c.node[:64]!r}; members are {names}.")
@@ -44,13 +44,13 @@ def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
 
 
 def same(rule: NodeRule, other: NodeRule) -> bool:
-    """Whichever revision they are."""
+    """Returns whether the rules are equal but for their revisions."""
     return replace(rule, revision=0) == replace(other, revision=0)
 
 
 def forget_rules(tx: Tx, before: tuple[Member, ...], now: tuple[Member, ...]) -> None:
-    """Of those that are no members any more: who comes back under the name of one is told anew. A disk that is
-    replaced leaves the member and its rule in place."""
+    """Deletes the rules of nodes that are no members any more: a node that comes back under the name starts without
+    one. A disk that is replaced leaves the member and its rule in place."""
     stay = {m.node for m in now}
     for member in before:
         if member.node not in stay and tx.node_rule(member.node) is not None:

@@ -1,6 +1,5 @@
-"""An instance has come to an end: who is told. In the same entry each webhook that asked for it gets a hidden instance
-which delivers the event, so that none can be lost. Where there is no webhook nobody comes here.
-"""
+"""Notifications of the ends of instances. In the same entry each webhook that asked for it gets a hidden instance which
+delivers the event, so that none can be lost. Without webhooks nothing here runs."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _MOST_TELLING = (Ending.LOST, Ending.DEAD_LETTER, *_BY_STATE.values())  # of wha
 
 
 def webhooks(tx: Tx) -> dict[str, Webhook]:
-    """All of them, in the order of their names: that is the order in which they are told. What is changed in one has to
+    """Returns all webhooks, in the order of their names: that is the order of the notifications. Changes to one have to
     be put."""
     if tx.webhooks is None:
         rows = [decode_webhook(raw) for _, raw in tx.view.scan(Table.WEBHOOKS)] if tx.meta.webhooks else []
@@ -43,7 +42,7 @@ def webhooks(tx: Tx) -> dict[str, Webhook]:
 
 
 def add_webhook(tx: Tx, webhook: Webhook) -> None:
-    """Where a node reads it that begins its turn behind this entry."""
+    """Adds a webhook at the place where a node that starts behind this entry reads it."""
     tx.webhooks = dict(sorted({**webhooks(tx), webhook.name: webhook}.items()))
     tx.meta.webhooks += 1
 
@@ -54,7 +53,7 @@ def put_webhook_row(tx: Tx, webhook: Webhook) -> None:
 
 
 def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
-    """Of a job that names one that is not there."""
+    """Refuses a job that names a webhook that does not exist."""
     known = webhooks(tx)
     for i, one in enumerate(policy.notify):
         if one.webhook not in known:
@@ -65,7 +64,7 @@ def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
 
 
 def endings_of(instance: Instance) -> tuple[Ending, ...]:
-    """What a final instance has come to, the most telling first."""
+    """Returns the outcomes of a final instance, the most telling first."""
     found = {_BY_STATE[instance.state]: True}
     if instance.dead_letter:
         found[Ending.DEAD_LETTER] = True
@@ -75,7 +74,8 @@ def endings_of(instance: Instance) -> tuple[Ending, ...]:
 
 
 def announce(tx: Tx, job: Job, instance: Instance) -> None:
-    """The instance is final now, and says all of it. Deliveries are not told about: that would never end."""
+    """Notifies webhooks of an instance that is final and complete. Deliveries cause no notifications: that would never
+    end."""
     if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
         return
     content = content_of_body(job.body)
@@ -90,7 +90,7 @@ def announce(tx: Tx, job: Job, instance: Instance) -> None:
 def _told(
     tx: Tx, job: Job, endings: tuple[Ending, ...], content: tuple[str | None, dict[str, str]]
 ) -> dict[str, Ending]:
-    """Webhooks, each with what it is told: once, also when it is asked for in several ways."""
+    """Returns the webhooks to notify, each with its outcome: once, also when it is asked for in several ways."""
     known = webhooks(tx)
     asked: dict[str, set[Ending]] = {}
     for one in job.policy.notify:
@@ -133,7 +133,7 @@ def _notice(tx: Tx, job: Job, instance: Instance, owner: str | None, labels: dic
 
 
 def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
-    """An instance of the webhook's job, ready for any worker. None: too many wait already, as many as a job may have;
+    """Makes an instance of the webhook's job, ready for any worker. Returns None when as many wait as a job may have;
     that is counted."""
     job = tx.job(webhook.job_id)
     if job is None or full(tx, job):
@@ -164,13 +164,13 @@ def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
 
 
 def full(tx: Tx, job: Job) -> bool:
-    """Whether as many wait as may."""
+    """Returns whether as many deliveries wait as may."""
     return job.active >= tx.meta.settings.active_max
 
 
 def stop_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
-    """A receiver that answers 410 wants no more: its webhook is not active until somebody says so. Whether that was
-    answered."""
+    """Deactivates a webhook whose receiver answered 410: it wants no more until an operator activates it. Returns
+    whether it answered that."""
     if attempt.result != _GONE_RESULT:
         return False
     webhook = webhooks(tx).get(job.name or "")
@@ -186,7 +186,7 @@ def stop_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
 
 
 def limit_queue(tx: Tx, webhook: Webhook) -> None:
-    """Its queue as the webhook has it: what waits stays there while it is not active."""
+    """Sets the limits of the webhook's queue: deliveries wait there while the webhook is not active."""
     queue = tx.queue(queue_of(webhook.name))
     assert queue is not None, "each webhook has a queue"
     wanted = (webhook.spec.max_running, not webhook.spec.active)

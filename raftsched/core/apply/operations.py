@@ -1,4 +1,4 @@
-"""Operations on many jobs: begun, gone on with in bounded steps, cancelled."""
+"""Operations on many jobs: started, continued in bounded steps, cancelled."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def begin(
     kill: bool = False,
     namespaces: tuple[str, ...] | None = None,
 ) -> Operation:
-    """The caller has seen to it that not too many run."""
+    """Starts an operation. The caller has checked that not too many run."""
     meta = tx.meta
     if meta.operations >= KEPT_MAX:
         _drop_oldest(tx)
@@ -100,7 +100,7 @@ def begin(
 
 
 def begin_again(tx: Tx, operation: Operation) -> None:
-    """It goes through all jobs there are now, from the first on."""
+    """Sends the operation through all present jobs again, from the first on."""
     operation.after = b""
     operation.until_id = tx.meta.last_id
     operation.modified_at_ms = tx.now
@@ -127,7 +127,7 @@ def _wrong(c: StartOperation) -> str | None:
 
 
 def _total(tx: Tx, wanted: JobFilter | None, ids: tuple[int, ...]) -> int | None:
-    """The rows that will be looked at, where that is known."""
+    """Returns how many rows will be looked at, None when that is not known."""
     if wanted is None:
         return len(ids)
     last_id = tx.meta.last_id
@@ -135,7 +135,7 @@ def _total(tx: Tx, wanted: JobFilter | None, ids: tuple[int, ...]) -> int | None
 
 
 def _drop_oldest(tx: Tx) -> None:
-    """The first that has ended; so many run at most that it is found soon."""
+    """Deletes the first operation that has ended. Few run at one time, so that it is found soon."""
     for key, raw in tx.view.scan(Table.OPERATIONS):
         if decode_operation(raw).state is not OperationState.RUNNING:
             tx.view.delete(Table.OPERATIONS, key)
@@ -202,7 +202,7 @@ def step_operation(tx: Tx, c: StepOperation) -> Answer:
 
 
 def _next_ids(tx: Tx, operation: Operation, rows: int, work: int) -> tuple[list[int], bool]:
-    """Ids to act on, and whether there are more after them."""
+    """Returns ids to act on, and whether there are more after them."""
     chosen: list[int] = []
     for job_id in operation.ids[operation.examined : operation.examined + rows]:
         if work <= 0:
@@ -215,7 +215,7 @@ def _next_ids(tx: Tx, operation: Operation, rows: int, work: int) -> tuple[list[
 
 
 def _next_matches(tx: Tx, operation: Operation, wanted: JobFilter, rows: int, work: int) -> tuple[list[int], bool]:
-    """The same by filter. All are found before any is acted on: that changes the rows that are walked."""
+    """Returns the same by filter. All are found before any is acted on: that changes the rows that are walked."""
     chosen: list[int] = []
     way = walk(wanted, operation.until_id)
     for key, value in way.rows(tx.view, operation.after or None):
@@ -233,7 +233,7 @@ def _next_matches(tx: Tx, operation: Operation, wanted: JobFilter, rows: int, wo
 
 
 def _work(operation: Operation, job: Job) -> int:
-    """What it costs to act on it: whatever of it is active may be ended."""
+    """Returns the cost of acting on the job: all its active instances may be ended."""
     ends = operation.action is BulkAction.DELETE or operation.kill
     if operation.action is BulkAction.RUN:
         ends = job.policy.overlap is Overlap.REPLACE

@@ -59,8 +59,8 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
 
 
 def make_queue(tx: Tx, name: str) -> Queue:
-    """A lane of its own; what runs already counts. What waits in another lane is sorted into this one by the leader,
-    some at a time: it may be a million."""
+    """Makes a queue with a lane of its own. Attempts that run already count. Instances that wait in another lane are
+    sorted into this one by the leader, some at a time: there may be a million."""
     tx.meta.last_lane += 1
     tx.meta.queues += 1
     queue = Queue(name=name, lane=tx.meta.last_lane, created_at_ms=tx.now)
@@ -103,13 +103,13 @@ def _of_the_cluster(queue: str) -> Rejected:
 
 
 def quota_of(tx: Tx, namespace: str) -> Queue | None:
-    """The queue of a namespace that has limits of its runs."""
+    """Returns the queue of a namespace that has limits for its runs, None when it has none."""
     return tx.queue(quota_queue(namespace)) if tx.meta.quotas else None
 
 
 def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejected:
-    """The names of the queue with limits and of that of its namespace, in which the instance counts as running from now
-    on; "": in none. The row of the job is read into only when there are such queues: this is the way of every start."""
+    """Counts the instance as running in its queue and in that of its namespace. Returns their names, "" for none, or
+    refuses the start. The row of the job is decoded only when there are such queues: every start comes by here."""
     if not may_be_limited(tx, instance):
         return NOWHERE
     job = decode_job(job_raw)
@@ -126,7 +126,8 @@ def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejec
 
 
 def leave(tx: Tx, name: str) -> None:
-    """A run that counted there has ended. The queue may be gone, or be there anew: then it counted that run too."""
+    """Counts one run less in the queue. The queue may be gone, or have been made again: then it counted that run
+    too."""
     queue = tx.queue(name) if name else None
     if queue is not None and queue.running > 0:
         queue.running -= 1
@@ -192,13 +193,13 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
 
 
 def somebody_can(tx: Tx, policy: Policy) -> bool:
-    """Whether a node with an open session could take it, busy, drained or not."""
+    """Returns whether a node with an open session could take it, busy, drained or not."""
     sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
     return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy) for s in sessions)
 
 
 def placeable(instance: Instance) -> None:
-    """Somebody can take it (again): what was noted about that goes. The error is that of its last attempt."""
+    """Clears the note that no node can take the instance. Its error is that of its last attempt."""
     if instance.reason == UNPLACEABLE:
         instance.reason = None
         instance.error = instance.attempts[-1].error if instance.attempts else None

@@ -1,5 +1,5 @@
-"""What the runs of a namespace may take at one time: a queue of its own, which the cluster keeps beside those that
-operators limit. A run counts in the queue that its job names and in its namespace's."""
+"""Limits of the runs of a namespace: a queue of its own, which the cluster keeps beside those that operators limit. A
+run counts in the queue that its job names and in its namespace's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from raftsched.core.tables import Table
 
 
 def follow(tx: Tx, namespace: Namespace) -> None:
-    """What is said about the namespace holds from now on."""
+    """Makes the limits of the namespace hold from now on."""
     name = quota_queue(namespace.name)
     queue = tx.queue(name)
     most, starts = namespace.max_running, namespace.max_starts_per_minute
@@ -37,7 +37,8 @@ def follow(tx: Tx, namespace: Namespace) -> None:
 
 
 def _make(tx: Tx, namespace: str) -> Queue:
-    """What runs already counts; what waits in other lanes is sorted into this one by the leader, some at a time."""
+    """Makes the queue of a namespace. Attempts that run already count; instances that wait in other lanes are sorted
+    into this one by the leader, some at a time."""
     tx.meta.last_lane += 1
     tx.meta.queues += 1
     tx.meta.quotas += 1

@@ -1,4 +1,4 @@
-"""Prune: what retention no longer keeps goes, by range, a bounded number of rows per command."""
+"""Prune: deletes what retention no longer keeps, by range, a bounded number of rows per command."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def prune(tx: Tx, c: Prune) -> Answer:
 
 
 def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
-    """A finished one-shot or a deleted job with its instances; the PURGE row stays until all of them are gone."""
+    """Deletes a finished one-shot or a deleted job with its instances, as far as the limit allows. The PURGE row stays
+    until all of them are gone. Returns how many rows were deleted."""
     if job is None or job.active or job.state not in _OVER:
         tx.view.delete(PURGE, key)
         return 1

@@ -1,4 +1,4 @@
-"""Secrets: put, deleted; and whether what a job refers to is there."""
+"""Secrets: put, deleted; and the references of jobs to them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
 
 
 def _same(secret: Secret, c: PutSecret) -> bool:
-    """Of sealed values, which differ each time, by their digests."""
+    """Returns whether the value is the present one. Sealed values differ each time, and are compared by their
+    digests."""
     if c.nonce and secret.nonce:
         return bool(c.digest) and secret.digest == c.digest
     return not c.nonce and not secret.nonce and secret.value == c.value
@@ -99,7 +100,7 @@ def _count(tx: Tx, name: str, more: int) -> None:
 
 
 def check_references(tx: Tx, namespace: str, body: bytes) -> Rejected | None:
-    """Whether all that a job refers to is there."""
+    """Refuses a job that refers to a secret that does not exist."""
     for reference, why in missing(tx.view, namespace, references(namespace, body)):
         return Rejected("invalid-job", why, reference.pointer)
     return None

@@ -1,4 +1,5 @@
-"""What the command families share: the entry's time, the counters, rows in and out, and the actions gathered."""
+"""The transaction that all commands share: the entry's time, the counters, ids, rows in and out, and the actions
+gathered."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ _STATE = InstanceEvent.STATE
 
 
 class Tx:
-    """One turn's worth of applying: entries share it, so that the counters are read and written once."""
+    """Applies the entries of one write batch: they share it, so that the counters are read and written once."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -89,11 +90,11 @@ class Tx:
 
     @property
     def actor(self) -> str:
-        """The name of who asked for what is applied; empty: nobody knows."""
+        """The name of the caller who asked for the command; empty when it is not known."""
         return self.by.name
 
     def advance(self, now_ms: int) -> None:
-        """Time of the next entry; it may go back with another leader: a clock that was wrong must not last."""
+        """Sets the time of the next entry. It may go back with another leader: a clock that was wrong must not last."""
         self.now = self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
 
     def close_entry(self, index: int) -> None:
@@ -104,7 +105,7 @@ class Tx:
         self.indexed_jobs.clear()
 
     def save(self) -> None:
-        """Writes the counters, and the rows that go with the turn's end only."""
+        """Writes the counters, and the rows that are written once for all entries."""
         for table, unwritten in ((READY, self.ready_rows), (TIMERS, self.timer_rows)):
             for key in unwritten:
                 self.view.put(table, key, b"")
@@ -132,13 +133,14 @@ class Tx:
         self.changed_namespaces.clear()
 
     def new_id(self) -> int:
-        """Time-sorted and never reused: 2^20 ids fit in a millisecond before ids run ahead of time."""
+        """Returns an id that is sorted by time and never reused: 2^20 ids fit in a millisecond before ids run ahead of
+        time."""
         meta, first = self.meta, self.now << 20
         meta.last_id = meta.last_id + 1 if meta.last_id >= first else first
         return meta.last_id
 
     def new_revision(self) -> int:
-        """Of what operators say; jobs count their own."""
+        """Returns a revision for a setting of operators. Jobs count their own."""
         self.meta.last_revision += 1
         return self.meta.last_revision
 
@@ -216,7 +218,7 @@ class Tx:
         self.view.delete(Table.SESSIONS, u64(number))
 
     def node_session(self, node: str) -> int:
-        """The newest session of a node, 0 when it never had one."""
+        """Returns the number of the newest session of a node, 0 when it never had one."""
         raw = self.view.get(Table.NODES, node.encode())
         return 0 if raw is None else from_u64(raw)
 
@@ -226,7 +228,7 @@ class Tx:
         return None if raw is None else decode_calendar(raw)
 
     def policy_of(self, job: Job, instance: Instance) -> Policy:
-        """That of the revision the instance was made from."""
+        """Returns the policy of the revision that the instance was made from."""
         if instance.job_revision != job.revision:
             earlier = rows.REVISIONS.get(self.view, job.id, instance.job_revision)
             if earlier is not None:
@@ -234,7 +236,7 @@ class Tx:
         return job.policy
 
     def queue(self, name: str) -> Queue | None:
-        """None: it has no limits. What is changed in it has to be put."""
+        """Returns the queue, None when it has no limits. Changes to it have to be put."""
         if not self.meta.queues:
             return None
         if name not in self._queues:
@@ -253,7 +255,7 @@ class Tx:
         self.view.delete(Table.QUEUES, name.encode())
 
     def namespace(self, name: str) -> Namespace | None:
-        """None: nothing is said about it, and nothing is in it. What is changed in it has to be put."""
+        """Returns the namespace, None when it is not declared and empty. Changes to it have to be put."""
         try:
             return self._namespaces[name]
         except KeyError:
@@ -262,7 +264,8 @@ class Tx:
             return namespace
 
     def put_namespace(self, namespace: Namespace) -> None:
-        """One that is not needed is gone from now on, whether the turn ends here or not."""
+        """Stores the namespace. One that is not needed is gone from now on, also for later entries of the write
+        batch."""
         self._namespaces[namespace.name] = namespace if namespace.is_needed else None
         self.changed_namespaces.add(namespace.name)
 
@@ -273,7 +276,7 @@ class Tx:
         return self._node_rules[node]
 
     def put_node_rule(self, node: str, rule: NodeRule | None) -> None:
-        """None: nothing is said about the node any more."""
+        """Stores the rule of a node. None deletes it."""
         self._node_rules[node] = rule
         if rule is None:
             self.view.delete(Table.NODE_RULES, node.encode())

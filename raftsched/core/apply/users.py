@@ -1,5 +1,5 @@
-"""What is in use is not deleted. Which jobs use it is said apart from the text of the refusal: not everybody may see
-all of them."""
+"""Refusals to delete what jobs use. The jobs are kept apart from the text of the refusal: not every caller may see all
+of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ LOOK_MAX = 1_000  # rows looked at for them: two tags fall together once in 2^64
 
 
 def tagged(tx: Tx, tag: bytes) -> Iterator[Job]:
-    """In the order of their ids. Whether it is they that are meant is for the caller to see."""
+    """Yields the jobs with this tag, in the order of their ids. Two tags may be equal by accident: the caller has to
+    check the jobs."""
     for key, _ in islice(tx.view.scan(Table.TAGS, tag, after(tag)), LOOK_MAX):
         raw = tx.view.get(Table.JOBS, key[-8:])
         if raw is not None:
@@ -26,6 +27,6 @@ def tagged(tx: Tx, tag: bytes) -> Iterator[Job]:
 
 
 def in_use(code: str, detail: str, users: Iterable[Job]) -> Rejected | None:
-    """None: nothing uses it."""
+    """Returns a refusal that names the users, None when there are none."""
     jobs = tuple((job.namespace, job.name or job_text(job.id)) for job in islice(users, USERS_MAX + 1))
     return Rejected(code, detail, jobs=jobs) if jobs else None

@@ -1,7 +1,7 @@
-"""Webhooks: create, change, rotate the secret, test, delete. Each has a hidden job, which its deliveries are instances
-of, and a queue, which bounds how many go on at one time.
+"""Webhooks: create, change, rotate the secret, test, delete. Each has a hidden job, whose instances are its deliveries,
+and a queue, which bounds how many run at one time.
 
-What is changed holds for deliveries that wait already, too: their job has one revision only.
+Changes hold for deliveries that wait already, too: their job has one revision only.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _changed(tx: Tx, webhook: Webhook) -> None:
 
 
 def _follow(tx: Tx, webhook: Webhook) -> None:
-    """Job and queue as the webhook has it now."""
+    """Brings job and queue in step with the webhook."""
     job = tx.job(webhook.job_id)
     if job is not None:
         job.policy = _policy(webhook.name, webhook.spec)
@@ -153,7 +153,7 @@ def _policy(name: str, spec: WebhookSpec) -> Policy:
 
 
 def _body(spec: WebhookSpec) -> bytes:
-    """As the content of a job: what people see of it. It is not what is run."""
+    """Returns the content of the hidden job as people see it. It is not what is run."""
     return _json({"trigger": {"manual": True}, "handler": {"http": {"url": spec.url, "method": "POST"}}})
 
 
@@ -185,8 +185,8 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
 
 
 def same_secret(secrets: Secrets, c: PutWebhook | RotateSecret) -> bool:
-    """Of sealed ones, which differ each time, by their digests. One that is sealed is not known again in one that is
-    not: who proposes has the latter sealed first."""
+    """Returns whether the secret is the present one. Sealed secrets differ each time, and are compared by their
+    digests. A sealed secret does not equal one that is not sealed: the proposer has the latter sealed first."""
     if c.nonce and secrets.nonce:
         return bool(c.digest) and secrets.digest == c.digest
     return not c.nonce and not secrets.nonce and secrets.current == c.secret
