@@ -34,7 +34,7 @@ registered: dict[str, Callable[..., Any]] = {}  # by name: of the modules that t
 def handler(name: str) -> Callable[[_F], _F]:
     """Registers a function under a name, and leaves it as it is. ValueError for a bad name, one that another function
     has, or a function that cannot be found by its module and name."""
-    wrong = wrong_in_name(name)
+    wrong = handler_name_error(name)
     if wrong is not None:
         raise ValueError(f"handler {name!r}: {wrong}")
 
@@ -60,7 +60,7 @@ def run_variables() -> Mapping[str, str]:
     return variables.get() or os.environ
 
 
-def wrong_in_name(name: str) -> str | None:
+def handler_name_error(name: str) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if names.HANDLER.allows(name):
         return None

@@ -16,7 +16,7 @@ import msgspec
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.command import Command
 from raftsched.core.ids import job_text
-from raftsched.core.limits import wrong_in_rate
+from raftsched.core.limits import rate_error
 
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
@@ -155,7 +155,7 @@ def split_record(key: bytes) -> tuple[int, int, int]:
 # ---------------------------------------------------------------- commands
 
 
-class By(Command, frozen=True, tag=100):
+class Attributed(Command, frozen=True, tag=100):
     """A command, and who asked for it. With an `operation` it is noted once it is done."""
 
     command: msgspec.Raw
@@ -223,7 +223,7 @@ class SetOidc(Command, frozen=True, tag=105):
     if_revision: int | None = None
 
 
-def wrong_in_token(c: CreateToken) -> str | None:
+def token_error(c: CreateToken) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(c.name.encode()) <= TOKEN_NAME_MAX:
         return f"the name of a token takes 1 to {TOKEN_NAME_MAX} bytes."
@@ -233,21 +233,21 @@ def wrong_in_token(c: CreateToken) -> str | None:
         return f"what is kept of a secret is a hash of {DIGEST_SIZE} bytes."
     if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:
         return "expires_at must lie between 1970 and 9999."
-    wrong = wrong_in_rate(c)
+    wrong = rate_error(c)
     if wrong is not None:
         return wrong
     if c.namespaces is None:
-        return wrong_in_grants(c)
+        return grants_error(c)
     if c.role is Role.ADMIN:
         return "an admin's token is for all namespaces: it can make others."
     if not 1 <= len(c.namespaces) <= NAMESPACES_MAX:
         return f"a token is for 1 to {NAMESPACES_MAX} namespaces, or for all."
     if any(not 1 <= len(namespace.encode()) <= NAMESPACE_MAX for namespace in c.namespaces):
         return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
-    return wrong_in_grants(c)
+    return grants_error(c)
 
 
-def wrong_in_grants(c: CreateToken) -> str | None:
+def grants_error(c: CreateToken) -> str | None:
     """The same of its grants: each adds something, so that none says less than it seems to."""
     if len(c.grants) > NAMESPACES_MAX:
         return f"a token has at most {NAMESPACES_MAX} grants."

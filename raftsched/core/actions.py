@@ -61,7 +61,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     instance: bytes
     queue: str = ""  # the one with limits in which it counted as running
     outcome: Outcome | None = None
-    need: str = ""  # Policy.handler_need of its job; "": the job is gone
+    need: str = ""  # Policy.required_capability of its job; "": the job is gone
     took_ms: int | None = None  # from its start to its end; None: it was not said to have started
     quota: str = ""
 

@@ -26,7 +26,7 @@ class Calendar(msgspec.Struct, array_like=True, kw_only=True):
     modified_at_ms: int
 
 
-def wrong_in_calendar(name: str, content: bytes) -> str | None:
+def calendar_error(name: str, content: bytes) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(name.encode()) <= CALENDAR_NAME_MAX:
         return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
@@ -54,7 +54,7 @@ class DeleteCalendar(Command, frozen=True, tag=61):
     if_revision: int | None = None
 
 
-class OweAnew(Command, frozen=True, tag=62):
+class RescheduleJob(Command, frozen=True, tag=62):
     """The leader found a time that is due to be none any more: the job is owed another. Compare-and-set as Fire."""
 
     job_id: int

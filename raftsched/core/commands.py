@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
 
-from raftsched.core.access import By, CreateToken, ForgetSecrets, RevokeToken, SeedTokens, SetAccess, SetOidc
-from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
+from raftsched.core.access import Attributed, CreateToken, ForgetSecrets, RevokeToken, SeedTokens, SetAccess, SetOidc
+from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import (
     Barrier,
     CloseSession,
@@ -27,7 +27,7 @@ from raftsched.core.cluster import (
     PutSettings,
 )
 from raftsched.core.command import Command
-from raftsched.core.keyed import Keyed, Note
+from raftsched.core.keyed import Idempotent, StoredResponse
 from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
@@ -36,8 +36,8 @@ from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
 
 __all__ = [  # beside what is defined here
+    "Attributed",
     "Barrier",
-    "By",
     "CancelOperation",
     "CloseSession",
     "Command",
@@ -46,8 +46,7 @@ __all__ = [  # beside what is defined here
     "EndSession",
     "ForgetSecrets",
     "Form",
-    "Keyed",
-    "Note",
+    "Idempotent",
     "OpenLeadership",
     "OpenSession",
     "PauseCluster",
@@ -60,6 +59,7 @@ __all__ = [  # beside what is defined here
     "SetOidc",
     "StartOperation",
     "StepOperation",
+    "StoredResponse",
 ]
 
 # ---------------------------------------------------------------- commands: jobs
@@ -150,7 +150,7 @@ class ScheduleJob(Command, frozen=True, tag=20):
     revision: int
     nominal_at_ms: int | None
     calendar: int = 0  # revision of the calendar that it was computed with; refused unless it is still that
-    shut_out: bool = False  # there are times, but the calendar excludes all of them
+    never_fires: bool = False  # there are times, but the calendar excludes all of them
 
 
 class Fire(Command, frozen=True, tag=21, gc=False):
@@ -168,7 +168,7 @@ class Fire(Command, frozen=True, tag=21, gc=False):
     missed_count: int = 0
     missed_until_ms: int | None = None
     calendar: int = 0  # as in ScheduleJob
-    shut_out: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
+    never_fires: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
 
 
 class Assign(Command, frozen=True, tag=22, gc=False):
@@ -327,9 +327,9 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     50: (PutNodeRule, "nodes.put_node_rule"),
     60: (PutCalendar, "calendars.put_calendar"),
     61: (DeleteCalendar, "calendars.delete_calendar"),
-    62: (OweAnew, "calendars.owe_anew"),
-    65: (Keyed, "dispatch.keyed"),
-    66: (Note, "keys.note"),
+    62: (RescheduleJob, "calendars.reschedule_job"),
+    65: (Idempotent, "dispatch.keyed"),
+    66: (StoredResponse, "keys.note"),
     70: (StartOperation, "operations.start_operation"),
     71: (StepOperation, "operations.step_operation"),
     72: (CancelOperation, "operations.cancel_operation"),
@@ -342,7 +342,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     92: (RotateSecret, "webhooks.rotate_secret"),
     93: (TestWebhook, "webhooks.send_test"),
     94: (ResealWebhook, "webhooks.reseal_webhook"),
-    100: (By, "dispatch.attributed"),
+    100: (Attributed, "dispatch.attributed"),
     101: (CreateToken, "access.create_token"),
     102: (RevokeToken, "access.revoke_token"),
     103: (SetAccess, "access.set_access"),
@@ -379,15 +379,15 @@ def decode(raw: bytes) -> Command:
     """Raises one of UNDECODABLE for what is not a known command, and for one that holds such: somebody's (By), under a
     key (Keyed), or somebody's under a key."""
     command: Command = _decoder.decode(raw)
-    inner = asked(command) if isinstance(command, By) else command
-    if isinstance(inner, Keyed):
+    inner = asked(command) if isinstance(command, Attributed) else command
+    if isinstance(inner, Idempotent):
         inner = _decoder.decode(inner.command)
-    if isinstance(inner, By) and inner is not command:
+    if isinstance(inner, Attributed) and inner is not command:
         raise msgspec.ValidationError("a command is asked for by one caller, who is said first")
     return command
 
 
-def asked(by: By) -> Command:
+def asked(by: Attributed) -> Command:
     """What he asked for."""
     command: Command = _decoder.decode(by.command)
     return command
@@ -399,9 +399,9 @@ def check(raw: bytes) -> Command:
     if len(raw) > NESTING_MAX and len(raw) - len(raw.translate(None, _NESTS)) > NESTING_MAX:
         _check_nesting(msgspec.msgpack.decode(raw))
     command = decode(raw)
-    if isinstance(command, By):
+    if isinstance(command, Attributed):
         command = asked(command)
-    return check(command.command) if isinstance(command, Keyed) else command
+    return check(command.command) if isinstance(command, Idempotent) else command
 
 
 def _check_nesting(value: Any) -> None:

@@ -27,7 +27,7 @@ class Offer:
 
     def can(self, policy: Policy) -> bool:
         """It has the handler and the labels, may run it as whom it says, and may touch what the job names."""
-        need = policy.handler_need
+        need = policy.required_capability
         if need and need not in self.handlers:
             return False
         if policy.user and not may_run_as(self.users, policy.user):
@@ -39,7 +39,7 @@ class Offer:
     def looks_at(self, policy: Policy) -> bool:
         """Whether it depends on what the job names, beside handler and labels."""
         return self.allowed is not None and (
-            policy.handler_need.partition(":")[0] in self.restricted or bool(policy.conditions)
+            policy.required_capability.partition(":")[0] in self.restricted or bool(policy.conditions)
         )
 
     def refusal(self, policy: Policy) -> str | None:
@@ -50,7 +50,7 @@ class Offer:
 def _refusal(allowed: Allowed, policy: Policy) -> str | None:
     """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
     node; None: it does, as far as can be told without resolving names."""
-    kind = policy.handler_need.partition(":")[0]
+    kind = policy.required_capability.partition(":")[0]
     if kind == "http":
         wrong = wrong_in_target(allowed, policy.target)
         if wrong is not None:
@@ -100,7 +100,7 @@ def lacking(offers: Sequence[Offer], policy: Policy) -> str:
     """Why none of these could take it, busy or not: a sentence."""
     if not offers:
         return "No node has an open session: no worker is connected to the leader, or all have only just started."
-    need = policy.handler_need
+    need = policy.required_capability
     handled = [o for o in offers if not need or need in o.handlers]
     if not handled:
         return f'No node has the handler "{need}".'

@@ -38,7 +38,7 @@ class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 _ALL = JobFilter()
 
 
-def wrong_in_filter(wanted: JobFilter) -> str | None:
+def filter_error(wanted: JobFilter) -> str | None:
     """Returns the error in the filter and its remedy, None when there is none."""
     texts = (wanted.namespace, wanted.name, wanted.name_prefix, wanted.name_contains, wanted.owner, wanted.queue)
     given = [text for text in (*texts, wanted.calendar) if text is not None] + [

@@ -12,7 +12,7 @@ from raftsched.core.command import Command
 NOTE_MAX = 32 * 1024  # bytes of an answer that is remembered
 
 
-class Made(msgspec.Struct, array_like=True, gc=False):
+class CreatedRange(msgspec.Struct, array_like=True, gc=False):
     """Jobs made, or found, for consecutive places of a batch, whose ids are consecutive too."""
 
     place: int
@@ -32,10 +32,10 @@ class KeyUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
     number: int | None = None  # of a backfill: runs made
     operation: int = 0  # its id; then there is neither job nor instance
     note: bytes = b""  # the answer itself, where that is remembered
-    made: list[Made] = []  # of a batch, or a part of one; then nothing else of this
+    made: list[CreatedRange] = []  # of a batch, or a part of one; then nothing else of this
 
 
-class Keyed(Command, frozen=True, tag=65):
+class Idempotent(Command, frozen=True, tag=65):
     """The command, done once under this key: a repeat is answered as it was the first time, and does nothing. Another
     digest under the same key is refused. What was refused is not remembered."""
 
@@ -44,7 +44,7 @@ class Keyed(Command, frozen=True, tag=65):
     command: bytes  # encoded
 
 
-class Note(Command, frozen=True, tag=66):
+class StoredResponse(Command, frozen=True, tag=66):
     """What a request under this key was answered, when it was more than one command, or none of these: who repeats it
     is answered with these bytes. Of two notes the first counts."""
 

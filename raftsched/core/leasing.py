@@ -31,7 +31,7 @@ class Grant(msgspec.Struct, array_like=True, frozen=True):
     short_of_disk: bool = False  # the cluster as a whole takes no more writes from clients
 
 
-class Over(msgspec.Struct, array_like=True, frozen=True):
+class AttemptsFinished(msgspec.Struct, array_like=True, frozen=True):
     """Worker to leader, with the reports of these attempts' ends: nothing of them runs any more. The leader may give
     their slots to others at once, in the same entry of the log; whether the message comes changes nothing else."""
 
@@ -42,10 +42,10 @@ class Over(msgspec.Struct, array_like=True, frozen=True):
 _encode = msgspec.msgpack.Encoder().encode
 _heartbeat = msgspec.msgpack.Decoder(Heartbeat)
 _grant = msgspec.msgpack.Decoder(Grant)
-_over = msgspec.msgpack.Decoder(Over)
+_over = msgspec.msgpack.Decoder(AttemptsFinished)
 
 
-def encode(message: Heartbeat | Grant | Over) -> bytes:
+def encode(message: Heartbeat | Grant | AttemptsFinished) -> bytes:
     return _encode(message)
 
 
@@ -59,6 +59,6 @@ def decode_grant(raw: bytes) -> Grant:
     return _grant.decode(raw)
 
 
-def decode_over(raw: bytes) -> Over:
+def decode_over(raw: bytes) -> AttemptsFinished:
     """Raises msgspec.DecodeError."""
     return _over.decode(raw)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from raftsched.core.commands import UNDECODABLE, By, Keyed, asked, decode
+from raftsched.core.commands import UNDECODABLE, Attributed, Idempotent, asked, decode
 
 FIRST_LEVEL = 1
 
@@ -33,7 +33,7 @@ def _level(raw: bytes) -> int:
         command = decode(raw)
     except UNDECODABLE:
         return FIRST_LEVEL
-    if isinstance(command, By):
+    if isinstance(command, Attributed):
         command = asked(command)
-    inner = _level(command.command) if isinstance(command, Keyed) else FIRST_LEVEL
+    inner = _level(command.command) if isinstance(command, Idempotent) else FIRST_LEVEL
     return max(SINCE.get(type(command), FIRST_LEVEL), inner)

@@ -105,7 +105,7 @@ SETTINGS = {  # field -> (least, most) that may be set
 _APPLIED_LEAST = {"session_ttl_ms": 1_000, "audit_max": 0, "audit_keep_ms": 1_000}
 
 
-def wrong_in_settings(settings: Settings) -> str | None:
+def settings_error(settings: Settings) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     for name, (least, most) in SETTINGS.items():
         value = getattr(settings, name)
@@ -114,7 +114,7 @@ def wrong_in_settings(settings: Settings) -> str | None:
     return None
 
 
-def wrong_in_policy(policy: Policy) -> str | None:
+def policy_error(policy: Policy) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     found = _wrong_in_trigger(policy.trigger)
     if found is not None:
@@ -185,7 +185,7 @@ def _wrong_in_conditions(policy: Policy) -> str | None:
     return None
 
 
-def wrong_in_queue(queue: PutQueue) -> str | None:
+def queue_error(queue: PutQueue) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
         return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
@@ -201,7 +201,7 @@ def wrong_in_queue(queue: PutQueue) -> str | None:
     return None
 
 
-def wrong_in_rate(c: CreateToken) -> str | None:
+def rate_error(c: CreateToken) -> str | None:
     """Of requests with a token: what is wrong and what would be right; None: nothing."""
     if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
         return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
@@ -215,7 +215,7 @@ def wrong_in_rate(c: CreateToken) -> str | None:
     return None
 
 
-def wrong_in_node_rule(rule: NodeRule) -> str | None:
+def node_rule_error(rule: NodeRule) -> str | None:
     """What is wrong and what would be right; None: nothing."""
     if rule.slots is not None and not 1 <= rule.slots <= SLOTS_MAX:
         return f"slots is {rule.slots}; use 1 to {SLOTS_MAX}, or drain the node."

@@ -195,7 +195,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     overlap: Overlap = Overlap.FORBID
     misfire: Misfire = Misfire()
     max_concurrency: int = 0  # runs active at one time; 0: as overlap has it, one, or any number where it allows them
-    handler_need: str = ""  # what a node must announce to be eligible: "exec", "shell", "python", "http", "call:name"
+    required_capability: str = ""  # a node must announce it: "exec", "shell", "python", "http", "call:name"
     node_labels: tuple[tuple[str, str], ...] = ()  # placement: labels a node must carry
     retention: Retention = Retention()
     conditions: tuple[Condition, ...] = ()
@@ -242,7 +242,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     counted: int = 0  # the state in which Meta.jobs counts it; 0: not yet
     tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
     by: str = ""  # name of the token with which this revision was made
-    shut_out: bool = False  # it has no next time because its calendar excludes all there are
+    never_fires: bool = False  # it has no next time because its calendar excludes all there are
 
 
 def scheduled_ms(job: Job) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from raftsched.core import rows
-from raftsched.core.secrets import Secret, wrong_in_secret
+from raftsched.core.secrets import Secret, secret_name_error
 from raftsched.core.tables import ReadView
 
 SECRET = "$secret"  # the name of a field, no secret  # nosec B105
@@ -103,7 +103,7 @@ def _part(key: str) -> str:
 
 
 def find_secret(view: ReadView, namespace: str, name: str) -> Secret | None:
-    if wrong_in_secret(namespace, name) is not None:
+    if secret_name_error(namespace, name) is not None:
         return None
     return rows.SECRETS.get(view, namespace, name)
 

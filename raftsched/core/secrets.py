@@ -57,7 +57,7 @@ class DeleteSecret(Command, frozen=True, tag=83):
     force: bool = False
 
 
-def wrong_in_secret(namespace: str, name: str) -> str | None:
+def secret_name_error(namespace: str, name: str) -> str | None:
     """What is wrong and what would be right; None: nothing. Of the namespace only what would be no key."""
     if not 1 <= len(name.encode()) <= SECRET_NAME_MAX or "\0" in name or "/" in name:
         return f"a secret has a name of 1 to {SECRET_NAME_MAX} bytes, without / and NUL."

@@ -169,7 +169,7 @@ def covers(spec: WebhookSpec, job: Job, content: tuple[str | None, dict[str, str
     return all(labels.get(key) == value for key, value in spec.labels)
 
 
-def wrong_in_webhook(name: str, spec: WebhookSpec) -> str | None:
+def webhook_error(name: str, spec: WebhookSpec) -> str | None:
     """What is wrong and what would be right; None: nothing. The API says it better, and earlier."""
     if not is_webhook_name(name):
         return f"a webhook has a name of 1 to {NAME_MAX} characters of a-z, 0-9, '.', '_' and '-'."
@@ -198,7 +198,7 @@ def _broken(value: str) -> bool:
     return any((c < " " and c != "\t") or c == "\x7f" for c in value)
 
 
-def wrong_in_secret(secret: bytes, nonce: bytes = b"", digest: bytes = b"") -> str | None:
+def webhook_secret_error(secret: bytes, nonce: bytes = b"", digest: bytes = b"") -> str | None:
     """Of one that is sealed as far as can be told."""
     least, most = SECRET_BYTES
     if nonce:

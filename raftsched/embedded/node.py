@@ -119,7 +119,7 @@ class Node:
 
         ValueError for a bad name, one that is taken, or a function that cannot be one; RuntimeError when the node runs.
         Raised by `start`: StartupError when something else has the function's name in its module by then."""
-        wrong = handlers.wrong_in_name(name)
+        wrong = handlers.handler_name_error(name)
         if wrong is not None:
             raise ValueError(f"handler {name!r}: {wrong}")
         if self._member is not None:

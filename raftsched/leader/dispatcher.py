@@ -62,12 +62,12 @@ class _Cycle:
     _restricted: dict[tuple[str, bool], bool] = field(default_factory=dict)  # by (handler, has conditions)
 
     def requirements(self, policy: Policy, only: str = "") -> _Requirements:
-        kind = policy.handler_need, bool(policy.conditions)
+        kind = policy.required_capability, bool(policy.conditions)
         restricted = self._restricted.get(kind)
         if restricted is None:
             restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
         named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
-        return policy.handler_need, policy.node_labels, policy.user, only, *named
+        return policy.required_capability, policy.node_labels, policy.user, only, *named
 
     def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
         """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""

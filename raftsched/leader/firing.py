@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TypedDict
 
 from raftsched import schedule
-from raftsched.core.calendars import Calendar, OweAnew
+from raftsched.core.calendars import Calendar, RescheduleJob
 from raftsched.core.commands import Command, Fire, SetJobState
 from raftsched.core.concurrency import going_max, has_room
 from raftsched.core.ids import instance_key
@@ -105,7 +105,7 @@ class _TriggerArguments(TypedDict):
 
 def fire_command(
     job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None = None
-) -> Fire | SetJobState | OweAnew:
+) -> Fire | SetJobState | RescheduleJob:
     """Makes the command that fires a due job, for calendar triggers with what only the leader computes: what was
     missed, and the next time. A time that the calendar excludes, as it is now, is not fired."""
     try:
@@ -116,19 +116,19 @@ def fire_command(
         return suspend(job, error)
 
 
-def _fire_command(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -> Fire | OweAnew:
+def _fire_command(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -> Fire | RescheduleJob:
     assert job.nominal_at_ms is not None
     trigger = job.policy.trigger
     if not trigger.needs_calendar:
         return Fire(job.id, job.revision, job.nominal_at_ms)
     revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
     if schedule.is_excluded(trigger, job.nominal_at_ms, content):
-        return OweAnew(job.id, job.revision, job.nominal_at_ms)
+        return RescheduleJob(job.id, job.revision, job.nominal_at_ms)
     arguments: _TriggerArguments = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
     upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, **arguments)
     if upcoming is None or upcoming > now_ms:
         never = upcoming is None and never_fires(job, job.nominal_at_ms)
-        return Fire(job.id, job.revision, job.nominal_at_ms, upcoming, calendar=revision, shut_out=never)
+        return Fire(job.id, job.revision, job.nominal_at_ms, upcoming, calendar=revision, never_fires=never)
     # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over yet.
     keep = catch_up_max + 1
     if trigger.jitter_ms:

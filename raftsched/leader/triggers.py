@@ -35,7 +35,7 @@ def calendar_of(view: ReadView, job: Job) -> Calendar | None:
 
 def never_fires(job: Job, after_ms: int) -> bool:
     """Returns whether the calendar excludes all that the trigger would have after a time."""
-    return schedule.shut_out(job.policy.trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
+    return schedule.never_fires(job.policy.trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id)
 
 
 def suspend(job: Job, error: Exception) -> SetJobState:

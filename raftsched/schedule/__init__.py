@@ -15,7 +15,7 @@ from raftsched.schedule.describe import describe
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
-from raftsched.schedule.triggers import Missed, is_excluded, missed, next_nominal, shut_out
+from raftsched.schedule.triggers import Missed, is_excluded, missed, never_fires, next_nominal
 from raftsched.schedule.validation import validate
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "describe",
     "is_excluded",
     "missed",
+    "never_fires",
     "next_nominal",
     "parse_cron_text",
     "preview",
-    "shut_out",
     "validate",
 ]

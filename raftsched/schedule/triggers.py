@@ -59,7 +59,7 @@ def next_nominal(
     return at_ms
 
 
-def shut_out(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
+def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
     """Of a trigger that has no next time: whether it would have one without its calendar."""
     return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
 

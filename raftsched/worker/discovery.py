@@ -148,7 +148,7 @@ def look(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
 def _take(point: metadata.EntryPoint, found: Found) -> None:
     """name = "package.module:function", or any name = "package.module" for what that module registers."""
     about = f"entry point {point.name!r} = {point.value!r} of {point.dist.name if point.dist else 'a package'}"
-    why = handlers.wrong_in_name(point.name) if point.attr else None
+    why = handlers.handler_name_error(point.name) if point.attr else None
     if why is None:
         target: list[Any] = []
         why = _failure(lambda: target.append(point.load()))

@@ -20,7 +20,7 @@ from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
-from raftsched.core.leasing import Heartbeat, Over, decode_grant
+from raftsched.core.leasing import AttemptsFinished, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_instance, job_of, newest_session
@@ -495,4 +495,4 @@ class Worker:
         session, leader = self.session, self._raft.leader_id
         tokens = tuple(token for token in self._reports.fresh if self._started.get(token) == session)
         if tokens and leader is not None:
-            self._raft.send(leader, "over", encode_message(Over(session, tokens)))
+            self._raft.send(leader, "over", encode_message(AttemptsFinished(session, tokens)))

@@ -96,10 +96,10 @@ def shapes() -> list[bytes]:
         bare = kind(**{f.name: _value(r, f.type, f.name) for f in info.fields if f.required})
         full = [kind(**{f.name: _value(r, f.type, f.name) for f in info.fields}) for _ in range(2)]
         batch = [c.encode(x) for x in (bare, *full)]
-        if kind is not c.By:
-            inner = full[1] if kind is c.Keyed else c.Keyed(b"k%d" % number, b"digest", c.encode(full[1]))
+        if kind is not c.Attributed:
+            inner = full[1] if kind is c.Idempotent else c.Idempotent(b"k%d" % number, b"digest", c.encode(full[1]))
             raw = msgspec.Raw(c.encode(inner))
-            batch.append(c.encode(c.By(raw, 7, "ana", "op", "/v1/x", "127.0.0.1", "default", True, b"{}")))
+            batch.append(c.encode(c.Attributed(raw, 7, "ana", "op", "/v1/x", "127.0.0.1", "default", True, b"{}")))
         log.append(encode_entry(T0 + number, [(9, number + 1, batch)]))
     return log
 

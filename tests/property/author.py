@@ -11,7 +11,7 @@ import msgspec
 from raftsched.core import commands as c
 from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
-from raftsched.core.calendars import DeleteCalendar, OweAnew, PutCalendar
+from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
@@ -79,7 +79,7 @@ class Author:
         if r.random() < 0.7:
             return command
         raw = msgspec.Raw(encode(command))
-        return c.By(
+        return c.Attributed(
             raw, *r.choice([(0, ""), (7, "ana"), (7, "bo" * 400)]), r.choice(["", "x", "y"]), work=r.random() < 0.4
         )
 
@@ -156,7 +156,9 @@ class Author:
         command = r.choices(list(weights), list(weights.values()))[0]()
         if r.random() < 0.05:  # as a user would send it, or nobody
             key, digest = self._named()
-            return r.choice([c.Note(key, digest, b"answer"), *[c.Keyed(key, digest, encode(command))] * 4])
+            return r.choice(
+                [c.StoredResponse(key, digest, b"answer"), *[c.Idempotent(key, digest, encode(command))] * 4]
+            )
         return command
 
     def _create(self) -> Command:
@@ -208,7 +210,7 @@ class Author:
             return c.Fire(job_id, revision, nominal)
         calendar = self._calendar_revision(job)
         if r.random() < 0.05:
-            return OweAnew(job_id, revision, nominal)
+            return RescheduleJob(job_id, revision, nominal)
         missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 1, 2, 4, 8])))
         upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
         count = len(missed) + r.choice([0, 0, 3])

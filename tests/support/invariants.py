@@ -94,14 +94,14 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         ):
             found.append(f"{what} waits for its next time")
         idle = job.fire_at_ms is None and job_id not in unscheduled and not job.active
-        if job.shut_out and (
+        if job.never_fires and (
             job.state is not JobState.SCHEDULED
             or trigger.calendar is None
             or job.nominal_at_ms is not None
             or job_id in unscheduled
         ):
             found.append(f"{what} says that its calendar shuts it out")
-        if job.state is JobState.SCHEDULED and idle and trigger.kind is not TriggerKind.MANUAL and not job.shut_out:
+        if job.state is JobState.SCHEDULED and idle and trigger.kind is not TriggerKind.MANUAL and not job.never_fires:
             found.append(f"{what} will never fire again and does not say so")
         done = job.state is JobState.DELETED or (job.state is JobState.EXPIRED and trigger.once)
         if done and not job.active and job.purge_at_ms is None:

@@ -129,7 +129,7 @@ def test_ends_are_counted_by_outcome_and_handler() -> None:
     assert session is not None
     for need, outcome in (("exec", Outcome.SUCCEEDED), ("exec", Outcome.FAILED), ("call:invoice", Outcome.TIMED_OUT)):
         for _ in range(2):
-            key = world.fire(world.create(at(T0), handler_need=need)).last_instance
+            key = world.fire(world.create(at(T0), required_capability=need)).last_instance
             assert key is not None
             token = world.assign(key, session)
             world.forward(300)
@@ -145,7 +145,7 @@ def test_ends_are_counted_by_outcome_and_handler() -> None:
 def test_what_was_not_said_to_have_started_has_no_duration() -> None:
     shown = Shown()
     world = shown.world
-    key = world.fire(world.create(at(T0), handler_need="exec")).last_instance
+    key = world.fire(world.create(at(T0), required_capability="exec")).last_instance
     assert key is not None
     session = world.session()
     world.assign(key, session)

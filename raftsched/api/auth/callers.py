@@ -16,7 +16,7 @@ import msgspec
 
 from raftsched.api.auth.noted import change_of
 from raftsched.api.http.problems import Problem
-from raftsched.core.access import By, Role
+from raftsched.core.access import Attributed, Role
 from raftsched.core.commands import encode
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
 
@@ -263,7 +263,7 @@ def signed(commands: Sequence[bytes]) -> Sequence[bytes]:
     change = b"" if call.work or call.state is None else change_of(call.state.body)
     return [
         encode(
-            By(
+            Attributed(
                 msgspec.Raw(command),
                 who.actor,
                 who.name,

@@ -18,7 +18,7 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.replies import propose_one
 from raftsched.api.http.requests import IDEMPOTENCY_KEY, idempotency_key
-from raftsched.core.commands import Accepted, Command, Keyed, Note, Rejected, encode
+from raftsched.core.commands import Accepted, Command, Idempotent, Rejected, StoredResponse, encode
 from raftsched.core.idempotency import key_mismatch, known_use, replay
 from raftsched.core.keyed import NOTE_MAX, KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
@@ -63,7 +63,7 @@ def conditions(request: web.Request) -> bytes:
 def under(name: Named, command: Command) -> bytes:
     """Returns the command to propose: once under the request's key, if it has one."""
     raw = encode(command)
-    return encode(Keyed(name.key, name.digest, raw)) if name.key else raw
+    return encode(Idempotent(name.key, name.digest, raw)) if name.key else raw
 
 
 async def propose_once(ctx: ApiContext, name: Named, command: Command) -> Accepted:
@@ -77,7 +77,7 @@ async def noted(ctx: ApiContext, name: Named, answer: bytes) -> bytes:
     if not name.key or len(answer) > NOTE_MAX:
         return answer
     try:
-        accepted = await propose_one(ctx, encode(Note(name.key, name.digest, answer)))
+        accepted = await propose_one(ctx, encode(StoredResponse(name.key, name.digest, answer)))
     except RaftschedError as error:
         if KINDS[error.code].status != 503:
             raise

@@ -25,7 +25,7 @@ from raftsched.api.http.requests import (
     optional_json,
     read_body,
 )
-from raftsched.api.jobs.render import shut_out
+from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.targets import target_job
@@ -208,8 +208,8 @@ async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
                 return reply_job(ctx, job_of(answer))
             if answer.code != "not-next" or at_ms is not None:
                 raise from_rejected(answer)
-        elif job.shut_out:
-            raise Problem("illegal-transition", f"The job has no next time: {shut_out(job)}")
+        elif job.never_fires:
+            raise Problem("illegal-transition", f"The job has no next time: {never_fires(job)}")
         elif job.state is not JobState.SCHEDULED or not job.policy.trigger.needs_calendar:
             why = "a run of it is active" if job.active else f"it is {job.state.name}"
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")

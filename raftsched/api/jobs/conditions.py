@@ -5,7 +5,7 @@ from __future__ import annotations
 from raftsched import names
 from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
-from raftsched.api.jobs.handlers import wrong_in_url
+from raftsched.api.jobs.handlers import url_error
 from raftsched.api.jobs.schema import ConditionIn
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.core.limits import CONDITION_MAX
@@ -38,7 +38,7 @@ def _condition(given: ConditionIn, at: str, errors: list[FieldError]) -> Conditi
         _path(given.path, f"{at}/path", errors)
         return Condition(ConditionKind.PATH, given.path)
     if given.http is not None:
-        wrong = wrong_in_url(given.http)
+        wrong = url_error(given.http)
         if wrong is not None:
             errors.append(FieldError(f"{at}/http", wrong))
         return Condition(ConditionKind.HTTP, given.http, status=given.status or 0)

@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.schema import TriggerIn
-from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.rows import decode_namespace
 from raftsched.core.tables import ReadView, Table
 
@@ -39,7 +39,7 @@ _content = msgspec.json.Decoder(NamespaceContent)
 
 
 def find_namespace(view: ReadView, name: str) -> Namespace | None:
-    raw = None if wrong_in_namespace(name) else view.get(Table.NAMESPACES, name.encode())
+    raw = None if namespace_error(name) else view.get(Table.NAMESPACES, name.encode())
     return None if raw is None else decode_namespace(raw)
 
 

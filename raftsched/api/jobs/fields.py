@@ -79,7 +79,7 @@ FIELDS = (
           policy="trigger", rule="trigger_of(given.trigger, now_ms, errors, kept)", always=True),
     Field("handler", Kind("HandlerIn", "Raw", "Handler", OBJECT),
           "what it runs: exactly one of `exec`, `shell`, `python`, `http`, `call`", required=True,
-          policy="handler_need", rule="need_of(given.handler, errors)", always=True,
+          policy="required_capability", rule="capability_of(given.handler, errors)", always=True,
           derived=(("target", "", "target_of(given.handler)"),
                    ("cwd", "given.handler.cwd is not None", "cwd_of(given.handler.cwd)"))),
     Field("params", Kind(OBJECT, "Raw", "Mapping[str, Any]", OBJECT),

@@ -12,7 +12,7 @@ from raftsched.api.http.problems import FieldError
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, check_namespace
 from raftsched.api.jobs.operations_schema import JobFilterIn
 from raftsched.api.jobs.triggers import time_of
-from raftsched.core.filters import JobFilter, wrong_in_filter
+from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.model import JobState
 
 STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
@@ -58,7 +58,7 @@ def of_query(query: Query) -> JobFilter:
         next_from_ms=times["next_from"],
         next_to_ms=times["next_to"],
     )
-    wrong = wrong_in_filter(found)
+    wrong = filter_error(found)
     if wrong is not None:
         longest = max(PARAMETERS, key=lambda name: len(query.text(name) or ""))
         raise bad_parameter(longest, f"is too long: {wrong.rstrip('.')}")
@@ -110,7 +110,7 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
     )
     if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
-    wrong = wrong_in_filter(found)
+    wrong = filter_error(found)
     if wrong is not None:
         errors.append(FieldError("/filter", f"is too long: {wrong.rstrip('.')}"))
     return found

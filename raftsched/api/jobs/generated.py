@@ -10,7 +10,7 @@ from msgspec import Raw
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.conditions import conditions_of
-from raftsched.api.jobs.handlers import cwd_of, need_of, target_of
+from raftsched.api.jobs.handlers import capability_of, cwd_of, target_of
 from raftsched.api.jobs.notify import normal, notify_of
 from raftsched.api.jobs.rules import (
     DELIVERIES,
@@ -180,7 +180,7 @@ def policy_of(
 ) -> Policy:
     """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
     trigger = trigger_of(given.trigger, now_ms, errors, kept)
-    handler_need = need_of(given.handler, errors)
+    required_capability = capability_of(given.handler, errors)
     timeout_ms = (
         min(300000, settings.timeout_ceiling_ms)
         if given.timeout is None
@@ -231,7 +231,7 @@ def policy_of(
         more["target"] = target_of(given.handler)
         if given.handler.cwd is not None:
             more["cwd"] = cwd_of(given.handler.cwd)
-    return Policy(trigger=trigger, handler_need=handler_need, timeout_ms=timeout_ms, **more)
+    return Policy(trigger=trigger, required_capability=required_capability, timeout_ms=timeout_ms, **more)
 
 
 def fill_in(content: JobShown, policy: Policy) -> None:

@@ -13,7 +13,7 @@ from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
 from raftsched.core.allowed import PATH_MAX, target_of_url
 from raftsched.core.references import SECRET
-from raftsched.handlers import wrong_in_name
+from raftsched.handlers import handler_name_error
 from raftsched.quantities import parse_size
 
 MEMORY_MIN = 4 * 2**20  # bytes: with less hardly any program starts
@@ -27,7 +27,7 @@ _ONE_OF = "exactly one of exec, shell, python, http, call"
 _SECRET_RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'
 
 
-def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
+def capability_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
     """Returns what a node must announce to run it: "exec", "shell", "python", "http" or "call:name"."""
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"exec": ["./report.sh"]}}'))
@@ -65,7 +65,7 @@ def need_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handl
     elif given.http is not None:
         _http(given.http, f"{at}/http", errors)
     elif given.call is not None:
-        wrong = wrong_in_name(given.call)
+        wrong = handler_name_error(given.call)
         if wrong is not None:
             errors.append(FieldError(f"{at}/call", f"is no handler by name; {wrong}"))
     if given.env or given.cwd is not None or given.limits is not None:
@@ -99,7 +99,7 @@ def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:
 
 
 def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
-    wrong = wrong_in_url(given.url)
+    wrong = url_error(given.url)
     if wrong is not None:
         errors.append(FieldError(f"{at}/url", wrong))
     if isinstance(given.body, SecretRef):
@@ -107,12 +107,12 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
     for name, value in given.headers.items():
         if isinstance(value, SecretRef):
             check_name(value.name, f"{at}/headers{pointer(name[:128])}", errors)
-        wrong = wrong_in_header(name, "" if isinstance(value, SecretRef) else value)
+        wrong = header_error(name, "" if isinstance(value, SecretRef) else value)
         if wrong is not None:
             errors.append(FieldError(f"{at}/headers{pointer(name[:128])}", wrong))
 
 
-def wrong_in_header(name: str, value: str) -> str | None:
+def header_error(name: str, value: str) -> str | None:
     """Returns what is wrong and what would be right, or None."""
     if not _HEADER.fullmatch(name):
         return "is not a header name; use letters, digits, '-'"
@@ -123,7 +123,7 @@ def wrong_in_header(name: str, value: str) -> str | None:
     return None
 
 
-def wrong_in_url(text: str) -> str | None:
+def url_error(text: str) -> str | None:
     """Returns what is wrong and what would be right, or None."""
     if len(text) > URL_MAX:
         return f"has {len(text)} characters; at most {URL_MAX} are allowed"

@@ -37,7 +37,7 @@ def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     if job.fire_at_ms is not None:
         return job.fire_at_ms
     trigger = job.policy.trigger
-    if job.shut_out or not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
+    if job.never_fires or not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
         return None
     try:
         after_ms = max(now_ms, job.skipped_until_ms or 0)
@@ -71,7 +71,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
             format_time_or_none(started_at_ms),
             format_time_or_none(job.last_end_at_ms),
             node,
-            shut_out(job) if job.shut_out else job.error,
+            never_fires(job) if job.never_fires else job.error,
         )
     )
     try:
@@ -92,7 +92,7 @@ def _as_it_is(head: bytes, body: bytes) -> bytes:
     return head[:-1] + b"," + _encode(fields)[1:] if fields else head
 
 
-def shut_out(job: Job) -> str:
+def never_fires(job: Job) -> str:
     """Why a job has no next time though its trigger has some left."""
     return f"All times ahead are excluded by the calendar {job.policy.trigger.calendar}."
 

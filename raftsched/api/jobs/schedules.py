@@ -13,7 +13,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
-from raftsched.api.jobs.render import shut_out
+from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
@@ -77,8 +77,8 @@ async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
     from_ms = max(from_ms, job.skipped_until_ms or 0)
-    if job.shut_out:
-        return _reply(f"{words}. {shut_out(job)}", [])
+    if job.never_fires:
+        return _reply(f"{words}. {never_fires(job)}", [])
     return _reply(words, _times(ctx, trigger, from_ms, count, job.anchor_at_ms, job.id))
 
 

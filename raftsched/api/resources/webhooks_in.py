@@ -8,7 +8,7 @@ from raftsched import names
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.api.jobs.handlers import wrong_in_header, wrong_in_url
+from raftsched.api.jobs.handlers import header_error, url_error
 from raftsched.api.jobs.notify import ENDINGS
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, WebhookFilterIn, WebhookIn
@@ -21,7 +21,7 @@ from raftsched.core.webhooks import (
     SECRET_BYTES,
     TIMEOUT_MS,
     WebhookSpec,
-    wrong_in_webhook,
+    webhook_error,
 )
 from raftsched.webhooks import PREFIX, decode_secret
 
@@ -50,7 +50,7 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
     spec = _spec(given, errors)
     secret = b"" if given.secret is None else read_secret(given.secret, errors)
     if not errors and name is not None:
-        wrong = wrong_in_webhook(name, spec)
+        wrong = webhook_error(name, spec)
         if wrong is not None:
             errors.append(FieldError("", f"is refused: {wrong.rstrip('.')}"))
     if errors or name is None:
@@ -108,7 +108,7 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
 
 
 def _url(url: str, errors: list[FieldError]) -> None:
-    wrong = wrong_in_url(url)
+    wrong = url_error(url)
     if wrong is None and "\\" in url:
         wrong = "has a backslash; an address has none, write %5C"
     if wrong is not None:
@@ -139,7 +139,7 @@ def _headers(given: dict[str, str], errors: list[FieldError]) -> None:
         return
     for name, value in given.items():
         at = f"/headers{pointer(name[:128])}"
-        wrong = wrong_in_header(name, value)
+        wrong = header_error(name, value)
         if wrong is None and (name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-")):
             wrong = "is set with each event; leave it out"
         if wrong is None and len(value) > HEADER_VALUE_MAX:

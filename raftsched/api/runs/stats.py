@@ -22,7 +22,7 @@ from raftsched.api.jobs.operations_schema import DistributionOut, StatsOut
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
-from raftsched.core.filters import JobFilter, wrong_in_filter
+from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
 from raftsched.core.rows import decode_instance
 from raftsched.core.selection import match, walk
@@ -101,7 +101,7 @@ async def of_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     states = instance_states(query)
     low_ms, high_ms = _range(ctx, query, SPAN_MS)
     wanted = JobFilter(namespace=query.text("namespace"), owner=query.text("owner"))
-    if wrong_in_filter(wanted) is not None:
+    if filter_error(wanted) is not None:
         raise bad_parameter("owner", "is too long to be that of a job")
 
     def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:

@@ -19,7 +19,7 @@ from raftsched.core.access import (
     SetAccess,
     SetOidc,
     Token,
-    wrong_in_token,
+    token_error,
 )
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import is_stale, stale_revision
@@ -32,7 +32,7 @@ from raftsched.core.tables import Table, u64
 
 
 def create_token(tx: Tx, c: CreateToken) -> Answer:
-    wrong = wrong_in_token(c)
+    wrong = token_error(c)
     if wrong is None and len(c.answer) > NOTE_MAX:
         wrong = f"an answer takes at most {NOTE_MAX} bytes."
     if wrong is not None:
@@ -109,7 +109,7 @@ def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
     if not c.required or not _fits(c.secret):
         return Rejected("invalid-parameter", "Who makes an admin says that requests need a token.")
     new = CreateToken(c.name, Role.ADMIN, c.digest)
-    wrong = wrong_in_token(new)
+    wrong = token_error(new)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     tokens = list(_tokens(tx))

@@ -199,7 +199,7 @@ def _close(
     job = tx.job(instance.job_id)
     began, ended = attempt.started_at_ms, attempt.ended_at_ms
     took = None if began is None or ended is None else ended - began
-    need = "" if job is None else job.policy.handler_need
+    need = "" if job is None else job.policy.required_capability
     tx.actions.append(
         AttemptEnded(
             attempt.node,

@@ -19,13 +19,13 @@ from raftsched.core.access import (
     TEXT_MAX,
     WORK_RING,
     Access,
-    By,
+    Attributed,
     Record,
     link,
     record_key,
 )
 from raftsched.core.cluster import Meta
-from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, Note, PutSettings, SeedTokens
+from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, PutSettings, SeedTokens, StoredResponse
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.rows import decode_access, decode_record, encode_row
 from raftsched.core.tables import Table, View
@@ -70,9 +70,9 @@ class Audit:
             self._view.put(Table.ACCESS, ACCESS_KEY, raw)
             self._raw = raw
 
-    def done(self, by: By, command: Command, answer: Accepted) -> None:
+    def done(self, by: Attributed, command: Command, answer: Accepted) -> None:
         """Records a command that was done. A job that existed already was not made, and is not recorded."""
-        if not by.operation or isinstance(command, (Note, SeedTokens)):
+        if not by.operation or isinstance(command, (StoredResponse, SeedTokens)):
             return
         if isinstance(command, CreateJob) and not command.replace and not answer.created:
             return

@@ -16,9 +16,9 @@ from raftsched.core.calendars import (
     CALENDARS_MAX,
     Calendar,
     DeleteCalendar,
-    OweAnew,
     PutCalendar,
-    wrong_in_calendar,
+    RescheduleJob,
+    calendar_error,
 )
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.filters import JobFilter
@@ -30,7 +30,7 @@ from raftsched.core.tables import Table, from_u64
 
 
 def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
-    wrong = wrong_in_calendar(c.name, c.content)
+    wrong = calendar_error(c.name, c.content)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     was = tx.calendar(c.name)
@@ -102,7 +102,7 @@ def _owe_all(tx: Tx, name: str) -> Rejected | None:
     return None
 
 
-def owe_anew(tx: Tx, c: OweAnew) -> Answer:
+def reschedule_job(tx: Tx, c: RescheduleJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms:
         return STALE

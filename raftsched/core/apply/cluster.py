@@ -19,7 +19,7 @@ from raftsched.core.commands import (
     PutSettings,
     Rejected,
 )
-from raftsched.core.limits import wrong_in_settings
+from raftsched.core.limits import settings_error
 from raftsched.core.tables import Table, after, from_u64, u64
 
 
@@ -61,7 +61,7 @@ def barrier(tx: Tx, c: Barrier) -> Answer:
 
 
 def put_settings(tx: Tx, c: PutSettings) -> Answer:
-    wrong = wrong_in_settings(c.settings)
+    wrong = settings_error(c.settings)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if c.was is not None and c.was != tx.meta.settings:

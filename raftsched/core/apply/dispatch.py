@@ -31,10 +31,10 @@ from raftsched.core.commands import (
     UNKNOWN,
     Accepted,
     Answer,
-    By,
-    Keyed,
-    Note,
+    Attributed,
+    Idempotent,
     Rejected,
+    StoredResponse,
     Unknown,
     asked,
     decode,
@@ -43,13 +43,13 @@ from raftsched.core.commands import (
 Handler = Callable[[Tx, Any], Answer]
 
 
-def keyed(tx: Tx, c: Keyed) -> Answer:
+def keyed(tx: Tx, c: Idempotent) -> Answer:
     """Does a command once under its key; a repeat is answered as the first time."""
     try:
         command = decode(c.command)
     except UNDECODABLE:
         return UNKNOWN
-    if isinstance(command, (Keyed, Note, By)):
+    if isinstance(command, (Idempotent, StoredResponse, Attributed)):
         return Rejected("invalid-parameter", "A command is done under one key.")
     return keys.once(tx, c.key, c.digest, lambda: HANDLERS[type(command)](tx, command))
 
@@ -57,13 +57,13 @@ def keyed(tx: Tx, c: Keyed) -> Answer:
 _NO_TOKEN = Rejected("unauthorized", "Requests need a token since a moment ago.")
 
 
-def attributed(tx: Tx, c: By) -> Answer:
+def attributed(tx: Tx, c: Attributed) -> Answer:
     """Does a command for the caller it names: what it makes is theirs, and it is in the audit once it is done."""
     try:
         command = asked(c)
     except UNDECODABLE:
         return UNKNOWN
-    if isinstance(command, By):
+    if isinstance(command, Attributed):
         return UNKNOWN  # one caller asks for it, who is said first
     if c.operation and not c.name and tx.audit.access.required:
         return _NO_TOKEN  # let pass by a node that did not know yet
@@ -71,7 +71,7 @@ def attributed(tx: Tx, c: By) -> Answer:
     answer = HANDLERS[type(command)](tx, command)
     tx.by = NOBODY
     if isinstance(answer, Accepted) and not tx.repeated:
-        tx.audit.done(c, decode(command.command) if isinstance(command, Keyed) else command, answer)
+        tx.audit.done(c, decode(command.command) if isinstance(command, Idempotent) else command, answer)
     return answer
 
 

@@ -13,7 +13,7 @@ from raftsched.core.tables import Table, u64
 def set_due(job: Job, nominal_at_ms: int | None) -> None:
     """Sets the next nominal time of the job and the time at which it fires. None: it has no next time."""
     job.nominal_at_ms = job.fire_at_ms = nominal_at_ms
-    job.shut_out = False
+    job.never_fires = False
     if nominal_at_ms is not None:
         trigger = job.policy.trigger
         if trigger.jitter_ms:

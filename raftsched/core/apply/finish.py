@@ -289,12 +289,12 @@ def exhausted(tx: Tx, job: Job) -> bool:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return True
     if trigger.needs_calendar:
-        return not job.shut_out and not is_unscheduled(tx, job)
+        return not job.never_fires and not is_unscheduled(tx, job)
     return trigger.mode is EveryMode.FIXED_RATE
 
 
 def exhaust(tx: Tx, job: Job) -> None:
-    job.shut_out = False
+    job.never_fires = False
     job.state = job_after(job.state, "exhaust")
     job.modified_at_ms = tx.now
 

@@ -54,7 +54,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     clear_unscheduled(tx, job)
     set_due(job, c.nominal_at_ms)
-    job.shut_out = c.shut_out and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
+    job.never_fires = c.never_fires and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -104,7 +104,7 @@ def fire(tx: Tx, c: Fire) -> Answer:
     if due.upcoming is not None and (limit is None or job.runs < limit):
         set_due(job, due.upcoming)
     elif due.upcoming is None:
-        job.shut_out = c.shut_out and trigger.calendar is not None
+        job.never_fires = c.never_fires and trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)

@@ -24,7 +24,7 @@ from raftsched.core.commands import (
     SetJobState,
 )
 from raftsched.core.intervals import first_nominal
-from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, wrong_in_policy
+from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import may_refer
@@ -129,7 +129,7 @@ def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | No
         return Rejected("too-large", f"The job takes {len(body)} bytes; {settings.body_max_bytes} is the limit.")
     if policy.timeout_ms > settings.timeout_ceiling_ms:
         return Rejected("invalid-job", f"timeout is above the cluster's ceiling of {settings.timeout_ceiling_ms} ms.")
-    wrong = wrong_in_policy(policy)
+    wrong = policy_error(policy)
     if wrong is not None:
         return Rejected("invalid-job", wrong)
     calendar = policy.trigger.calendar

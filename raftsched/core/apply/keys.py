@@ -11,9 +11,9 @@ from collections.abc import Callable
 from itertools import islice
 
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, Note, Rejected
+from raftsched.core.commands import Accepted, Answer, Rejected, StoredResponse
 from raftsched.core.idempotency import BATCH_PLACES, item_result, key_mismatch, known_use, replay
-from raftsched.core.keyed import NOTE_MAX, KeyUse, Made
+from raftsched.core.keyed import NOTE_MAX, CreatedRange, KeyUse
 from raftsched.core.rows import decode_key_use, encode_row
 from raftsched.core.tables import Table, from_u64, u64
 
@@ -55,7 +55,7 @@ def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[
     answer = act()
     if isinstance(answer, Accepted) and answer.job is not None:
         if use is None:
-            use = KeyUse(digest, tx.now, 0, made=[Made(place, answer.job.id, 1, answer.created)])
+            use = KeyUse(digest, tx.now, 0, made=[CreatedRange(place, answer.job.id, 1, answer.created)])
             if not _remember(tx, key, use):
                 return answer
         else:
@@ -64,12 +64,12 @@ def once_in_batch(tx: Tx, key: bytes, digest: bytes, place: int, act: Callable[[
     return answer
 
 
-def _add(made: list[Made], place: int, job_id: int, created: bool) -> None:
+def _add(made: list[CreatedRange], place: int, job_id: int, created: bool) -> None:
     last = made[-1]
     if place == last.place + last.count and job_id == last.job_id + last.count and created == last.created:
         last.count += 1
     else:
-        made.append(Made(place, job_id, 1, created))
+        made.append(CreatedRange(place, job_id, 1, created))
 
 
 def _use(digest: bytes, now_ms: int, answer: Accepted) -> KeyUse:
@@ -79,7 +79,7 @@ def _use(digest: bytes, now_ms: int, answer: Accepted) -> KeyUse:
     return KeyUse(digest, now_ms, job_id, answer.instance, answer.created, answer.number, note=answer.note)
 
 
-def note(tx: Tx, c: Note) -> Answer:
+def note(tx: Tx, c: StoredResponse) -> Answer:
     if not c.key or len(c.answer) > NOTE_MAX:
         return Rejected("invalid-parameter", f"An answer of at most {NOTE_MAX} bytes is remembered, under a key.")
     return once(tx, c.key, c.digest, lambda: Accepted(note=c.answer))

@@ -16,14 +16,14 @@ from raftsched.core.namespaces import (
     DeleteNamespace,
     Namespace,
     PutNamespace,
-    wrong_in_namespace,
+    namespace_error,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
 
 def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
-    wrong = wrong_in_namespace(c.name)
+    wrong = namespace_error(c.name)
     if wrong is None and len(c.content) > CONTENT_MAX:
         wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
     if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= COUNT_MAX:
@@ -109,7 +109,7 @@ def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
 def admit(tx: Tx, name: str) -> Rejected | None:
     """Refuses one more job when the namespace is full or not declared."""
     namespace = tx.namespace(name)
-    wrong = wrong_in_namespace(name) if namespace is None else None
+    wrong = namespace_error(name) if namespace is None else None
     if wrong is not None:
         return Rejected("invalid-job", wrong)
     refused = known(tx, name) if tx.meta.settings.namespaces_strict else None

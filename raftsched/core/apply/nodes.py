@@ -9,7 +9,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import is_stale, stale_revision
 from raftsched.core.cluster import Member, NodeRule
 from raftsched.core.commands import Accepted, Answer, PauseCluster, PutNodeRule, Rejected
-from raftsched.core.limits import wrong_in_node_rule
+from raftsched.core.limits import node_rule_error
 
 NO_RULE = NodeRule()
 
@@ -28,7 +28,7 @@ def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
         return Rejected("no-such-member", f"There is no member {c.node[:64]!r}; members are {names}.")
     labels = None if c.labels is None else tuple(sorted(c.labels))
     rule = NodeRule(drained=c.drained, slots=c.slots, labels=labels)
-    wrong = wrong_in_node_rule(rule)
+    wrong = node_rule_error(rule)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     before = tx.node_rule(c.node) or NO_RULE

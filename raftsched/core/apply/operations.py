@@ -17,7 +17,7 @@ from raftsched.core.commands import (
     RunNow,
     SetJobState,
 )
-from raftsched.core.filters import JobFilter, wrong_in_filter
+from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.ids import job_text
 from raftsched.core.limits import U64_MAX
 from raftsched.core.model import Job, JobState, Overlap
@@ -123,7 +123,7 @@ def _wrong(c: StartOperation) -> str | None:
         return "Jobs are rescheduled by changing their calendar."
     if c.kill and c.action is not BulkAction.EXPIRE:
         return "Only what is expired can be killed with it."
-    return None if c.filter is None else wrong_in_filter(c.filter)
+    return None if c.filter is None else filter_error(c.filter)
 
 
 def _total(tx: Tx, wanted: JobFilter | None, ids: tuple[int, ...]) -> int | None:

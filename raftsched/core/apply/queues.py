@@ -11,7 +11,7 @@ from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_re
 from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.eligibility import offer
-from raftsched.core.limits import ERROR_MAX, PRIORITY_MAX, SORT_MAX, wrong_in_queue
+from raftsched.core.limits import ERROR_MAX, PRIORITY_MAX, SORT_MAX, queue_error
 from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
 from raftsched.core.queues import Queue, QueueLimits, limits_of
@@ -24,7 +24,7 @@ UNPLACEABLE = "no_eligible_node"
 
 
 def put_queue(tx: Tx, c: PutQueue) -> Answer:
-    wrong = wrong_in_queue(c)
+    wrong = queue_error(c)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if c.name.startswith(SYSTEM_QUEUES):

@@ -11,11 +11,11 @@ from raftsched.core.apply.users import in_use, tagged
 from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.model import Job, JobState
-from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import find_secret, missing, references
 from raftsched.core.rows import encode_row
-from raftsched.core.secrets import SEALED_MAX, DeleteSecret, PutSecret, Secret, wrong_in_secret
+from raftsched.core.secrets import SEALED_MAX, DeleteSecret, PutSecret, Secret, secret_name_error
 from raftsched.core.selection import secret_tag
 from raftsched.core.tables import Table, name_key
 
@@ -24,7 +24,7 @@ _DIGEST_MAX = 64
 
 
 def put_secret(tx: Tx, c: PutSecret) -> Answer:
-    wrong = wrong_in_namespace(c.namespace) or wrong_in_secret(c.namespace, c.name)
+    wrong = namespace_error(c.namespace) or secret_name_error(c.namespace, c.name)
     if wrong is None and c.namespace == SYSTEM_NAMESPACE:
         wrong = f"the namespace {SYSTEM_NAMESPACE} is the cluster's own; take another."
     if wrong is None and len(c.value) > (SEALED_MAX if c.nonce else SECRET_VALUE_MAX):

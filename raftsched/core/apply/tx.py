@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core import rows
-from raftsched.core.access import By
+from raftsched.core.access import Attributed
 from raftsched.core.actions import Action
 from raftsched.core.apply.audit import Audit
 from raftsched.core.apply.events import Events
@@ -27,7 +27,7 @@ from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, QUEUE_NAME_MAX, U64_MAX
 from raftsched.core.model import Instance, Job, Policy
-from raftsched.core.namespaces import Namespace, wrong_in_namespace
+from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.queues import Queue
 from raftsched.core.rows import (
     META_KEY,
@@ -53,7 +53,7 @@ from raftsched.core.tables import (
 )
 from raftsched.core.webhooks import Webhook
 
-NOBODY = By(msgspec.Raw(b""))
+NOBODY = Attributed(msgspec.Raw(b""))
 _STATE = InstanceEvent.STATE
 
 
@@ -259,7 +259,7 @@ class Tx:
         try:
             return self._namespaces[name]
         except KeyError:
-            raw = None if wrong_in_namespace(name) else self.view.get(Table.NAMESPACES, name.encode())
+            raw = None if namespace_error(name) else self.view.get(Table.NAMESPACES, name.encode())
             namespace = self._namespaces[name] = None if raw is None else decode_namespace(raw)
             return namespace
 

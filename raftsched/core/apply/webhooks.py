@@ -51,8 +51,8 @@ from raftsched.core.webhooks import (
     Webhook,
     WebhookSpec,
     queue_of,
-    wrong_in_secret,
-    wrong_in_webhook,
+    webhook_error,
+    webhook_secret_error,
 )
 
 _RETENTION = Retention(succeeded=10_000, failed=10_000, max_age_ms=DAY_MS)  # dead letters have their own time
@@ -62,7 +62,7 @@ _json = msgspec.json.Encoder(order="deterministic").encode
 
 
 def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
-    wrong = wrong_in_webhook(c.name, c.spec)
+    wrong = webhook_error(c.name, c.spec)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     webhook = webhooks(tx).get(c.name)
@@ -90,7 +90,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
 
 
 def _create(tx: Tx, c: PutWebhook) -> Answer:
-    wrong = wrong_in_secret(c.secret, c.nonce, c.digest)
+    wrong = webhook_secret_error(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if len(c.asked) > HASH_SIZE:
@@ -146,7 +146,7 @@ def _policy(name: str, spec: WebhookSpec) -> Policy:
         timeout_ms=spec.timeout_ms,
         retry=Retry(spec.delays_ms, (Outcome.FAILED, Outcome.TIMED_OUT), _JITTER_PERCENT),
         overlap=Overlap.ALLOW,
-        handler_need="http",
+        required_capability="http",
         target=target_of_url(spec.url),
         retention=_RETENTION,
     )
@@ -166,7 +166,7 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
         return _no_webhook(c.name)
     if is_stale(c.if_revision, webhook):
         return stale_revision("The webhook", webhook, REPEAT)
-    wrong = wrong_in_secret(c.secret, c.nonce, c.digest)
+    wrong = webhook_secret_error(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if len(c.asked) > HASH_SIZE:
@@ -198,9 +198,9 @@ def reseal_webhook(tx: Tx, c: ResealWebhook) -> Answer:
         return _no_webhook(c.name)
     if sha256(raw).digest() != c.was:
         return Rejected("stale-revision", f"The secrets of the webhook {c.name} are others meanwhile.")
-    wrong = wrong_in_secret(c.current, c.nonce, c.digest)
+    wrong = webhook_secret_error(c.current, c.nonce, c.digest)
     if wrong is None and c.previous:
-        wrong = wrong_in_secret(c.previous, c.previous_nonce)
+        wrong = webhook_secret_error(c.previous, c.previous_nonce)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     was = decode_secrets(raw)

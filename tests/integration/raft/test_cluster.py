@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from raftsched.clock import SystemClock
-from raftsched.core.commands import Accepted, Keyed, encode
+from raftsched.core.commands import Accepted, Idempotent, encode
 from raftsched.core.entry import EntryResult
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.raft import Raft
@@ -114,7 +114,7 @@ def test_a_single_node_is_a_cluster(tmp_path: Path) -> None:
             assert leader.quorum_sent_at_ms() is not None
             assert leader.peers() == []
             before = leader.last_index
-            for bad in (b"", b"\xc1", encode(Keyed(b"k", b"d", b"\xc1"))):
+            for bad in (b"", b"\xc1", encode(Idempotent(b"k", b"d", b"\xc1"))):
                 with pytest.raises(msgspec.DecodeError):
                     await leader.propose([BARRIER, bad])
                 with pytest.raises(msgspec.DecodeError):

@@ -93,7 +93,7 @@ class JobClient(Client):
         if number % 2:
             return raw
         work = isinstance(command, (c.CreateJob, c.RunNow))
-        return c.encode(c.By(msgspec.Raw(raw), number, self.name, type(command).__name__, work=work))
+        return c.encode(c.Attributed(msgspec.Raw(raw), number, self.name, type(command).__name__, work=work))
 
     # ------------------------------------------------------------ what it asks for
 
@@ -294,7 +294,7 @@ class JobClient(Client):
             retry=Retry(delays),
             overlap=Overlap.ALLOW if shared else rng.choice(apart),
             misfire=Misfire(rng.choice(list(MisfirePolicy)), grace),
-            handler_need="exec",
+            required_capability="exec",
             node_labels=rng.choice([()] * 9 + [(("disk", "ssd"),)]),
             retention=KEEP_ALL,
             queue=rng.choice(["default", "default", *QUEUES]),

@@ -44,8 +44,8 @@ def make(world: World, number: int, role: Role = Role.ADMIN, **more: object) -> 
     return made
 
 
-def by(command: c.Command, name: str = "ana", operation: str = "x", **more: object) -> c.By:
-    return c.By(msgspec.Raw(c.encode(command)), 7, name, operation, "/v1/x", "10.0.0.9", **more)  # type: ignore[arg-type]
+def by(command: c.Command, name: str = "ana", operation: str = "x", **more: object) -> c.Attributed:
+    return c.Attributed(msgspec.Raw(c.encode(command)), 7, name, operation, "/v1/x", "10.0.0.9", **more)  # type: ignore[arg-type]
 
 
 def notes(world: World, ring: int | None = None) -> list[Record]:
@@ -207,7 +207,7 @@ class TestBootstrap:
     def test_what_a_node_let_pass_that_had_not_heard_of_it_is_refused(self) -> None:
         world = World()
         planting = c.CreateToken("t", Role.ADMIN, digest(1))
-        anonymous = c.By(msgspec.Raw(c.encode(planting)), operation="tokens_create")
+        anonymous = c.Attributed(msgspec.Raw(c.encode(planting)), operation="tokens_create")
         world.ok(self.boot(9))
         assert world.refused(anonymous) == "unauthorized"
         world.ok(c.SetAccess(False))
@@ -343,7 +343,7 @@ class TestNotes:
         with pytest.raises(msgspec.DecodeError):
             c.decode(twice)
         with pytest.raises(msgspec.DecodeError):
-            c.decode(c.encode(c.By(msgspec.Raw(b"\x91\xcd\xff\xff"))))
+            c.decode(c.encode(c.Attributed(msgspec.Raw(b"\x91\xcd\xff\xff"))))
 
 
 def test_a_revision_knows_whose_it_is() -> None:

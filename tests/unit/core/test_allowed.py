@@ -194,7 +194,7 @@ class TestPlacement:
 
     def policy(self, need: str, target: str, *conditions: Condition) -> Policy:
         trigger = Trigger(kind=TriggerKind.MANUAL)
-        return Policy(trigger=trigger, handler_need=need, target=target, conditions=conditions)
+        return Policy(trigger=trigger, required_capability=need, target=target, conditions=conditions)
 
     def test_a_node_takes_what_it_allows(self) -> None:
         offer = self.offer("n1", Allowed(exec=("/opt/*",)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import AT_ONCE, CALENDARS_MAX, CONTENT_MAX, DeleteCalendar, OweAnew, PutCalendar
+from raftsched.core.calendars import AT_ONCE, CALENDARS_MAX, CONTENT_MAX, DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.filters import JobFilter
 from raftsched.core.model import EveryMode, Job, JobState, Trigger
@@ -186,13 +186,13 @@ def test_a_time_that_is_none_any_more(world: World) -> None:
     number = put(world)
     job = job_with(world)
     world.ok(ScheduleJob(job.id, 1, T0 + MINUTE, number))
-    assert world.refused(OweAnew(job.id, 2, T0 + MINUTE)) == "stale"
-    assert world.refused(OweAnew(job.id, 1, T0 + MINUTE + 1)) == "stale"
-    world.ok(OweAnew(job.id, 1, T0 + MINUTE))
+    assert world.refused(RescheduleJob(job.id, 2, T0 + MINUTE)) == "stale"
+    assert world.refused(RescheduleJob(job.id, 1, T0 + MINUTE + 1)) == "stale"
+    world.ok(RescheduleJob(job.id, 1, T0 + MINUTE))
     assert owed(world) == {job.id}
     plain = world.create(every(MINUTE))
     assert plain.nominal_at_ms is not None
-    assert world.refused(OweAnew(plain.id, 1, plain.nominal_at_ms)) == "stale"
+    assert world.refused(RescheduleJob(plain.id, 1, plain.nominal_at_ms)) == "stale"
 
 
 class TestShutOut:
@@ -201,13 +201,13 @@ class TestShutOut:
     def test_at_once(self, world: World) -> None:
         number = put(world)
         job = job_with(world)
-        world.ok(ScheduleJob(job.id, 1, None, number, shut_out=True))
+        world.ok(ScheduleJob(job.id, 1, None, number, never_fires=True))
         row = world.job(job.id)
-        assert (row.state, row.nominal_at_ms, row.shut_out) == (JobState.SCHEDULED, None, True)
+        assert (row.state, row.nominal_at_ms, row.never_fires) == (JobState.SCHEDULED, None, True)
         sound(world)
         number = put(world, b"[]")
         assert owed(world) == {job.id}
-        assert not world.job(job.id).shut_out
+        assert not world.job(job.id).never_fires
         world.ok(ScheduleJob(job.id, 1, T0 + MINUTE, number))
         assert world.job(job.id).nominal_at_ms == T0 + MINUTE
         sound(world)
@@ -216,12 +216,12 @@ class TestShutOut:
         number = put(world)
         job = job_with(world)
         world.ok(ScheduleJob(job.id, 1, T0 + MINUTE, number))
-        job = world.fire(job, calendar=number, shut_out=True)
-        assert job.shut_out
+        job = world.fire(job, calendar=number, never_fires=True)
+        assert job.never_fires
         world.run_once(world.instances(job.id)[0].key, world.session())
         assert world.job(job.id).state is JobState.SCHEDULED
         world.ok(c.SetJobState(job.id, JobState.SUSPENDED))
-        assert not world.job(job.id).shut_out
+        assert not world.job(job.id).never_fires
         sound(world)
 
     def test_one_whose_own_times_are_over_ends(self, world: World) -> None:
@@ -233,7 +233,7 @@ class TestShutOut:
 
     def test_without_a_calendar_it_means_nothing(self, world: World) -> None:
         job = world.create(cron())
-        world.ok(ScheduleJob(job.id, 1, None, 0, shut_out=True))
+        world.ok(ScheduleJob(job.id, 1, None, 0, never_fires=True))
         assert world.job(job.id).state is JobState.EXPIRED
 
 

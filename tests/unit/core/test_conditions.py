@@ -121,7 +121,7 @@ class TestWhatMachinesSee:
         world = World()
         world.session()
         world.ok(c.PutNodeRule("n2", drained=True))
-        key = waiting(world, PATH, handler_need="exec", node_labels=(("disk", "ssd"),))
+        key = waiting(world, PATH, required_capability="exec", node_labels=(("disk", "ssd"),))
         until = world.instance(key).checks_end_at_ms or 0
         assert world.refused(c.ReportConditions(key, until, "n2", True)) == "stale"
         world.ok(c.PutNodeRule("n2"))

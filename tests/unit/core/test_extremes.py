@@ -165,7 +165,10 @@ def test_labels_and_names_may_be_anything() -> None:
     world.ok(c.OpenSession("n1", 0, "", b"", -3, (("", ""),), ("",)))
     world.ok(
         c.CreateJob(
-            "\U0001f601", "\U0001f600", policy(Trigger(kind=TriggerKind.MANUAL), queue="", handler_need="\0"), b""
+            "\U0001f601",
+            "\U0001f600",
+            policy(Trigger(kind=TriggerKind.MANUAL), queue="", required_capability="\0"),
+            b"",
         )
     )
 

@@ -129,8 +129,8 @@ def test_keys_and_digests_have_one_size(odd: bytes) -> None:
         assert world.refused(c.RunNow(job.id, 1, key=given[0], digest=given[1])) == "invalid-parameter"
 
 
-def keyed(number: int, command: c.Command, digest: bytes = D) -> c.Keyed:
-    return c.Keyed(key(number), digest, c.encode(command))
+def keyed(number: int, command: c.Command, digest: bytes = D) -> c.Idempotent:
+    return c.Idempotent(key(number), digest, c.encode(command))
 
 
 def test_any_command_is_done_once_under_a_key() -> None:
@@ -172,18 +172,18 @@ def test_what_is_killed_under_a_key_is_not_killed_when_it_runs_again() -> None:
 
 def test_a_key_in_a_key_is_refused() -> None:
     world = World()
-    for inner in (keyed(2, c.Barrier()), c.Note(key(2), D, b"x")):
+    for inner in (keyed(2, c.Barrier()), c.StoredResponse(key(2), D, b"x")):
         assert world.refused(keyed(1, inner)) == "invalid-parameter"
     assert world.count(Table.KEYS) == 0
 
 
 def test_of_two_notes_the_first_counts() -> None:
     world = World()
-    assert world.ok(c.Note(key(1), D, b"one")).note == b"one"
-    assert world.ok(c.Note(key(1), D, b"two")).note == b"one"
-    assert world.refused(c.Note(key(1), E, b"one")) == "idempotency-mismatch"
-    assert world.refused(c.Note(b"", D, b"one")) == "invalid-parameter"
-    assert world.refused(c.Note(key(2), D, b"x" * (NOTE_MAX + 1))) == "invalid-parameter"
+    assert world.ok(c.StoredResponse(key(1), D, b"one")).note == b"one"
+    assert world.ok(c.StoredResponse(key(1), D, b"two")).note == b"one"
+    assert world.refused(c.StoredResponse(key(1), E, b"one")) == "idempotency-mismatch"
+    assert world.refused(c.StoredResponse(b"", D, b"one")) == "invalid-parameter"
+    assert world.refused(c.StoredResponse(key(2), D, b"x" * (NOTE_MAX + 1))) == "invalid-parameter"
 
 
 # ------------------------------------------------------------ batches

@@ -9,7 +9,7 @@ from raftsched.core import commands as c
 from raftsched.core.cluster import Member
 from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
-from raftsched.core.keyed import Keyed
+from raftsched.core.keyed import Idempotent
 from raftsched.core.levels import SINCE, level_of
 from tests.support.memory_view import World, policy
 
@@ -18,11 +18,11 @@ JUNK = [
     bytes.fromhex("92cd03e701"),  # an unknown number
     bytes.fromhex("9201cd03e7"),  # Form with a number for a cluster
     b"\x92\x0d\xa1\xff",  # text that is no UTF-8
-    encode(Keyed(b"k" * 32, b"d" * 32, b"c1")),
-    encode(Keyed(b"k" * 32, b"d" * 32, encode(Keyed(b"k" * 32, b"d" * 32, b"c1")))),
-    encode(c.By(msgspec.Raw(b"\x91\xcd\x03\xe7"))),
-    encode(c.By(msgspec.Raw(encode(c.By(msgspec.Raw(encode(c.Barrier()))))))),
-    encode(c.By(msgspec.Raw(encode(Keyed(b"k" * 32, b"d" * 32, b"c1"))))),
+    encode(Idempotent(b"k" * 32, b"d" * 32, b"c1")),
+    encode(Idempotent(b"k" * 32, b"d" * 32, encode(Idempotent(b"k" * 32, b"d" * 32, b"c1")))),
+    encode(c.Attributed(msgspec.Raw(b"\x91\xcd\x03\xe7"))),
+    encode(c.Attributed(msgspec.Raw(encode(c.Attributed(msgspec.Raw(encode(c.Barrier()))))))),
+    encode(c.Attributed(msgspec.Raw(encode(Idempotent(b"k" * 32, b"d" * 32, b"c1"))))),
 ]
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_entry_does_nothing(data: bytes) -> None:
 
 
 def test_nothing_is_let_in_that_is_nested_so_deep_that_it_depends_on_the_node_whether_it_decodes() -> None:
-    for raw in (deep(NESTING_MAX + 1), deep(50_000), encode(Keyed(b"k" * 32, b"d" * 32, deep(900)))):
+    for raw in (deep(NESTING_MAX + 1), deep(50_000), encode(Idempotent(b"k" * 32, b"d" * 32, deep(900)))):
         with pytest.raises(UNDECODABLE):
             check(raw)
     check(deep(NESTING_MAX - 1))
@@ -83,7 +83,7 @@ def test_an_entry_of_the_first_level_is_as_it_ever_was() -> None:
 def test_an_entry_carries_the_newest_level_of_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SINCE, c.PauseCluster, 3)
     old, new = encode(c.Barrier()), encode(c.PauseCluster(True))
-    someones = encode(c.By(msgspec.Raw(encode(Keyed(b"k" * 32, b"d" * 32, new)))))
+    someones = encode(c.Attributed(msgspec.Raw(encode(Idempotent(b"k" * 32, b"d" * 32, new)))))
     assert [level_of([raw]) for raw in (old, new, someones, b"c1")] == [1, 3, 3, 1]
     world = World()
     for raw in (new, someones):

@@ -406,8 +406,8 @@ class TestUnplaceable:
     def test_not_what_a_node_could_take_by_now(self) -> None:
         world = World()
         session = world.session()  # its handler is exec
-        (able,) = ready(world, 1, handler_need="exec")
-        (other,) = ready(world, 1, handler_need="python")
+        (able,) = ready(world, 1, required_capability="exec")
+        (other,) = ready(world, 1, required_capability="python")
         world.ok(c.NoteUnplaceable(other, "x"))
         assert world.refused(c.NoteUnplaceable(able, "x")) == "stale"
         world.ok(c.PutNodeRule("n2", drained=True))  # a matter of time

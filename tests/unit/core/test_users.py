@@ -9,7 +9,7 @@ from raftsched.core.eligibility import Offer, lacking, may_run_as
 from raftsched.core.model import Policy, Trigger, TriggerKind
 
 SAID = frozenset(("default:nobody", "billing:svc-billing", "billing:svc-report", "hr:"))
-PLAIN = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), handler_need="exec")
+PLAIN = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), required_capability="exec")
 
 
 @pytest.mark.parametrize(

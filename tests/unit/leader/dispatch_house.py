@@ -53,7 +53,7 @@ class House:
         return number
 
     def ready(self, count: int = 1, need: str = "exec", priority: int = 5, **fields: Any) -> list[bytes]:
-        job = self.world.create(overlap=Overlap.ALLOW, handler_need=need, priority=priority, **fields)
+        job = self.world.create(overlap=Overlap.ALLOW, required_capability=need, priority=priority, **fields)
         keys = []
         for _ in range(count):
             self.requests += 1

@@ -46,7 +46,7 @@ class Bed:
         return True
 
     def wanted(self, *conditions: Condition) -> bytes:
-        key = self.world.run_now(self.world.create(conditions=conditions, handler_need="exec"))
+        key = self.world.run_now(self.world.create(conditions=conditions, required_capability="exec"))
         self.probes.wanted(key)
         return key
 

@@ -166,7 +166,7 @@ class TestWhatNobodyCanTake:
         (key,) = house.ready(1, need="call:nobody")
         assert house.pump() == []
         job = house.world.job(house.world.instance(key).job_id)
-        house.world.edit(job, handler_need="exec")
+        house.world.edit(job, required_capability="exec")
         house.world.ok(c.Kill(key))
         house.world.ok(c.Rerun(key))
         house.tell()

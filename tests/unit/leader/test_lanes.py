@@ -106,7 +106,7 @@ class TestFull:
         house.settle()
         assert not house.dispatcher.backlog
         now = house.world.now
-        free, limited = policy(handler_need="exec"), policy(handler_need="exec", queue="q")
+        free, limited = policy(required_capability="exec"), policy(required_capability="exec", queue="q")
         assert house.dispatcher.place([(b"k" * 24, free, "default")], house.assignable, now)
         assert not house.dispatcher.place([(b"l" * 24, limited, "default")], house.assignable, now)
 
@@ -117,7 +117,7 @@ class TestFull:
         house.ready(2, queue="q")
         house.settle()
         later = house.world.now + 2 * SECOND
-        limited = policy(handler_need="exec", queue="q")
+        limited = policy(required_capability="exec", queue="q")
         assert not house.dispatcher.place([(b"l" * 24, limited, "default")], house.assignable, later)
 
     def test_what_apply_refuses_comes_again(self) -> None:
@@ -352,7 +352,7 @@ def check(house: House) -> None:
         elif own.queue in limits and module.QueueLimits(view).blocked_reason(own.queue, house.world.now):
             pass
         else:
-            assert place(nodes, own) is None, (own.queue, own.handler_need, house.dispatcher.backlog)
+            assert place(nodes, own) is None, (own.queue, own.required_capability, house.dispatcher.backlog)
     for node in nodes:
         assert node.running == count_running(view, node.session.id)
     assert not +house.dispatcher._limits._ahead

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import AT_ONCE, OweAnew, PutCalendar
+from raftsched.core.calendars import AT_ONCE, PutCalendar, RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
@@ -241,7 +241,7 @@ class TestExcluded:
             await house.tick()
             assert house.world.instances(job) == []
             assert house.world.job(job).nominal_at_ms == self.TOMORROW
-            assert len(house.commands(OweAnew)) == 1
+            assert len(house.commands(RescheduleJob)) == 1
 
         play(scene)
 
@@ -252,7 +252,7 @@ class TestExcluded:
             job = house.create(cron("0 * * * *", calendar="off"))
             await house.tick()
             row = house.world.job(job)
-            assert (row.state, row.nominal_at_ms, row.shut_out) == (JobState.SCHEDULED, None, True)
+            assert (row.state, row.nominal_at_ms, row.never_fires) == (JobState.SCHEDULED, None, True)
             house.do(PutCalendar("off", b"{}"))
             await house.tick()
             assert house.world.job(job).nominal_at_ms == (T0 // HOUR_MS + 1) * HOUR_MS
@@ -274,7 +274,7 @@ class TestExcluded:
             house.clock.wall = self.TOMORROW + DAY_MS
             await house.tick()
             row = house.world.job(job)
-            assert (row.state, row.shut_out) == (JobState.SCHEDULED, True)
+            assert (row.state, row.never_fires) == (JobState.SCHEDULED, True)
             assert all(r.nominal_at_ms < self.TOMORROW for r in house.world.instances(job))
             assert house.world.instances(job)
 

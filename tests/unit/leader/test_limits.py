@@ -202,7 +202,7 @@ class TestForNobody:
     def test_it_is_noted_and_put_aside(self) -> None:
         async def scene(house: House) -> None:
             session = house.session()
-            job = house.create(at(T0), handler_need="call:nobody")
+            job = house.create(at(T0), required_capability="call:nobody")
             house.lead()
             house.beat(session)
             await house.until_idle()

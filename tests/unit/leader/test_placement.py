@@ -58,12 +58,12 @@ def test_the_leader_only_when_nobody_else_can() -> None:
     assert placed(node("a", leader=True), node("b", 9, 10)) == "b"
     assert placed(node("a", leader=True), node("b", 10, 10)) is None  # it can, it is only busy
     assert placed(node("a", leader=True)) == "a"
-    exec_only = Policy(trigger=ANY.trigger, handler_need="exec")
+    exec_only = Policy(trigger=ANY.trigger, required_capability="exec")
     assert placed(node("a", leader=True, handlers=("exec",)), node("b"), policy=exec_only) == "a"
 
 
 def test_handlers_and_labels() -> None:
-    needy = Policy(trigger=ANY.trigger, handler_need="call:mail", node_labels=(("disk", "ssd"), ("zone", "b")))
+    needy = Policy(trigger=ANY.trigger, required_capability="call:mail", node_labels=(("disk", "ssd"), ("zone", "b")))
     right = node("r", 9, 10, handlers=("exec", "call:mail"), labels=(("zone", "b"), ("disk", "ssd"), ("x", "y")))
     assert placed(node("a"), node("b", handlers=("call:mail",), labels=(("disk", "ssd"),)), right, policy=needy) == "r"
     assert placed(node("a"), policy=needy) is None

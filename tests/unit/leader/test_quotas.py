@@ -33,7 +33,7 @@ def limits(most: int | None = None, starts: int | None = None, name: str = "b") 
 def runs(house: House, count: int, namespace: str = "b", **fields: Any) -> list[bytes]:
     """That wait, of a job of the namespace."""
     made = house.world.ok(
-        c.CreateJob(namespace, None, policy(overlap=Overlap.ALLOW, handler_need="exec", **fields), b"{}")
+        c.CreateJob(namespace, None, policy(overlap=Overlap.ALLOW, required_capability="exec", **fields), b"{}")
     )
     assert made.job is not None
     found = []
@@ -119,7 +119,7 @@ class TestRunning:
         house = House()
         house.session("n2")
         house.do(limits(most=1))
-        own = policy(handler_need="exec")
+        own = policy(required_capability="exec")
         starts = [(b"k" * 24, own, "b"), (b"l" * 24, own, "b"), (b"m" * 24, own, "other")]
         given = house.dispatcher.place(starts, house.assignable, house.world.now)
         assert keys(given) == [b"k" * 24, b"m" * 24]

@@ -18,9 +18,9 @@ from raftsched.schedule import (
     describe,
     is_excluded,
     missed,
+    never_fires,
     next_nominal,
     preview,
-    shut_out,
 )
 from raftsched.schedule.exclusions import exclusion, parse_date, parse_month_day
 from tests.support.amounts import examples
@@ -87,12 +87,12 @@ def test_all_is_excluded() -> None:
     weekly = cron("0 9 * * SAT", MADRID, calendar="x")
     never = content(weekdays=["sat"])
     assert next_nominal(weekly, ms("2026-12-22T00:00Z"), calendar=never) is None
-    assert shut_out(weekly, ms("2026-12-22T00:00Z"))
+    assert never_fires(weekly, ms("2026-12-22T00:00Z"))
     everything = content(weekdays=["mon", "tue", "wed", "thu", "fri", "sat", "sun"])
     assert next_nominal(cron("* * * * * *", calendar="x"), ms("2026-12-22T00:00Z"), calendar=everything) is None
     over = cron("0 9 * * SAT", MADRID, calendar="x", ends_at_ms=ms("2026-12-20T00:00Z"))
-    assert not shut_out(over, ms("2026-12-22T00:00Z"))
-    assert not shut_out(cron("0 9 * * *"), 0)
+    assert not never_fires(over, ms("2026-12-22T00:00Z"))
+    assert not never_fires(cron("0 9 * * *"), 0)
 
 
 def test_what_was_missed_is_counted_without_what_is_excluded() -> None:

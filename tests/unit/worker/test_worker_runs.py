@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, Started
-from raftsched.core.leasing import Over, decode_over
+from raftsched.core.leasing import AttemptsFinished, decode_over
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Exec, Http, Python
@@ -170,7 +170,7 @@ def test_the_leader_is_told_at_once_what_is_over() -> None:
         w.end(token, Outcome.SUCCEEDED)
         await w.until(lambda: w.instance(key).state is InstanceState.SUCCEEDED)
         told = [(peer, decode_over(raw)) for peer, kind, raw in w.raft.sent if kind == "over"]
-        assert told == [(w.raft.leader_id, Over(session, (token,)))]
+        assert told == [(w.raft.leader_id, AttemptsFinished(session, (token,)))]
 
     run(body)
 

@@ -100,6 +100,6 @@ def test_a_call_goes_where_its_name_is_known(tmp_path: Path) -> None:
         given = {**JOB, "handler": {"call": "send-invoice", "env": {"A": "b"}}}
         status, job = await call("POST", "/v1/jobs", given)
         assert (status, job["handler"]) == (201, given["handler"])
-        assert stored(call, job).policy.handler_need == "call:send-invoice"
+        assert stored(call, job).policy.required_capability == "call:send-invoice"
 
     run(tmp_path, test)

@@ -180,7 +180,7 @@ def test_one_that_excludes_everything(tmp_path: Path) -> None:
         _, calendar = await call("PUT", PATH, ALL_DAYS)
         _, job = await call("POST", "/v1/jobs", DAILY)
         assert (job["state"], job["next_fire_at"]) == ("SCHEDULED", None)
-        call.cluster.apply(ScheduleJob(parse_job(job["id"]) or 0, 1, None, calendar["revision"], shut_out=True))
+        call.cluster.apply(ScheduleJob(parse_job(job["id"]) or 0, 1, None, calendar["revision"], never_fires=True))
         path = f"/v1/jobs/{job['id']}"
         _, job = await call("GET", path)
         assert (job["state"], job["next_fire_at"]) == ("SCHEDULED", None)

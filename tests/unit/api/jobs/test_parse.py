@@ -13,7 +13,7 @@ from raftsched.api.jobs.defaults import Space
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.schema import MisfireIn
-from raftsched.core.access import By, Role
+from raftsched.core.access import Attributed, Role
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
@@ -71,7 +71,7 @@ def policy_of(**said: Any) -> Policy:
     finally:
         end_request(token)
     by = decode(somebodys)
-    assert isinstance(by, By)
+    assert isinstance(by, Attributed)
     assert (by.actor, bytes(by.command)) == (7, raw)
     return command.policy
 
@@ -80,7 +80,7 @@ PLAIN = Policy(
     trigger=Trigger(
         kind=TriggerKind.EVERY, period_ms=3_600_000, mode=EveryMode.FIXED_DELAY, jitter_ms=5_000, max_runs=7
     ),
-    handler_need="exec",
+    required_capability="exec",
     target="true",
 )
 
@@ -129,7 +129,7 @@ def test_all_that_can_be_said_is_tried() -> None:
     assert policy == msgspec.structs.replace(PLAIN, **{name: value for _, _, name, value in SAID})
     assert {name for _, _, name, _ in SAID} == set(Policy.__struct_fields__) - {
         "trigger",
-        "handler_need",
+        "required_capability",
         "target",
         "cwd",
     }

@@ -485,7 +485,7 @@ class TestWhatItWaitsForNow:
 
     def test_a_node_that_can(self) -> None:
         world = World()
-        job = world.create(handler_need="exec", node_labels=(("disk", "ssd"),))
+        job = world.create(required_capability="exec", node_labels=(("disk", "ssd"),))
         key = world.run_now(job)
         assert "No node has an open session" in blocked(world, key)[1]
         world.session("n2")
@@ -502,13 +502,13 @@ class TestWhatItWaitsForNow:
     def test_a_handler(self) -> None:
         world = World()
         world.session("n2")
-        key = a_run(world, handler_need="http")
+        key = a_run(world, required_capability="http")
         assert blocked(world, key) == ("no_eligible_node", 'No node has the handler "http".')
 
     def test_every_node_that_could_take_it_starts_nothing(self) -> None:
         world = World()
         world.session("n2")
-        job = world.create(every(HOUR_MS), handler_need="exec")
+        job = world.create(every(HOUR_MS), required_capability="exec")
         world.fire(job)
         key = world.waiting(job.id)[0].key
         found = obstacle(world, key, troubles={"n2": "no process", "n3": "no process"})
@@ -518,7 +518,7 @@ class TestWhatItWaitsForNow:
     def test_who_could_take_it_has_no_session(self) -> None:
         world = World()
         world.ok(c.EndSession(world.session("n2"), 1))
-        job = world.create(every(HOUR_MS), handler_need="exec")
+        job = world.create(every(HOUR_MS), required_capability="exec")
         world.fire(job)
         key = world.waiting(job.id)[0].key
         assert blocked(world, key)[1].startswith("n2 could take it, but has no session")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.commands import Form, OpenLeadership, Rejected, encode
-from raftsched.core.keyed import Keyed
+from raftsched.core.keyed import Idempotent
 from raftsched.errors import UnknownOutcome
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL
@@ -24,7 +24,7 @@ WRONG = [
     bytes.fromhex("9201cd03e7"),
     bytes.fromhex("dcffff"),
     b"\x92\x03" + b"\x91" * 900 + b"\xc0",
-    encode(Keyed(b"k" * 32, b"d" * 32, NEWER)),
+    encode(Idempotent(b"k" * 32, b"d" * 32, NEWER)),
     encode(OpenLeadership(2**60, "a")),
     encode(Form(b"x" * 16, ())),
 ]
