@@ -42,8 +42,8 @@ _encode = msgspec.json.Encoder().encode
     role="operator",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Changes, and the work that was handed in with tokens. The newest first, or the oldest with `order=oldest`; a page
-    may be short, even empty, while `next` says that there is more to look through."""
+    """Changes, and work that was submitted with tokens. The newest first, or the oldest with `order=oldest`. A page may
+    be short, even empty, while `next` says that there is more to look through."""
     query = call.query
     kind = query.choice("kind", *sorted(_KINDS.values()))
     wanted = _Filter(query)
@@ -66,8 +66,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="operator",
 )
 async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The same on every node that has applied the same. `raftsched audit verify` holds the notes, and a copy that was
-    kept elsewhere, against it."""
+    """The same on every node that has applied the same log entries. `raftsched audit verify` checks the records, and a
+    copy that was kept elsewhere, against it."""
     with ctx.read() as view:
         access = access_of(view)
         index = ctx.applied()
@@ -85,7 +85,7 @@ async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="operator",
 )
 async def refusals(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Requests that were answered with 401, 403 or 429 by the node that is asked."""
+    """Requests that this node answered with 401, 403 or 429."""
     items = [
         RefusedOut(
             format_time(one.first_ms),

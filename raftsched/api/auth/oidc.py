@@ -36,7 +36,7 @@ _json = msgspec.json.Encoder(order="deterministic").encode
     role="admin",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """404: none are."""
+    """404 when no issuer is set."""
     return _reply(call, oidc_of(ctx))
 
 
@@ -49,8 +49,9 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="admin",
 )
 async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
-    """Says all of it anew. It holds on each node from the moment that the node applied it, also for tokens that were
-    taken before; streams that they opened are cut. Where requests need no token, tokens of an issuer say nothing."""
+    """Replaces the whole setting. It applies on each node from the moment the node has applied it, also to tokens that
+    were accepted before; streams opened with those are closed. While requests need no token, tokens of an issuer have
+    no effect."""
     given = call.body
     content = _content(given)
     if not can_verify():
@@ -67,7 +68,7 @@ async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
     role="admin",
 )
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """It holds on each node from the moment that the node applied it. A repeat changes nothing."""
+    """It applies on each node from the moment the node has applied it. A repeat changes nothing."""
     await propose_one(ctx, encode(SetOidc(b"", _if_match(ctx, call))))
     return web.Response(status=204)
 

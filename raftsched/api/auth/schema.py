@@ -90,7 +90,7 @@ class TokenMade(TokenOut, kw_only=True):
 
 
 class AdminIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`sha256`: of the secret, which whoever sends this has made of 256 random bits and keeps to himself."""
+    """`sha256`: the SHA-256 of a secret that the sender made of 256 random bits and keeps."""
 
     name: TokenName
     sha256: Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{64}$"})]

@@ -52,7 +52,7 @@ SECRET_BYTES = 32  # of randomness
     role="admin",
 )
 async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
-    """To change a token, make another one and revoke the first. With an Idempotency-Key it may be sent again (keys.py),
+    """To change a token, create another one and revoke the first. With an Idempotency-Key the request may be repeated,
     and is answered with the same secret."""
     name = call.key("token", call.raw)
     given = call.body
@@ -172,7 +172,7 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
     role="admin",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Without their secrets, which nobody has but who was shown them. Revoked ones are kept for a while."""
+    """Without their secrets, which are shown only once. Revoked tokens are kept for a while."""
 
     def shown(view: ReadView, digests: list[bytes]) -> Iterable[TokenOut]:
         return (_shown(ctx, token) for token in (TOKENS.get(view, digest) for digest in digests) if token is not None)
@@ -192,7 +192,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 @operation("Revoke a token", {204: None}, codes=(*WRITES, "not-possible"), role="admin")
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """It is refused on each node from the moment that the node applied this; streams that it opened are cut."""
+    """Each node refuses the token from the moment it has applied this; streams opened with it are closed."""
     await propose_one(ctx, encode(RevokeToken(_number(call))))
     return web.Response(status=204)
 
@@ -259,9 +259,9 @@ async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="admin",
 )
 async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
-    """To turn it on, send a token of an admin that does not expire along, or let one be made with it (`admin`): who
-    turns it on must not be locked out. It may be sent again. It is not turned off where others than their own machines
-    can reach the nodes, unless the one that is asked was started to be open."""
+    """To turn tokens on, send the token of an admin that does not expire with this request, or have one created by it
+    (`admin`), so that you are not locked out. The request may be repeated. Tokens are not turned off where other
+    machines can reach the nodes, unless the node that is asked was started with --open."""
     given = call.body
     digest = check_admin(given)
     secret = b""

@@ -21,7 +21,7 @@ Kind = Literal["token", "oidc", "local", "anonymous"]
 
 @operation("Read the caller's identity", {200: WhoOut}, query=READ, role="viewer", scope="shared")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """By the token that is shown: its name, its roles, and when it ends."""
+    """The name, roles and expiry of the token that was sent."""
     who = caller()
     shown = WhoOut(
         kind=_kind(who),

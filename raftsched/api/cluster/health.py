@@ -17,7 +17,7 @@ LAG_MAX = 10_000  # entries behind the commit index beyond which a node should g
 
 @operation("Check that the process is alive", {200: Alive}, role="open")
 async def livez(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """200 as long as the process answers."""
+    """Answers 200 as long as the process answers."""
     return reply_fields({"alive": True})
 
 
@@ -27,9 +27,9 @@ async def livez(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="open",
 )
 async def readyz(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind. When not,
-    `waits_for` says what for, and what its operator should do. A node that takes requests and starts no runs is ready;
-    `trouble` says why it starts none."""
+    """Answers 200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind.
+    Otherwise `waits_for` says what is missing and what the operator should do. A node that takes requests but starts no
+    runs is ready; `trouble` says why it starts none."""
     status = ctx.cluster.status()
     checks = {
         "formed": status.formed,
@@ -66,6 +66,6 @@ SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
 async def metrics(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Metrics of at most a second ago. They name nodes, queues and webhooks. With the setting `metrics_open` at 1 they
-    need no token."""
+    """Metrics in the text format of Prometheus, at most a second old. They name nodes, queues and webhooks. With the
+    setting `metrics_open` at 1 they need no token."""
     return web.Response(body=call.request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

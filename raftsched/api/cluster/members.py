@@ -30,7 +30,7 @@ NOTE_S = 2.0
 
 @operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The nodes of GET /v1/cluster, and those that ask to be let in."""
+    """The nodes of GET /v1/cluster, and those that are waiting to join."""
     out = await seen(ctx, call.request)
     return reply_value({"items": out.nodes, "waiting": out.waiting, "next": None})
 
@@ -53,8 +53,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="admin",
 )
 async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
-    """Lets a node in that asks for it, as a member without a vote: it gets everything first, and votes by itself when
-    it has caught up. With "replace" it takes the place of the member of its name, whose disk is lost."""
+    """Adds a node that is waiting to join, as a member without a vote: it first receives all data, and gets its vote
+    when it has caught up. With "replace" it takes the place of the member of the same name, whose disk is lost."""
     raw = call.raw
     given = call.body
     errors = []
@@ -88,7 +88,7 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
     role="admin",
 )
 async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Takes a member out. When it leads, leadership is handed over first."""
+    """Removes a member. If it leads, leadership is transferred first."""
     node = call.path["id"]
     if all(m.node != node for m in ctx.cluster.members.list()):
         await catch_up(ctx)
@@ -112,8 +112,8 @@ async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     scope="shared",
 )
 async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
-    """Hands leadership over: to whom "to" says, or to the voting member that has most of the log. With an
-    Idempotency-Key a repeat says who it was and hands nothing over again."""
+    """Transfers leadership to the member in "to", or to the voting member with the most complete log. With an
+    Idempotency-Key a repeat answers with the same member and transfers nothing again."""
     raw = call.raw
     given = call.body
     if given.to is not None and not names.NODE.allows(given.to):

@@ -59,9 +59,9 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
     role="admin",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """All tables of this node as of one entry, the same on every node. A node makes one at a time, and sends it no
-    faster than 64 MiB a second. Its last 1024 bytes say what it is, and have the SHA-256 of what stands before; one
-    that breaks off lacks them. It holds all that the cluster knows: keep it as secret as that."""
+    """All tables of this node as of one log entry, the same on every node. A node makes one backup at a time and sends
+    it at up to 64 MiB a second. The last 1024 bytes describe it and hold the SHA-256 of everything before; a backup
+    that was cut off lacks them. It contains everything the cluster knows: keep it secret."""
     request = call.request
     backups = request.app[BACKUPS]
     if backups.under_way:

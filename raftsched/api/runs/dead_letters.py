@@ -156,8 +156,8 @@ def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> byte
     scope="checked",
 )
 async def requeue(ctx: ApiContext, call: Call[RequeueIn]) -> web.Response:
-    """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" only counted. With an Idempotency-Key it may
-    be sent again (keys.py): what failed again since then stays a dead letter."""
+    """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" they are only counted. With an Idempotency-Key
+    the request may be repeated: what has failed again since stays a dead letter."""
     raw = call.raw
     given = call.body
     name = call.key("requeue", raw)
@@ -213,8 +213,8 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     role="editor",
 )
 async def discard(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true only counted. Their instances stay as
-    long as others that failed. With an Idempotency-Key it may be sent again (keys.py)."""
+    """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true they are only counted. Their instances
+    are kept as long as others that failed. With an Idempotency-Key the request may be repeated."""
     query = call.query
     filters = {name: text for name in _FILTERS if (text := query.text(name)) is not None}
     ids = query.text("ids")
@@ -316,7 +316,7 @@ async def _act(
 
 
 async def _permitted(ctx: ApiContext, keys: list[bytes], refused: list[dict[str, str]]) -> list[bytes]:
-    """Those that are the caller's; the others are not there for him."""
+    """Returns the keys that are the caller's. The others do not exist for them, and are refused as not found."""
     await catch_up(ctx)
     with ctx.read() as view:
         found = {key for key in keys if permitted_instance(view, key)}

@@ -149,11 +149,12 @@ class _Wanted:
     role="viewer",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """Streams events until the reader goes; with follow=false those that are kept, and then the end.
+    """Server-sent events as they happen, until the reader disconnects; with follow=false those that are kept, and then
+    the end.
 
-    The id of an event is the index of the log entry that brought it about and its position there, the same on every
-    node: Last-Event-ID, or `after`, goes on at any of them. An event that holds nothing but an id only moves the reader
-    on. One named "problem" ends the stream."""
+    The id of an event is the index of the log entry that caused it and its position there, the same on every node:
+    Last-Event-ID, or `after`, continues at any of them. An event with nothing but an id only moves the reader on. One
+    named "problem" ends the stream."""
     query = call.query
     follow = query.choice("follow", "true", "false") != "false"
     wanted = _wanted(ctx, query)

@@ -75,7 +75,7 @@ async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     role="viewer",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?job takes an id, "namespace/name", or with ?namespace a name."""
+    """?job takes an id, "namespace/name", or a name together with ?namespace."""
     query = call.query
     name = query.text("job")
     with ctx.read() as view:
@@ -152,8 +152,8 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
     scope="checked",
 )
 async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """Asks what runs to end; ends at once what has not started. With an Idempotency-Key it may be sent again
-    (keys.py): what was run again since is not ended by that."""
+    """Asks a running instance to end, and ends at once one that has not started. With an Idempotency-Key the request
+    may be repeated: a run that was started again since is not ended by that."""
     key = await _target(ctx, call)
     return _reply(ctx, key, await propose_once(ctx, call.key("kill", key), Kill(key)))
 
@@ -170,7 +170,7 @@ async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     work=True,
 )
 async def rerun(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """One more attempt of what is at its end. With an Idempotency-Key it may be sent again (keys.py)."""
+    """One more attempt of an instance that has ended. With an Idempotency-Key the request may be repeated."""
     key = await _target(ctx, call)
     name = call.key("rerun", key)
     accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
@@ -185,8 +185,8 @@ async def rerun(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     scope="checked",
 )
 async def cancel(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The same as POST .../kill: what runs is asked to end, what has not started is ended at once. The instance can be
-    read until its retention is over."""
+    """The same as POST .../kill: a running instance is asked to end, one that has not started is ended at once. It can
+    be read until its retention is over."""
     key = await _target(ctx, call)
     return _reply(ctx, key, await propose_one(ctx, encode(Kill(key))))
 

@@ -144,8 +144,8 @@ class _Wanted:
     scope="checked",
 )
 async def kill_matching(ctx: ApiContext, call: Call[KillIn]) -> web.Response:
-    """{"filter": {"job": ...}}: what has not started ends at once, what runs is asked to end, the newest first. With
-    "dry_run" only counted. With an Idempotency-Key it may be sent again (keys.py)."""
+    """{"filter": {"job": ...}}: instances that have not started end at once, running ones are asked to end, the newest
+    first. With "dry_run" they are only counted. With an Idempotency-Key the request may be repeated."""
     raw = call.raw
     given = call.body
     name = call.key("kill instances", raw)

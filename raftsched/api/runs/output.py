@@ -50,7 +50,7 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """With follow=true and Accept: text/event-stream as server-sent events: {"offset", "text"} with the attempt and the
-    offset after it as id, which goes on at any node as Last-Event-ID, then one named "end"."""
+    offset after it as id, which continues at any node as Last-Event-ID, then one named "end"."""
     request = call.request
     asked = Asked(request, call.query)
     key = instance_key_of(call)

@@ -74,7 +74,7 @@ class _Tally:
     scope="checked",
 )
 async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Statistics of all instances of the job that are kept, unless `state`, `from` and `to` say otherwise."""
+    """Statistics of all its instances that are kept, unless `state`, `from` and `to` narrow it."""
     query = call.query
     states = instance_states(query)
     low_ms, high_ms = _range(ctx, query, None)
@@ -96,7 +96,7 @@ async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
 )
 async def of_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Statistics of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one owner's
-    jobs, or of those of one namespace."""
+    jobs, or of one namespace."""
     query = call.query
     states = instance_states(query)
     low_ms, high_ms = _range(ctx, query, SPAN_MS)
