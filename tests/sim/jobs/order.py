@@ -60,9 +60,10 @@ class Order:
         settled: set[bytes],
         now_ms: int,
     ) -> None:
-        shut = {number for number, lane in dispatcher._lanes.items() if lane.shut}  # a rate opens it at the next tick
-        shut.add(LANE_NOBODY)
-        rows = sorted(key[4:] for key, _ in view.scan(Table.READY) if from_lane(key) not in shut)
+        # a rate unblocks it at the next tick
+        blocked = {number for number, lane in dispatcher._lanes.items() if lane.blocked}
+        blocked.add(LANE_NOBODY)
+        rows = sorted(key[4:] for key, _ in view.scan(Table.READY) if from_lane(key) not in blocked)
         last = max((row for row in rows if row[8:] in given), default=b"")
         left = settled | dispatcher._parked.keys() | dispatcher._moving | given.keys()
         for row in rows:
@@ -74,7 +75,8 @@ class Order:
             instance, policy, _ = waiting(view, key)
             if instance is None or policy is None:
                 continue
-            if dispatcher._gates.lane(policy.queue) is not None and dispatcher._gates.shut(policy.queue, now_ms):
+            limits = dispatcher._limits
+            if limits.lane(policy.queue) is not None and limits.blocked_reason(policy.queue, now_ms):
                 continue
             able = [n for n in nodes.values() if n.can(policy) and not n.offer.drained]
             able = [n for n in able if not n.leader] or able
