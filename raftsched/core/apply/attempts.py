@@ -8,8 +8,16 @@ from raftsched.core.admission import shut
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
-from raftsched.core.apply.notices import GONE, stop_if_gone
-from raftsched.core.apply.queues import NOWHERE, UNPLACEABLE, enter, leave, placeable, quota_of, rank
+from raftsched.core.apply.notices import GONE, deactivate_if_gone
+from raftsched.core.apply.queues import (
+    NO_QUEUES,
+    UNPLACEABLE,
+    acquire_queue_slot,
+    clear_unplaceable,
+    quota_of,
+    rank,
+    release_queue_slot,
+)
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
@@ -45,15 +53,15 @@ def assign(tx: Tx, c: Assign) -> Answer:
     job_raw = tx.view.get(JOBS, u64(instance.job_id))
     if job_raw is None:
         return STALE
-    refused = _not_now(tx, session.node)
+    refused = _refused_now(tx, session.node)
     if refused is not None:
         return refused
-    counted = enter(tx, job_raw, instance) if tx.meta.queues else NOWHERE
+    counted = acquire_queue_slot(tx, job_raw, instance) if tx.meta.queues else NO_QUEUES
     if isinstance(counted, Rejected):
         return counted
     queue, quota = counted
     if instance.reason is not None:
-        placeable(instance)
+        clear_unplaceable(instance)
     instance.wake_at_ms = None
     tx.meta.last_token += 1
     token = tx.meta.last_token
@@ -80,7 +88,7 @@ def assign(tx: Tx, c: Assign) -> Answer:
     return Accepted(number=token)
 
 
-def _not_now(tx: Tx, node: str) -> Rejected | None:
+def _refused_now(tx: Tx, node: str) -> Rejected | None:
     """Refuses a start while the cluster is paused or the node is drained. The leader knows this and does not propose;
     what it had proposed before it knew is refused here."""
     if tx.meta.paused:
@@ -214,9 +222,9 @@ def _close(
         )
     )
     if attempt.queue:
-        leave(tx, attempt.queue)
+        release_queue_slot(tx, attempt.queue)
     if attempt.quota:
-        leave(tx, attempt.quota)
+        release_queue_slot(tx, attempt.quota)
     if job is None:
         return
     if attempt.started_at_ms is not None:
@@ -288,7 +296,7 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
 def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
     retry = tx.policy_of(job, instance).retry
     instance.tried += 1
-    if instance.notice is not None and stop_if_gone(tx, job, instance.attempts[-1]):
+    if instance.notice is not None and deactivate_if_gone(tx, job, instance.attempts[-1]):
         instance.reason = GONE
         finish(tx, job, instance, "fail")
         return

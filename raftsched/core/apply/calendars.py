@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from raftsched.core.apply.jobs import owe
-from raftsched.core.apply.operations import begin, begin_again, running
+from raftsched.core.apply.jobs import reschedule
+from raftsched.core.apply.operations import open_operation, restart, running
 from raftsched.core.apply.tx import Tx
-from raftsched.core.apply.users import in_use
+from raftsched.core.apply.users import refusal_by_users
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.calendars import (
     AT_ONCE,
@@ -46,7 +46,7 @@ def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
             return Rejected("not-possible", f"There are {tx.meta.calendars} calendars; {CALENDARS_MAX} is the limit.")
         tx.meta.calendars += 1
     else:
-        refused = _owe_all(tx, c.name)
+        refused = _reschedule_users(tx, c.name)
         if refused is not None:
             return refused
     calendar = Calendar(
@@ -66,7 +66,7 @@ def delete_calendar(tx: Tx, c: DeleteCalendar) -> Answer:
         return Rejected("not-found", f"There is no calendar {c.name[:128]}.")
     if is_stale(c.if_revision, was):
         return stale_revision(f"The calendar {c.name}", was)
-    refused = in_use("in-use", f"Jobs use the calendar {c.name}. Change these first.", _users(tx, c.name))
+    refused = refusal_by_users("in-use", f"Jobs use the calendar {c.name}. Change these first.", _users(tx, c.name))
     if refused is not None:
         return refused
     tx.meta.calendars -= 1
@@ -82,23 +82,23 @@ def _users(tx: Tx, name: str) -> Iterator[Job]:
             yield job
 
 
-def _owe_all(tx: Tx, name: str) -> Rejected | None:
+def _reschedule_users(tx: Tx, name: str) -> Rejected | None:
     """Reschedules all jobs that use the calendar. When there are many, an operation goes through them: until it comes
     to a job, the job's time is refused when it falls due."""
     users = list(islice(_users(tx, name), AT_ONCE + 1))
     if len(users) <= AT_ONCE:
         for job in users:
-            owe(tx, job)
+            reschedule(tx, job)
         return None
     wanted = JobFilter(calendar=name)
     for operation in running(tx):
         if operation.action is BulkAction.RESCHEDULE and operation.filter == wanted:
-            begin_again(tx, operation)
+            restart(tx, operation)
             return None
     if tx.meta.operations_running >= RUNNING_MAX:
         detail = f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
         return Rejected("too-many", detail)
-    begin(tx, BulkAction.RESCHEDULE, wanted)
+    open_operation(tx, BulkAction.RESCHEDULE, wanted)
     return None
 
 
@@ -106,4 +106,4 @@ def reschedule_job(tx: Tx, c: RescheduleJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms:
         return STALE
-    return Accepted(job=job) if owe(tx, job) else STALE
+    return Accepted(job=job) if reschedule(tx, job) else STALE

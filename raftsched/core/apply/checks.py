@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.conditions import begin, bound_to_node, look, met, note, seen_by_machines, span, unmet
+from raftsched.core.apply.conditions import (
+    bound_to_node,
+    check,
+    first_unmet,
+    note_missing,
+    pass_on,
+    seen_by_machines,
+    span,
+    start_checking,
+)
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.tx import Tx
@@ -27,12 +36,12 @@ def report_conditions(tx: Tx, c: ReportConditions) -> Answer:
     if not seen_by_machines(policy) or (c.met and not _can_run(tx, c.node, policy)):
         return STALE
     if not c.met:
-        if not note(instance, c.detail):
+        if not note_missing(instance, c.detail):
             return Accepted()
-    elif unmet(tx, policy) is not None:  # the success of a job was too long ago meanwhile
-        look(tx, job, instance)
+    elif first_unmet(tx, policy) is not None:  # the success of a job was too long ago meanwhile
+        check(tx, job, instance)
     else:
-        met(tx, job, instance, c.node if bound_to_node(policy) else "")
+        pass_on(tx, job, instance, c.node if bound_to_node(policy) else "")
     tx.put_instance(instance)
     return Accepted()
 
@@ -42,8 +51,8 @@ def wake_checking(tx: Tx, job: Job, instance: Instance, at_ms: int) -> None:
     instance."""
     policy = tx.policy_of(job, instance)
     end_at_ms = instance.checks_end_at_ms
-    if end_at_ms is None or at_ms < end_at_ms or (not seen_by_machines(policy) and unmet(tx, policy) is None):
-        look(tx, job, instance)
+    if end_at_ms is None or at_ms < end_at_ms or (not seen_by_machines(policy) and first_unmet(tx, policy) is None):
+        check(tx, job, instance)
         return
     text = f"Its conditions were not met within {span(policy.conditions_timeout_ms)}"
     instance.error = f"{text}: {instance.error}" if instance.error else f"{text}; no node has looked at them."
@@ -64,7 +73,7 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
         return STALE
     instance.checking = True
     reindex(tx, instance)  # out of READY, also when it comes to the same place again
-    begin(tx, job, instance, policy)
+    start_checking(tx, job, instance, policy)
     tx.put_instance(instance)
     return Accepted()
 

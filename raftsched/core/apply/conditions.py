@@ -29,12 +29,12 @@ def become_ready(tx: Tx, job: Job, instance: Instance) -> None:
     """Lets an instance wait for its conditions, or for a worker. The caller stores it."""
     policy = tx.policy_of(job, instance)
     if policy.conditions:
-        begin(tx, job, instance, policy)
+        start_checking(tx, job, instance, policy)
     else:
         _queue(tx, job, instance)
 
 
-def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
+def start_checking(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
     """Checks the conditions of the instance from the start. The caller stores it."""
     instance.checking = True
     instance.checks_end_at_ms = tx.now + policy.conditions_timeout_ms
@@ -47,16 +47,16 @@ def begin(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None:
         if sum(1 for _ in islice(tx.view.scan(Table.AWAITED, prefix, after(prefix)), AWAITED_MAX)) < AWAITED_MAX:
             tx.view.put(Table.AWAITED, key, b"")
             tx.meta.awaited += 1
-    look(tx, job, instance)
+    check(tx, job, instance)
 
 
-def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
+def check(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
     """Checks what the tables show, and asks workers for the rest when all of that holds. `of`: another job that is not
     stored yet, as `job` may be. The caller stores the instance."""
     policy = tx.policy_of(job, instance)
-    missing = unmet(tx, policy, job, of)
+    missing = first_unmet(tx, policy, job, of)
     if missing is None and not seen_by_machines(policy):
-        met(tx, job, instance, "")
+        pass_on(tx, job, instance, "")
         return
     assert instance.checks_end_at_ms is not None
     again_at_ms = instance.checks_end_at_ms
@@ -70,7 +70,7 @@ def look(tx: Tx, job: Job, instance: Instance, of: Job | None = None) -> None:
     instance.wake_at_ms = min(again_at_ms, tx.now + tx.meta.settings.condition_check_ms)
 
 
-def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
+def first_unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
     """Returns the first condition that does not hold according to the tables, None when all do. `newer`: jobs that are
     not stored yet."""
     for condition in policy.conditions:
@@ -82,9 +82,9 @@ def unmet(tx: Tx, policy: Policy, *newer: Job | None) -> Condition | None:
     return None
 
 
-def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
+def pass_on(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
     """Lets the instance wait for a worker: that of the node which saw its paths. The caller stores it."""
-    stop(tx, job, instance)
+    stop_checking(tx, job, instance)
     instance.reason = None
     instance.error = instance.attempts[-1].error if instance.attempts else None
     instance.only_on = seen_on
@@ -93,7 +93,7 @@ def met(tx: Tx, job: Job, instance: Instance, seen_on: str) -> None:
     _queue(tx, job, instance)
 
 
-def stop(tx: Tx, job: Job, instance: Instance) -> None:
+def stop_checking(tx: Tx, job: Job, instance: Instance) -> None:
     """Ends the checks of the instance. The caller stores it."""
     for key in sorted(_awaited(tx.policy_of(job, instance), instance)):
         if tx.view.delete(Table.AWAITED, key):
@@ -103,7 +103,7 @@ def stop(tx: Tx, job: Job, instance: Instance) -> None:
     instance.wake_at_ms = None
 
 
-def note(instance: Instance, detail: str | None) -> bool:
+def note_missing(instance: Instance, detail: str | None) -> bool:
     """Notes what was found missing. Returns whether that is news."""
     words = (detail or "A condition is not met.")[:ERROR_MAX]
     if instance.error == words:
@@ -137,7 +137,7 @@ def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected
         if last in seen:
             continue
         seen.add(last)
-        raw = tx.view.get(Table.NAMES, name_key(*_named(last)))
+        raw = tx.view.get(Table.NAMES, name_key(*_split_name(last)))
         job = None if raw is None else tx.job(from_u64(raw))
         if job is not None:
             paths.extend((place, (*path, c.target)) for c in job.policy.conditions if c.kind is ConditionKind.JOB)
@@ -165,12 +165,12 @@ def succeeded(tx: Tx, job: Job) -> None:
     for row, _ in list(tx.view.scan(Table.AWAITED, prefix, after(prefix))):
         instance = tx.instance(from_awaited(row))
         owner = None if instance is None else job if instance.job_id == job.id else tx.job(instance.job_id)
-        if instance is not None and owner is not None and not _looks_by_timer(tx, owner, instance):
-            look(tx, owner, instance, job)
+        if instance is not None and owner is not None and not _is_asked_of_workers(tx, owner, instance):
+            check(tx, owner, instance, job)
             tx.put_instance(instance)
 
 
-def _looks_by_timer(tx: Tx, job: Job, instance: Instance) -> bool:
+def _is_asked_of_workers(tx: Tx, job: Job, instance: Instance) -> bool:
     """Returns whether workers are asked already: a job that succeeds each second must not have them asked each
     second."""
     return instance.wake_at_ms != instance.checks_end_at_ms and seen_by_machines(tx.policy_of(job, instance))
@@ -209,10 +209,10 @@ def _row(condition: Condition, instance: Instance) -> bytes:
 
 
 def _name(condition: Condition) -> bytes:
-    return name_key(*_named(condition.target))
+    return name_key(*_split_name(condition.target))
 
 
-def _named(target: str) -> tuple[str, str]:
+def _split_name(target: str) -> tuple[str, str]:
     namespace, _, name = target.partition("/")
     return namespace, name
 

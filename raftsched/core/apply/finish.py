@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.apply.conditions import become_ready, stop, succeeded
+from raftsched.core.apply.conditions import become_ready, stop_checking, succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due
 from raftsched.core.apply.indexes import listed_by_job, reindex
-from raftsched.core.apply.notices import announce
+from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
@@ -38,7 +38,7 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         instance.held = False
         job.held -= 1
     elif instance.checking:
-        stop(tx, job, instance)
+        stop_checking(tx, job, instance)
     instance.wake_at_ms = None
     ran = instance.state in _STARTED
     instance.state = instance_after(instance.state, event)
@@ -56,7 +56,7 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         if tx.meta.awaited:
             succeeded(tx, job)
     if tx.meta.webhooks:
-        announce(tx, job, instance)
+        notify_webhooks(tx, job, instance)
     keep(tx, job, instance)
     if job.held:
         reindex(tx, instance)  # it is not itself the next in line
@@ -184,7 +184,7 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
     job.gap = record.key
     count(job, record, 1)
     if tx.meta.webhooks:
-        announce(tx, job, record)
+        notify_webhooks(tx, job, record)
     keep(tx, job, record)
     tx.put_instance(record)
 
@@ -223,7 +223,7 @@ def release(tx: Tx, job: Job) -> None:
         tx.put_instance(instance)
 
 
-def note_owed(tx: Tx, job: Job, reason: str) -> None:
+def note_unfired(tx: Tx, job: Job, reason: str) -> None:
     """Records due times that were not fired and now will not be: nothing could fire them (no leader, a paused cluster).
     Of a calendar only the first such time is known here."""
     trigger, first = job.policy.trigger, job.nominal_at_ms
@@ -244,7 +244,7 @@ def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
     """Ends the fires of a job. `reason`: why due times that were not fired are left out, None where no history is kept.
     A one-shot keeps its time, so that resuming finds it again."""
     if reason is not None:
-        note_owed(tx, job, reason)
+        note_unfired(tx, job, reason)
     nominal = job.nominal_at_ms if job.policy.trigger.once else None
     set_due(job, None)
     clear_unscheduled(tx, job)

@@ -164,7 +164,7 @@ def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
     for neighbours."""
     trigger = job.policy.trigger
     late = _missed(tx, job, times)
-    left_out = _left_out(job, times, late)
+    left_out = _times_left_out(job, times, late)
     owed = bool(late) and job.policy.misfire.policy is MisfirePolicy.ALL
     for reason, group in groupby(times, left_out.get):
         part = list(group)
@@ -174,7 +174,7 @@ def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
         for nominal in part:
             if trigger.max_runs is not None and job.runs >= trigger.max_runs:
                 return
-            if not trigger.once and (crowded(tx, job) or overlapping(tx, job, owed)):
+            if not trigger.once and (too_many_active(tx, job) or refused_by_overlap(tx, job, owed)):
                 # Nothing ends within one command: what is refused now is refused to all the later ones too.
                 rest = [t for t in times if t >= nominal]
                 note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
@@ -190,7 +190,7 @@ def _missed(tx: Tx, job: Job, times: list[int]) -> frozenset[int]:
     return frozenset(t for t in times if t + jitter_ms(trigger, job.id, t) < tx.now - grace_ms)
 
 
-def _left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str]:
+def _times_left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str]:
     """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}
@@ -214,7 +214,7 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
     tx.actions.append(InstanceFired(tx.now - made.due_at_ms))
 
 
-def crowded(tx: Tx, job: Job) -> Rejected | None:
+def too_many_active(tx: Tx, job: Job) -> Rejected | None:
     """Refuses one more active instance when the job has as many as any job may have."""
     most = tx.meta.settings.active_max
     if job.active < most:
@@ -222,7 +222,7 @@ def crowded(tx: Tx, job: Job) -> Rejected | None:
     return Rejected("too-many", f"{job.active} runs of this job are active; {most} is the limit.")
 
 
-def overlapping(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
+def refused_by_overlap(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
     """Refuses one more active instance when the overlap policy forbids it. One between attempts counts as active.
     `owed`: one that is made up for may wait behind the others, as many as are caught up with at once."""
     policy = job.policy.overlap

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.apply.finish import count, keep_until, set_dead, settle
-from raftsched.core.apply.firing import crowded, end_or_ask, enqueue, overlapping, replace_active
+from raftsched.core.apply.firing import end_or_ask, enqueue, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.indexes import listed_by_job
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_instance
@@ -34,14 +34,14 @@ def rerun(tx: Tx, c: Rerun) -> Answer:
 
 
 def _rerun(tx: Tx, c: Rerun) -> Answer:
-    found = _at_its_end(tx, c.instance)
+    found = _finished(tx, c.instance)
     if isinstance(found, Rejected):
         return found
     job, instance = found
-    refused = crowded(tx, job) or overlapping(tx, job)
+    refused = too_many_active(tx, job) or refused_by_overlap(tx, job)
     if refused is not None:
         return refused
-    _take_up(tx, job, instance)
+    _reopen(tx, job, instance)
     replace_active(tx, job, but=instance.key)
     return _wait_again(tx, job, instance, None)
 
@@ -49,26 +49,26 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
 def requeue(tx: Tx, c: Requeue) -> Answer:
     """Queues a dead letter again. Unless runs of the job may overlap it waits behind what is active, whatever the
     policy: requeuing a hundred of one job does not mean one of them."""
-    found = _at_its_end(tx, c.instance)
+    found = _finished(tx, c.instance)
     if isinstance(found, Rejected):
         return found
     job, instance = found
     if not instance.dead_letter:
-        return _no_dead_letter(instance)
-    refused = crowded(tx, job)
+        return _not_a_dead_letter(instance)
+    refused = too_many_active(tx, job)
     if refused is not None:
         return refused
-    _take_up(tx, job, instance)
+    _reopen(tx, job, instance)
     return _wait_again(tx, job, instance, "dead_letter")
 
 
 def discard(tx: Tx, c: Discard) -> Answer:
-    found = _at_its_end(tx, c.instance)
+    found = _finished(tx, c.instance)
     if isinstance(found, Rejected):
         return found
     job, instance = found
     if not instance.dead_letter:
-        return _no_dead_letter(instance)
+        return _not_a_dead_letter(instance)
     set_dead(instance, None)
     tx.events.instance(instance, InstanceEvent.DISCARDED)
     if listed_by_job(job, instance):
@@ -81,7 +81,7 @@ def discard(tx: Tx, c: Discard) -> Answer:
     return Accepted(job=job, instance=c.instance, row=instance)
 
 
-def _at_its_end(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
+def _finished(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
     instance = tx.instance(key)
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or job.state is JobState.DELETED:
@@ -91,13 +91,13 @@ def _at_its_end(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
     return job, instance
 
 
-def _no_dead_letter(instance: Instance) -> Rejected:
+def _not_a_dead_letter(instance: Instance) -> Rejected:
     return Rejected(
         "illegal-transition", f"The instance is {instance.state.name}, and no dead letter; use rerun to run it again."
     )
 
 
-def _take_up(tx: Tx, job: Job, instance: Instance) -> None:
+def _reopen(tx: Tx, job: Job, instance: Instance) -> None:
     """Takes the instance out of the history, before others of the job are ended: their end looks for the oldest to
     drop."""
     count(job, instance, -1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from raftsched.core.apply.conditions import circle, succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
-from raftsched.core.apply.finish import exhaust, keep_until, note_owed, release, settle, stop_schedule
+from raftsched.core.apply.finish import exhaust, keep_until, note_unfired, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
 from raftsched.core.apply.indexes import tag_job
 from raftsched.core.apply.keys import once, once_in_batch
-from raftsched.core.apply.namespaces import admit, resolved
+from raftsched.core.apply.namespaces import refuse_new_job, refuse_stale_defaults
 from raftsched.core.apply.notices import unknown_webhook
 from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.secrets import check_references
@@ -45,7 +45,7 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 
 def _create(tx: Tx, c: CreateJob) -> Answer:
-    refused = _check(tx, c.namespace, c.policy, c.body) or resolved(tx, c.namespace, c.defaults)
+    refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
     if refused is None and c.policy.conditions:
         refused = circle(tx, c.namespace, c.name, c.policy)
     if refused is not None:
@@ -54,14 +54,14 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         return Rejected("invalid-job", f"The namespace {SYSTEM_NAMESPACE} is the cluster's own; take another.")
     key = b""
     if c.name is not None:
-        wrong = _wrong_name(c.namespace, c.name)
+        wrong = _name_error(c.namespace, c.name)
         if wrong is not None:
             return wrong
         key = name_key(c.namespace, c.name)
         taken = tx.view.get(Table.NAMES, key)
         if taken is not None:
-            return _named(tx, c, from_u64(taken))
-    refused = admit(tx, c.namespace)
+            return _answer_taken_name(tx, c, from_u64(taken))
+    refused = refuse_new_job(tx, c.namespace)
     if refused is not None:
         return refused
     job = Job(
@@ -85,7 +85,7 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     return Accepted(job=job, created=True)
 
 
-def _wrong_name(namespace: str, name: str) -> Rejected | None:
+def _name_error(namespace: str, name: str) -> Rejected | None:
     key = name_key(namespace, name)
     if len(key) > KEY_MAX:
         return Rejected("invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit.")
@@ -94,7 +94,7 @@ def _wrong_name(namespace: str, name: str) -> Rejected | None:
     return None
 
 
-def _named(tx: Tx, c: CreateJob, job_id: int) -> Answer:
+def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
     """Answers a create under a name that exists: the same content is the same job; other content replaces it only when
     asked to."""
     job = tx.job(job_id)
@@ -175,7 +175,7 @@ def start_schedule(tx: Tx, job: Job) -> None:
         settle(tx, job)
 
 
-def owe(tx: Tx, job: Job) -> bool:
+def reschedule(tx: Tx, job: Job) -> bool:
     """Reschedules a job whose calendar was changed. A time that is due already and was not fired still counts, if the
     calendar lets it. Returns False when nothing is to be done about this job."""
     trigger = job.policy.trigger
@@ -197,7 +197,9 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     if c.if_revision is not None and c.if_revision != job.revision:
         return stale_revision("The job", job, REPEAT)
     refused = (
-        reject_system_job(job) or _check(tx, job.namespace, c.policy, c.body) or resolved(tx, job.namespace, c.defaults)
+        reject_system_job(job)
+        or _check(tx, job.namespace, c.policy, c.body)
+        or refuse_stale_defaults(tx, job.namespace, c.defaults)
     )
     conditions = c.policy.conditions
     if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
@@ -209,7 +211,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
 
 def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
     if name is not None:
-        wrong = _wrong_name(job.namespace, name)
+        wrong = _name_error(job.namespace, name)
         if wrong is not None:
             return wrong
         key = name_key(job.namespace, name)
@@ -225,8 +227,8 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     """Gives the job new content, from the next fire on. Instances that exist keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
         return Accepted(job=job)
-    keep = job.active > 0 and _may_be_run(tx, job)
-    refused = _room_for_revision(tx, job) if keep else None
+    keep = job.active > 0 and _may_have_runs(tx, job)
+    refused = _make_room_for_revision(tx, job) if keep else None
     if refused is None and renamed:
         refused = _rename(tx, job, name)
     if refused is not None:
@@ -237,7 +239,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     own = scheduled_instance(job)
     moved = policy.trigger != job.policy.trigger
     if moved:
-        note_owed(tx, job, "edited")
+        note_unfired(tx, job, "edited")
         take_due(tx, job)
         clear_unscheduled(tx, job)
         job.purge_at_ms = None
@@ -255,7 +257,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         job.anchor_at_ms = _anchor(tx, policy)
         if job.state is JobState.EXPIRED:
             job.state = job_after(job.state, "reschedule")
-        _list_anew(tx, job, own)
+        _relist(tx, job, own)
         start_schedule(tx, job)
     elif job.fire_at_ms is not None:
         # the DUE row is the same, but the leader knows it by the revision
@@ -279,14 +281,14 @@ def _note_past(tx: Tx, job: Job) -> None:
         tx.view.delete(Table.HISTORY, revision_key(job.id, job.revision - HISTORY_MAX))
 
 
-def _may_be_run(tx: Tx, job: Job) -> bool:
+def _may_have_runs(tx: Tx, job: Job) -> bool:
     """Returns whether an active instance may be of the job's present revision: if there is one, the newest run is of it
     too."""
     newest = None if job.last_instance is None else tx.instance(job.last_instance)
     return newest is None or newest.job_revision == job.revision
 
 
-def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
+def _make_room_for_revision(tx: Tx, job: Job) -> Rejected | None:
     """Makes room for one more earlier revision. Revisions go by themselves only when nothing of the job is active;
     where something always is, those that no instance runs any more are deleted here."""
     prefix = u64(job.id)
@@ -306,7 +308,7 @@ def _room_for_revision(tx: Tx, job: Job) -> Rejected | None:
     return Rejected("too-many", f"Runs of {kept} revisions of this job are active; wait until some of them end.")
 
 
-def _list_anew(tx: Tx, job: Job, own: bytes | None) -> None:
+def _relist(tx: Tx, job: Job, own: bytes | None) -> None:
     """Lists instances again after a change of the trigger: the one-shot's instance that was named by the old one
     (`own`) gets its rows in BY_JOB and PURGE like any other, and one that is named by the new one loses them."""
     named = scheduled_instance(job)

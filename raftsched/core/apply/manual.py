@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from raftsched.core.apply.due import mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, note_gap, settle
-from raftsched.core.apply.firing import add_instance, crowded, overlapping, replace_active
+from raftsched.core.apply.firing import add_instance, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.tx import Tx
@@ -27,7 +27,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
-    refused = reject_system_job(job) or _wrong_request(tx, c)
+    refused = reject_system_job(job) or _request_error(tx, c)
     if refused is not None:
         return refused
     key = instance_key(tx.now, job.id, c.request)
@@ -35,7 +35,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
         return Accepted(job=job, instance=key, created=False)
     if job.state is JobState.EXPIRED:
         return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
-    refused = crowded(tx, job) or overlapping(tx, job)
+    refused = too_many_active(tx, job) or refused_by_overlap(tx, job)
     if refused is not None:
         return refused
     since_ms = replace_active(tx, job)
@@ -46,7 +46,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     return Accepted(job=job, instance=key, created=True)
 
 
-def _wrong_request(tx: Tx, c: RunNow) -> Rejected | None:
+def _request_error(tx: Tx, c: RunNow) -> Rejected | None:
     if not 1 <= c.request <= U64_MAX:
         return Rejected("invalid-parameter", "The number of a request is a positive one of 64 bits.")
     if c.priority is not None and not 0 <= c.priority <= 9:

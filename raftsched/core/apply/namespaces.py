@@ -95,7 +95,7 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
     return None
 
 
-def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
+def refuse_stale_defaults(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
     """Refuses a job whose defaults were taken from a namespace that was changed since. `defaults`: the revision that
     they were taken from (0: of a namespace that is not declared; None: from none)."""
     if defaults is None:
@@ -106,7 +106,7 @@ def resolved(tx: Tx, name: str, defaults: int | None) -> Rejected | None:
     return None
 
 
-def admit(tx: Tx, name: str) -> Rejected | None:
+def refuse_new_job(tx: Tx, name: str) -> Rejected | None:
     """Refuses one more job when the namespace is full or not declared."""
     namespace = tx.namespace(name)
     wrong = namespace_error(name) if namespace is None else None

@@ -63,7 +63,7 @@ def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
     return None
 
 
-def endings_of(instance: Instance) -> tuple[Ending, ...]:
+def outcomes_of(instance: Instance) -> tuple[Ending, ...]:
     """Returns the outcomes of a final instance, the most telling first."""
     found = {_BY_STATE[instance.state]: True}
     if instance.dead_letter:
@@ -73,13 +73,13 @@ def endings_of(instance: Instance) -> tuple[Ending, ...]:
     return tuple(ending for ending in _MOST_TELLING if ending in found)
 
 
-def announce(tx: Tx, job: Job, instance: Instance) -> None:
+def notify_webhooks(tx: Tx, job: Job, instance: Instance) -> None:
     """Notifies webhooks of an instance that is final and complete. Deliveries cause no notifications: that would never
     end."""
     if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
         return
     content = content_of_body(job.body)
-    told = _told(tx, job, endings_of(instance), content)
+    told = _recipients(tx, job, outcomes_of(instance), content)
     if not told:
         return
     notice = _notice(tx, job, instance, *content)
@@ -87,7 +87,7 @@ def announce(tx: Tx, job: Job, instance: Instance) -> None:
         deliver(tx, webhooks(tx)[name], msgspec.structs.replace(notice, ending=ending))
 
 
-def _told(
+def _recipients(
     tx: Tx, job: Job, endings: tuple[Ending, ...], content: tuple[str | None, dict[str, str]]
 ) -> dict[str, Ending]:
     """Returns the webhooks to notify, each with its outcome: once, also when it is asked for in several ways."""
@@ -168,7 +168,7 @@ def full(tx: Tx, job: Job) -> bool:
     return job.active >= tx.meta.settings.active_max
 
 
-def stop_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
+def deactivate_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
     """Deactivates a webhook whose receiver answered 410: it wants no more until an operator activates it. Returns
     whether it answered that."""
     if attempt.result != _GONE_RESULT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.actions import OperationStarted
-from raftsched.core.apply.jobs import delete_job, owe, set_job_state
+from raftsched.core.apply.jobs import delete_job, reschedule, set_job_state
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.manual import run_now
 from raftsched.core.apply.refusals import no_job
@@ -60,11 +60,11 @@ def _start(tx: Tx, c: StartOperation) -> Answer:
         return Rejected(
             "too-many", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
         )
-    operation = begin(tx, c.action, c.filter, tuple(dict.fromkeys(c.ids)), c.kill, c.namespaces)
+    operation = open_operation(tx, c.action, c.filter, tuple(dict.fromkeys(c.ids)), c.kill, c.namespaces)
     return Accepted(operation=operation, created=True)
 
 
-def begin(
+def open_operation(
     tx: Tx,
     action: BulkAction,
     wanted: JobFilter | None,
@@ -99,7 +99,7 @@ def begin(
     return operation
 
 
-def begin_again(tx: Tx, operation: Operation) -> None:
+def restart(tx: Tx, operation: Operation) -> None:
     """Sends the operation through all present jobs again, from the first on."""
     operation.after = b""
     operation.until_id = tx.meta.last_id
@@ -260,7 +260,7 @@ def _ask(tx: Tx, operation: Operation, job_id: int) -> Answer:
         return run_now(tx, RunNow(job_id, operation.id))
     if action is BulkAction.RESCHEDULE:
         job = tx.job(job_id)
-        return no_job(job_id) if job is None else Accepted(job=job, created=owe(tx, job))
+        return no_job(job_id) if job is None else Accepted(job=job, created=reschedule(tx, job))
     if action is BulkAction.DELETE:
         return delete_job(tx, DeleteJob(job_id))
     return set_job_state(tx, SetJobState(job_id, _STATES[action], operation.kill))

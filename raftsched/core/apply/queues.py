@@ -19,7 +19,7 @@ from raftsched.core.rows import decode_job, decode_session
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, Table
 from raftsched.core.webhooks import NAME_MAX
 
-NOWHERE = ("", "")
+NO_QUEUES = ("", "")
 UNPLACEABLE = "no_eligible_node"
 
 
@@ -107,11 +107,11 @@ def quota_of(tx: Tx, namespace: str) -> Queue | None:
     return tx.queue(quota_queue(namespace)) if tx.meta.quotas else None
 
 
-def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejected:
+def acquire_queue_slot(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejected:
     """Counts the instance as running in its queue and in that of its namespace. Returns their names, "" for none, or
     refuses the start. The row of the job is decoded only when there are such queues: every start comes by here."""
     if not may_be_limited(tx, instance):
-        return NOWHERE
+        return NO_QUEUES
     job = decode_job(job_raw)
     queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
     for one, kind in ((queue, "queue"), (quota, "quota")):
@@ -125,7 +125,7 @@ def enter(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str, str] | Rejec
     return "" if queue is None else queue.name, "" if quota is None else quota.name
 
 
-def leave(tx: Tx, name: str) -> None:
+def release_queue_slot(tx: Tx, name: str) -> None:
     """Counts one run less in the queue. The queue may be gone, or have been made again: then it counted that run
     too."""
     queue = tx.queue(name) if name else None
@@ -161,7 +161,7 @@ def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not waits_in_ready(instance):
         return STALE
-    if somebody_can(tx, tx.policy_of(job, instance)):
+    if some_node_can(tx, tx.policy_of(job, instance)):
         return STALE  # a node came since that was found
     detail = c.detail[:ERROR_MAX]
     if instance.lane == LANE_NOBODY and instance.error == detail:
@@ -185,20 +185,20 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
         if lane == instance.lane:
             continue
         if instance.lane == LANE_NOBODY:
-            placeable(instance)
+            clear_unplaceable(instance)
             add_step(tx, instance, StepKind.READY)
         instance.lane = lane
         tx.put_instance(instance)
     return Accepted()
 
 
-def somebody_can(tx: Tx, policy: Policy) -> bool:
+def some_node_can(tx: Tx, policy: Policy) -> bool:
     """Returns whether a node with an open session could take it, busy, drained or not."""
     sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
     return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy) for s in sessions)
 
 
-def placeable(instance: Instance) -> None:
+def clear_unplaceable(instance: Instance) -> None:
     """Clears the note that no node can take the instance. Its error is that of its last attempt."""
     if instance.reason == UNPLACEABLE:
         instance.reason = None

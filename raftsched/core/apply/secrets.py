@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.apply.namespaces import known
 from raftsched.core.apply.tx import Tx
-from raftsched.core.apply.users import in_use, tagged
+from raftsched.core.apply.users import jobs_with_tag, refusal_by_users
 from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.model import Job, JobState
@@ -74,7 +74,7 @@ def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
     if is_stale(c.if_revision, secret):
         return stale_revision("The secret", secret)
     detail = f"Jobs refer to the secret {c.namespace}/{c.name}. Change them, or force it: then their runs fail."
-    refused = None if c.force else in_use("in-use", detail, _users(tx, secret))
+    refused = None if c.force else refusal_by_users("in-use", detail, _users(tx, secret))
     if refused is not None:
         return refused
     tx.view.delete(Table.SECRETS, name_key(c.namespace, c.name))
@@ -84,7 +84,7 @@ def delete_secret(tx: Tx, c: DeleteSecret) -> Answer:
 
 
 def _users(tx: Tx, secret: Secret) -> Iterator[Job]:
-    for job in tagged(tx, secret_tag(secret.namespace, secret.name)):
+    for job in jobs_with_tag(tx, secret_tag(secret.namespace, secret.name)):
         if job.state is not JobState.DELETED and _refers(job, secret):
             yield job
 

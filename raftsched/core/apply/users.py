@@ -17,7 +17,7 @@ from raftsched.core.tables import Table, after
 LOOK_MAX = 1_000  # rows looked at for them: two tags fall together once in 2^64 times
 
 
-def tagged(tx: Tx, tag: bytes) -> Iterator[Job]:
+def jobs_with_tag(tx: Tx, tag: bytes) -> Iterator[Job]:
     """Yields the jobs with this tag, in the order of their ids. Two tags may be equal by accident: the caller has to
     check the jobs."""
     for key, _ in islice(tx.view.scan(Table.TAGS, tag, after(tag)), LOOK_MAX):
@@ -26,7 +26,7 @@ def tagged(tx: Tx, tag: bytes) -> Iterator[Job]:
             yield decode_job(raw)
 
 
-def in_use(code: str, detail: str, users: Iterable[Job]) -> Rejected | None:
+def refusal_by_users(code: str, detail: str, users: Iterable[Job]) -> Rejected | None:
     """Returns a refusal that names the users, None when there are none."""
     jobs = tuple((job.namespace, job.name or job_text(job.id)) for job in islice(users, USERS_MAX + 1))
     return Rejected(code, detail, jobs=jobs) if jobs else None

@@ -19,7 +19,7 @@ from raftsched.core.apply.keys import HASH_SIZE
 from raftsched.core.apply.notices import add_webhook, deliver, full, limit_queue, put_webhook_row, webhooks
 from raftsched.core.apply.queues import drop_queue, make_queue
 from raftsched.core.apply.tx import Tx
-from raftsched.core.apply.users import in_use, tagged
+from raftsched.core.apply.users import jobs_with_tag, refusal_by_users
 from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
@@ -243,7 +243,7 @@ def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
     if is_stale(c.if_revision, webhook):
         return stale_revision("The webhook", webhook, REPEAT)
     detail = f'Jobs name the webhook {c.name}. Take it out of their notify first, or PATCH it to {{"active": false}}.'
-    refused = in_use("illegal-transition", detail, _named_by(tx, c.name))
+    refused = refusal_by_users("illegal-transition", detail, _named_by(tx, c.name))
     if refused is not None:
         return refused
     job = tx.job(webhook.job_id)
@@ -259,7 +259,7 @@ def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
 
 
 def _named_by(tx: Tx, name: str) -> Iterator[Job]:
-    for job in tagged(tx, webhook_tag(name)):
+    for job in jobs_with_tag(tx, webhook_tag(name)):
         if any(one.webhook == name for one in job.policy.notify):
             yield job
 

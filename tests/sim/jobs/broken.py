@@ -291,8 +291,8 @@ def held_for_ever() -> Iterator[None]:
 @contextmanager
 def nothing_owed() -> Iterator[None]:
     """A missed run is forbidden like one that is in time."""
-    real = firing.overlapping
-    with patch.object(firing, "overlapping", lambda tx, job, owed=False: real(tx, job)):
+    real = firing.refused_by_overlap
+    with patch.object(firing, "refused_by_overlap", lambda tx, job, owed=False: real(tx, job)):
         yield
 
 
