@@ -1,8 +1,8 @@
-"""Who may do what, and who did: tokens, whether requests need one, the record of what was asked for.
+"""Tokens, the rule whether requests need one, and the audit: who asked for what.
 
-A token's secret is in no table and in no log: only its SHA-256 is, which is enough to know it again (it has 256 random
-bits, so nothing slower than a hash is needed). Commands that somebody asked for travel inside of a `By`, which
-says who.
+A token's secret is in no table and in no log: only its SHA-256 is, which is enough to recognize it (it has 256 random
+bits, so nothing slower than a hash is needed). A command that a caller asked for travels inside an
+`Attributed`, which names the caller.
 """
 
 from __future__ import annotations
@@ -191,8 +191,7 @@ class RevokeToken(Command, frozen=True, tag=102):
 
 
 class SetAccess(Command, frozen=True, tag=103):
-    """Whether requests need a token. Refused unless there is one of an admin that lasts, and unless `if_revision`
-    fits.
+    """Turns tokens on or off. Refused unless an admin has a token that lasts, and unless `if_revision` fits.
 
     With a `digest` it makes that token itself, `name`; and unless `keep`, those that were made while requests needed
     none are revoked by it, and tokens of an issuer are not taken any more. So there is no moment between in which
@@ -217,14 +216,15 @@ class ForgetSecrets(Command, frozen=True, tag=109):
 
 
 class SetOidc(Command, frozen=True, tag=105):
-    """Whose tokens are taken beside those that are made here; see Oidc. Refused unless `if_revision` fits."""
+    """Sets the issuer whose tokens are accepted beside those that are made here; see Oidc. Refused unless `if_revision`
+    fits."""
 
     content: bytes
     if_revision: int | None = None
 
 
 def token_error(c: CreateToken) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     if not 1 <= len(c.name.encode()) <= TOKEN_NAME_MAX:
         return f"the name of a token takes 1 to {TOKEN_NAME_MAX} bytes."
     if c.name == ANONYMOUS:

@@ -1,4 +1,4 @@
-"""What follows a commit: apply says what came about, and who it concerns (leader, worker, API) acts on it."""
+"""Actions: apply returns what came about, and the leader, the worker and the API act on it after the commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node lets the jobs that it runs touch: programs, directories, functions, and addresses on the network.
+"""Rules of a node: the programs, directories, functions and network addresses that its jobs may use.
 
 A node is told by its operator and announces it with its session, so that the leader gives it nothing that it would
 refuse and can say why a run waits. The node itself checks again, before it starts anything: it alone sees what a name
@@ -130,7 +130,7 @@ def wrong_in_directory(there: str, directories: tuple[str, ...]) -> str | None:
 
 
 def inside(path: str, directories: tuple[str, ...]) -> bool:
-    """Whether an absolute path is one of these directories or lies below one, without a look at links."""
+    """Returns whether an absolute path is one of these directories or lies below one. Links are not followed."""
     clean = normpath(path)
     return any(d in (clean, "/") or clean.startswith(f"{d}/") for d in directories)
 
@@ -265,7 +265,7 @@ class Rule:
                 ) from None
 
     def bits(self, host: str, port: int, address: IPAddress | None) -> int:
-        """How specific it is about this destination; negative: it is not about it."""
+        """Returns how specific the rule is about this destination; negative: it says nothing about it."""
         if self.port and self.port != port:
             return -1
         extra = 1 if self.port else 0
@@ -283,9 +283,10 @@ class Rule:
 
 
 class Destinations:
-    """Where requests may go. The most specific rule decides: a name before a network, a longer prefix before a shorter
-    one, one with a port before one without; of two alike the one that denies. About what no rule speaks: addresses of
-    the public internet are allowed, all others (loopback, private, link-local, multicast, reserved) are not."""
+    """Rules for where requests may go. The most specific rule decides: a name before a network, a longer prefix before
+    a shorter one, one with a port before one without; of two alike the one that denies. About what no rule speaks:
+    addresses of the public internet are allowed, all others (loopback, private, link-local, multicast, reserved) are
+    not."""
 
     def __init__(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> None:
         """Raises ValueError."""

@@ -27,7 +27,7 @@ class Calendar(msgspec.Struct, array_like=True, kw_only=True):
 
 
 def calendar_error(name: str, content: bytes) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     if not 1 <= len(name.encode()) <= CALENDAR_NAME_MAX:
         return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
     if len(content) > CONTENT_MAX:

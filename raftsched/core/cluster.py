@@ -26,7 +26,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     id: int
     node: str
     boot_id: str
-    nonce: bytes  # one per opening attempt of one process: tells the opener that it is his
+    nonce: bytes  # one per opening attempt of one process: tells the opener that the session is its own
     ttl_ms: int  # fixed at opening
     opened_at_ms: int
     slots: int
@@ -41,7 +41,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """What was said about a node through the API; None: as the node itself says."""
+    """An operator's settings for a node; None: as the node itself says."""
 
     drained: bool = False  # finishes what it has, takes nothing new
     slots: int | None = None
@@ -164,7 +164,7 @@ class PauseCluster(Command, frozen=True, tag=7):
 
 
 class PutNodeRule(Command, frozen=True, tag=50):
-    """What holds for a member from now on. None: as the node itself says."""
+    """Sets the rule for a member. None: as the node itself says."""
 
     node: str
     drained: bool = False

@@ -6,4 +6,4 @@ import msgspec
 
 
 class Command(msgspec.Struct, array_like=True, frozen=True):
-    """What can be asked of the cluster: a msgpack array whose first item is the number of the command."""
+    """A change that the cluster is asked for: a msgpack array whose first item is the number of the command."""

@@ -1,5 +1,5 @@
-"""What can be asked of the cluster: the commands in the log, and what apply answers. Commands that change rows of one
-subject lie beside them (`cluster`, `queues`, `operations`, ...). What follows a commit is in `actions`.
+"""The commands in the log, and the answers of apply. Commands that change rows of one subject lie beside them
+(`cluster`, `queues`, `operations`, ...). What follows a commit is in `actions`.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
 number, fields are added last with a default, nothing is changed or reused. What is no command is refused before it gets
@@ -225,7 +225,7 @@ class Started(Command, frozen=True, tag=30, gc=False):
 
 
 class Ended(Command, frozen=True, tag=31, gc=False):
-    """How an attempt ended. Stale ones (no such live attempt under this session and token) are dropped."""
+    """The end of an attempt. Stale ones (no such live attempt under this session and token) are dropped."""
 
     session: int
     token: int
@@ -252,7 +252,7 @@ class LoseAttempt(Command, frozen=True, tag=34):
 
 
 class ReportConditions(Command, frozen=True, tag=32):
-    """What a worker found when it looked at the conditions that only a machine can see."""
+    """The result of a worker's look at the conditions that only a machine can see."""
 
     instance: bytes
     until_ms: int  # when the wait ends during which it looked: tells it from an earlier one
@@ -388,14 +388,14 @@ def decode(raw: bytes) -> Command:
 
 
 def asked(by: Attributed) -> Command:
-    """What he asked for."""
+    """Returns the command that the caller asked for."""
     command: Command = _decoder.decode(by.command)
     return command
 
 
 def check(raw: bytes) -> Command:
-    """What is asked for in the end, by whomever and under whatever key, of what decodes on every node alike; to be
-    asked before it gets into the log. Raises one of UNDECODABLE."""
+    """Returns the innermost command, without its caller and its key, if every node decodes it alike. It is called
+    before a command gets into the log. Raises one of UNDECODABLE."""
     if len(raw) > NESTING_MAX and len(raw) - len(raw.translate(None, _NESTS)) > NESTING_MAX:
         _check_nesting(msgspec.msgpack.decode(raw))
     command = decode(raw)

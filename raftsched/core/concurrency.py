@@ -1,5 +1,5 @@
-"""How many runs of one job may be under way at one time. Between attempts, or waiting for a worker, counts; held does
-not."""
+"""The number of runs of one job that may be active at a time. A run between attempts, or one that waits for a worker,
+counts; a held one does not."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def going_max(policy: Policy) -> int | None:
 
 
 def has_room(job: Job) -> bool:
-    """Whether one more may be under way."""
+    """Returns whether one more may start."""
     most = going_max(job.policy)
     return most is None or job.active - job.held < most

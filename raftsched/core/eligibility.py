@@ -14,7 +14,7 @@ _SHOWN = 5  # names that one text lists
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a node brings along: as it says itself, unless somebody said otherwise."""
+    """The labels, handlers, users and rules of a node: as it says itself, unless an operator set others."""
 
     node: str
     slots: int
@@ -37,7 +37,7 @@ class Offer:
         return not self.looks_at(policy) or self.refusal(policy) is None
 
     def looks_at(self, policy: Policy) -> bool:
-        """Whether it depends on what the job names, beside handler and labels."""
+        """Returns whether the node's rules depend on what the job names, beside handler and labels."""
         return self.allowed is not None and (
             policy.required_capability.partition(":")[0] in self.restricted or bool(policy.conditions)
         )
@@ -88,8 +88,9 @@ EVERY = "default"  # of users: for each namespace that the node does not name
 
 
 def may_run_as(users: Collection[str], wanted: str) -> bool:
-    """Whether jobs may ask for it, as a namespace and a user with ":" between. `users`: what a node announces, in the
-    same form; what it says for one namespace stands alone, and "default" is for all that it does not name."""
+    """Returns whether jobs may ask for this user, given as a namespace and a user with ":" between. `users`: what a
+    node announces, in the same form; what it says for one namespace stands alone, and "default" is for all that it does
+    not name."""
     if wanted in users:
         return True
     namespace, _, user = wanted.partition(":")

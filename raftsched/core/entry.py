@@ -1,4 +1,4 @@
-"""What one Raft log entry holds: a time and batches of commands, each batch with the number its proposer gave it.
+"""One Raft log entry: a time and batches of commands, each batch with the number its proposer gave it.
 
 (origin, seq) makes proposing again harmless: apply skips a batch that was applied before. An origin is one incarnation
 of one proposing process (a random 64-bit number), seq counts 1, 2, 3... within it.
@@ -102,7 +102,7 @@ def encode_configuration(now_ms: int, members: Sequence[Member]) -> bytes:
 
 
 def members_of(data: bytes) -> tuple[Member, ...] | None:
-    """Of a configuration entry; None for every other one, and for what is no entry at all."""
+    """Returns the members of a configuration entry; None for every other entry, and for bytes that are no entry."""
     if not data or data[0] != _THREE_FIELDS:
         return None
     try:
@@ -113,7 +113,8 @@ def members_of(data: bytes) -> tuple[Member, ...] | None:
 
 
 def decode_entry(data: bytes) -> Entry | None:
-    """What does not decode in it is an `Unknown` each; None: it is no entry, and does nothing.
+    """Returns the entry, with an `Unknown` for each command that does not decode; None: the bytes are no entry, and do
+    nothing.
 
     Raises NewerLog when it may hold commands that only a newer version knows."""
     try:

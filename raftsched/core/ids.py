@@ -30,7 +30,7 @@ def job_text(job_id: int) -> str:
 
 @lru_cache(maxsize=1_024)
 def _start(number: int) -> str:
-    """Of the upper 44 bits: the same for what was made at about the same time."""
+    """Returns the upper 44 bits: they are the same for ids that were made at about the same time."""
     pairs = _PAIRS
     return (
         _ALPHABET[number >> 40]

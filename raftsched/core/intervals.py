@@ -68,7 +68,7 @@ def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int) -> int:
 
 
 def retry_delay_ms(retry: Retry, key: bytes, level: int) -> int:
-    """How long before the retry of this level (from 1 on): its delay, lengthened by a part of at most `jitter_percent`
+    """Returns the delay before the retry of this level (from 1 on), lengthened by a part of at most `jitter_percent`
     that is spread evenly over instances and levels, and always the same for one of them. Runs that failed together do
     not come back together."""
     delay = retry.delays_ms[level - 1]

@@ -22,7 +22,7 @@ class CreatedRange(msgspec.Struct, array_like=True, gc=False):
 
 
 class KeyUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the first request with an Idempotency-Key brought about."""
+    """The result of the first request with an Idempotency-Key."""
 
     digest: bytes  # sha256 of the request: the same key with another one is refused
     at_ms: int
@@ -45,8 +45,8 @@ class Idempotent(Command, frozen=True, tag=65):
 
 
 class StoredResponse(Command, frozen=True, tag=66):
-    """What a request under this key was answered, when it was more than one command, or none of these: who repeats it
-    is answered with these bytes. Of two notes the first counts."""
+    """The answer to a request that was several commands, or none: a repeat under this key is answered with these bytes.
+    Of two answers the first counts."""
 
     key: bytes
     digest: bytes

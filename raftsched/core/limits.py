@@ -106,7 +106,7 @@ _APPLIED_LEAST = {"session_ttl_ms": 1_000, "audit_max": 0, "audit_keep_ms": 1_00
 
 
 def settings_error(settings: Settings) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     for name, (least, most) in SETTINGS.items():
         value = getattr(settings, name)
         if not _APPLIED_LEAST.get(name, least) <= value <= most:
@@ -115,7 +115,7 @@ def settings_error(settings: Settings) -> str | None:
 
 
 def policy_error(policy: Policy) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     found = _wrong_in_trigger(policy.trigger)
     if found is not None:
         return found
@@ -186,7 +186,7 @@ def _wrong_in_conditions(policy: Policy) -> str | None:
 
 
 def queue_error(queue: PutQueue) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
         return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
     if queue.max_running is not None and not 1 <= queue.max_running <= COUNT_MAX:
@@ -202,7 +202,7 @@ def queue_error(queue: PutQueue) -> str | None:
 
 
 def rate_error(c: CreateToken) -> str | None:
-    """Of requests with a token: what is wrong and what would be right; None: nothing."""
+    """Returns what is wrong with a rate of requests, and what would be right; None: nothing is wrong."""
     if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
         return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
     if c.rate_count is None:
@@ -216,7 +216,7 @@ def rate_error(c: CreateToken) -> str | None:
 
 
 def node_rule_error(rule: NodeRule) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     if rule.slots is not None and not 1 <= rule.slots <= SLOTS_MAX:
         return f"slots is {rule.slots}; use 1 to {SLOTS_MAX}, or drain the node."
     labels = rule.labels or ()

@@ -1,4 +1,4 @@
-"""What the replicated tables hold: jobs, triggers, instances, attempts. Members, sessions and settings are in
+"""Rows of the replicated tables: jobs, triggers, instances, attempts. Members, sessions and settings are in
 `cluster`, other rows beside the commands that change them.
 
 All are msgspec structs encoded as msgpack arrays. The encoding only grows: new fields go last and have a default.
@@ -52,7 +52,7 @@ FINAL = frozenset(
 
 
 class Outcome(IntEnum):
-    """How an attempt ended."""
+    """The end of an attempt."""
 
     SUCCEEDED = 1
     FAILED = 2
@@ -100,7 +100,7 @@ class ConditionKind(IntEnum):
 
 
 class StepKind(IntEnum):
-    """What happened to an instance, for whoever asks why."""
+    """A transition of an instance, recorded so that people can ask why it runs or waits."""
 
     CREATED = 1
     HELD = 2  # waits for another run of its job
@@ -160,7 +160,7 @@ class Retry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Condition(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What has to be true, beside the time, before a run may start."""
+    """A condition that must hold, beside the time, before a run may start."""
 
     kind: ConditionKind
     target: str  # PATH: a glob; HTTP: a URL; JOB: namespace/name
@@ -174,7 +174,7 @@ class Misfire(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Retention(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Of recurring jobs: whichever bites first."""
+    """Bounds on the finished runs that are kept of a recurring job; the first one reached decides."""
 
     succeeded: int = 200
     failed: int = 100  # also of those killed, and of those skipped with the gaps, which are counted for themselves
@@ -260,7 +260,7 @@ def scheduled_instance(job: Job) -> bytes | None:
 
 
 class PastRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a job was before an edit."""
+    """A job's content before an edit."""
 
     name: str | None
     body: bytes
@@ -269,8 +269,8 @@ class PastRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class OutputRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Where the output of an attempt lies on the node that ran it, and what is served of it: size and digest are those
-    of the text, both streams as they came. Empty output has no reference."""
+    """The place of an attempt's output on the node that ran it, and a description of what is served: size and digest
+    are those of the text, both streams as they came. Empty output has no reference."""
 
     segment: int
     offset: int  # bytes from the start of the segment

@@ -41,7 +41,7 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
 
 @lru_cache(maxsize=1_024)
 def namespace_error(name: str) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
     if not 1 <= len(name.encode()) <= NAMESPACE_MAX or "\0" in name:
         return f"a namespace has a name of 1 to {NAMESPACE_MAX} bytes, and no NUL in it."
     return None

@@ -1,4 +1,4 @@
-"""What is told to the outside about the ends of instances: which ends there are, who asks for them, what is said.
+"""Notifications about the ends of instances: which ends there are, which jobs ask for them, what is sent.
 
 A notice is an event on its way to one webhook. It lies in the row of the hidden instance that delivers it, so that it
 is there as long as the delivery is, whatever becomes of what it is about.
@@ -24,7 +24,8 @@ def quota_queue(namespace: str) -> str:
 
 
 class Ending(IntEnum):
-    """What may become of an instance. One end may be several of these: what failed is a dead letter, too."""
+    """The ends of an instance that webhooks can ask for. One end may be several of these: what failed is a dead letter,
+    too."""
 
     SUCCEEDED = 1
     FAILED = 2

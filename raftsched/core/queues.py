@@ -24,7 +24,7 @@ class Queue(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 class QueueLimits(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What was said about a queue."""
+    """The limits that an operator set for a queue."""
 
     max_running: int | None = None
     rate_count: int | None = None

@@ -58,7 +58,8 @@ class DeleteSecret(Command, frozen=True, tag=83):
 
 
 def secret_name_error(namespace: str, name: str) -> str | None:
-    """What is wrong and what would be right; None: nothing. Of the namespace only what would be no key."""
+    """Returns what is wrong and what would be right; None: nothing is wrong. A namespace is refused only if it
+    could not be a key."""
     if not 1 <= len(name.encode()) <= SECRET_NAME_MAX or "\0" in name or "/" in name:
         return f"a secret has a name of 1 to {SECRET_NAME_MAX} bytes, without / and NUL."
     if not 1 <= len(namespace.encode()) <= SECRET_NAME_MAX or "\0" in namespace:

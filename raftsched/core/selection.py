@@ -65,7 +65,7 @@ class _Head(msgspec.Struct, array_like=True):
 
 
 class _Tagged(msgspec.Struct):
-    """What is looked at in the content of a job."""
+    """The part of a job's content that filters look at."""
 
     owner: str | None = None
     labels: dict[str, str] = {}
@@ -80,8 +80,8 @@ _UNTAGGED = _Tagged()
 
 
 def tag(kind: str, name: str, value: str = "") -> bytes:
-    """What stands for a value in TAGS: short, for a label may be longer than a key. Two that fall together cost a look
-    at each other's jobs."""
+    """Returns the tag that stands for a value in TAGS: short, for a label may be longer than a key. Two that fall
+    together cost a look at each other's jobs."""
     return blake2b(f"{kind}\0{name}\0{value}".encode(), digest_size=TAG_SIZE).digest()
 
 
@@ -93,7 +93,7 @@ def state_tag(state: JobState) -> bytes:
 
 
 def secret_tag(namespace: str, name: str) -> bytes:
-    """Of the jobs that refer to it."""
+    """Returns the tag of the jobs that refer to this secret."""
     return tag("secret", namespace, name)
 
 
@@ -125,7 +125,7 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
 
 
 def webhook_tag(name: str) -> bytes:
-    """Of the jobs that name this webhook."""
+    """Returns the tag of the jobs that name this webhook."""
     return tag("webhook", name)
 
 
@@ -134,7 +134,7 @@ def split_tags(tags: bytes) -> list[bytes]:
 
 
 def _may_be_tagged(body: bytes) -> bool:
-    """Whether it is worth looking for an owner and labels in this JSON. Not with `in`, which takes twice as long: it
+    """Returns False when this JSON cannot hold an owner or labels. It does not use `in`, which takes twice as long: that
     tries the bytes as a number first."""
     return body.find(b'"owner"') >= 0 or body.find(b'"labels"') >= 0
 

@@ -71,7 +71,7 @@ class ReadView(Protocol):
 
 
 class View(ReadView, Protocol):
-    """What apply gets: reads see its own writes."""
+    """The tables as apply gets them: reads see its own writes."""
 
     def put(self, table: Table, key: bytes, value: bytes) -> None: ...
 
@@ -108,7 +108,7 @@ def from_ready(key: bytes) -> bytes:
 
 
 def lane_key(lane: int) -> bytes:
-    """What the READY keys of a lane start with; lanes follow one another in order of their numbers."""
+    """Returns the prefix of the READY keys of a lane; lanes follow one another in order of their numbers."""
     return _U32.pack(lane)
 
 

@@ -40,8 +40,8 @@ _header = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}\Z").match
 
 
 class WebhookSpec(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What was said about a webhook. `on`: the ends of which it is told by itself, of the jobs that the filter lets
-    through; beside them it is told what jobs ask for that name it."""
+    """The settings of a webhook. `on`: the ends that are sent to it, of the jobs that the filter lets through; beside
+    them it gets what jobs ask for that name it."""
 
     url: str
     on: tuple[Ending, ...] = ()
@@ -158,7 +158,8 @@ def is_webhook_name(text: str) -> bool:
 
 
 def covers(spec: WebhookSpec, job: Job, content: tuple[str | None, dict[str, str]]) -> bool:
-    """Whether its filter lets the job through. What is not said lets all through. `content`: its owner and labels."""
+    """Returns whether its filter lets the job through. A field that is not set lets all through. `content`: its owner
+    and labels."""
     if spec.namespace is not None and job.namespace != spec.namespace:
         return False
     if spec.queue is not None and job.policy.queue != spec.queue:
@@ -170,7 +171,8 @@ def covers(spec: WebhookSpec, job: Job, content: tuple[str | None, dict[str, str
 
 
 def webhook_error(name: str, spec: WebhookSpec) -> str | None:
-    """What is wrong and what would be right; None: nothing. The API says it better, and earlier."""
+    """Returns what is wrong and what would be right; None: nothing is wrong. The API says it earlier, and in more
+    detail."""
     if not is_webhook_name(name):
         return f"a webhook has a name of 1 to {NAME_MAX} characters of a-z, 0-9, '.', '_' and '-'."
     if not 1 <= len(spec.url) <= URL_MAX or _address(spec.url) is None:
@@ -199,7 +201,7 @@ def _broken(value: str) -> bool:
 
 
 def webhook_secret_error(secret: bytes, nonce: bytes = b"", digest: bytes = b"") -> str | None:
-    """Of one that is sealed as far as can be told."""
+    """Returns what is wrong with a secret; None: nothing. Of a sealed one only sizes can be checked."""
     least, most = SECRET_BYTES
     if nonce:
         most += SEALING_MAX

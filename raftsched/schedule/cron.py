@@ -36,7 +36,7 @@ class Times(Protocol):
 
 
 class Pattern(Protocol):
-    """What there is of cron expressions and recurrence rules alike."""
+    """The interface that cron expressions and recurrence rules have in common."""
 
     @property
     def times(self) -> Times: ...
@@ -95,7 +95,7 @@ def _next_elapsed(expression: Pattern, zone: Zone, after: int) -> int | None:
 
 
 def count_between(expression: Pattern, zone: Zone, after: int, until: int) -> int:
-    """How many fires there are in after < fire <= until, without walking through them."""
+    """Returns the number of fires in after < fire <= until, without walking through them."""
     times = expression.times
     count = 0
     at = after + 1

@@ -148,7 +148,7 @@ def _positions(positions: tuple[int, ...]) -> str:
 
 
 def _left_open(rule: Rule) -> str:
-    """What follows from the start, in words."""
+    """Returns in words what the rule takes from its start."""
     found = []
     if not _says_days(rule):
         if rule.freq is Freq.YEARLY:

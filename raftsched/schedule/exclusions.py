@@ -83,7 +83,7 @@ _content: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Content)
 
 @lru_cache(maxsize=256)
 def exclusion(content: bytes, timezone: str) -> Exclusion:
-    """What a calendar of this content excludes for a trigger in this zone.
+    """Returns what a calendar with this content excludes for a trigger in this zone.
 
     Raises:
         TriggerError: the content cannot be read, or this host knows no such zone.
@@ -141,7 +141,7 @@ class Exclusion:
         return (at + self.place.stretch(at).offset) // DAY_S
 
     def holds(self, at: int) -> bool:
-        """Whether it is excluded."""
+        """Returns whether the instant is excluded."""
         return self._until(self.day_of(at)) is not None
 
     def free_from(self, at: int) -> int | None:
@@ -160,7 +160,7 @@ class Exclusion:
         return None
 
     def stretches(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """What is not excluded of low <= instant < high, as such pairs, in order."""
+        """Yields the parts of low <= instant < high that are not excluded, as pairs, in order."""
         at: int | None = low
         while at is not None and at < high:
             at = self.free_from(at)

@@ -109,7 +109,7 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
 
 
 def _read(kind: Kind, text: str, job_id: int) -> Parsed:
-    """What is cron everywhere by croniter; the rest, and the words for what is wrong, by `fields`."""
+    """Reads a field: standard cron with croniter, the dialects' own syntax and the error texts with `fields`."""
     from raftsched.schedule import standard  # croniter: late, because of the command line
 
     if not standard.understands(kind, text):

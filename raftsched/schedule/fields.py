@@ -27,7 +27,7 @@ WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 @dataclass(frozen=True)
 class Kind:
-    """What may stand in one field."""
+    """The values and the syntax that one field allows."""
 
     name: str
     low: int
@@ -56,7 +56,7 @@ YEAR = Kind("year", FIRST_YEAR, LAST_YEAR, cycle=False)
 
 @dataclass
 class Parsed:
-    """What a field says. Weekdays count from 0 = Sunday here, whatever the dialect."""
+    """The values of a parsed field. Weekdays count from 0 = Sunday here, whatever the dialect."""
 
     values: set[int] = field(default_factory=set)
     star: bool = False  # starts with `*`, or is `?`: unrestricted in the sense of the day rule

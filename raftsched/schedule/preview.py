@@ -64,7 +64,7 @@ def preview(
 
 
 def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: int, calendar: bytes) -> str | None:
-    """What the calendar excludes between two times."""
+    """Returns the times that the calendar excludes between two times."""
     plain = replace(trigger, calendar=None)
     gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
     first_ms = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
@@ -84,7 +84,7 @@ def _pattern(trigger: Trigger, anchor_ms: int, job_id: int) -> Pattern | None:
 
 
 def _note(expression: Pattern, place: Zone, before: int, at: int) -> str | None:
-    """What the clocks' change has to do with the fire at `at`, the one before it having been at `before`."""
+    """Returns what a change of the clocks did to the fire at `at`, the one before it having been at `before`."""
     stretch = place.stretch(at)
     if expression.fixed:
         return _fixed_note(expression, place, stretch, at)

@@ -81,6 +81,6 @@ def _week_fits(parts: DayParts, day: int) -> bool:
 
 
 def _weeks(year: int, weekday: int) -> int:
-    """How often the weekday comes in the year."""
+    """Returns how often the weekday comes in the year."""
     first = weekday_of(date(year, 1, 1).toordinal() - EPOCH)
     return 53 if (weekday - first) % 7 < (2 if isleap(year) else 1) else 52

@@ -207,7 +207,7 @@ def _until(text: str | None) -> tuple[int | None, bool]:
 
 
 def _check(rule: Rule) -> None:
-    """What belongs together, by section 3.3.10."""
+    """Checks which parts may stand together, by section 3.3.10."""
     freq = rule.freq
     if rule.nth and freq > Freq.MONTHLY:
         raise _wrong(f"BYDAY with a number has no meaning with FREQ={freq.name}; it goes with MONTHLY and YEARLY")

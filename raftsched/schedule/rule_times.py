@@ -25,9 +25,9 @@ _END_DAY = date(LAST_YEAR + 1, 1, 1).toordinal() - EPOCH
 
 
 class RuleTimes:
-    """Of a rule that starts at the wall time `start` (RFC 5545: DTSTART), which is one of its times only when it
-    matches. What the rule leaves open, the time of day or the day, is that of the start. `since`: the first wall time
-    that counts, when a clock that is turned back shows some that are earlier than the start after it."""
+    """The wall times of a rule that starts at the wall time `start` (RFC 5545: DTSTART), which is one of its times only
+    when it matches. What the rule leaves open, the time of day or the day, is that of the start. `since`: the first
+    wall time that counts, when a clock that is turned back shows some that are earlier than the start after it."""
 
     def __init__(self, rule: Rule, start: int, since: int | None = None) -> None:
         self._rule = rule
@@ -52,8 +52,8 @@ class RuleTimes:
             self._until = self._last(rule.count)
 
     def _ever(self) -> bool:
-        """Whether the steps of the interval come to a time of day that the rule allows, on any day at all: what they
-        leave modulo the day is all that has to fit. Else each day would be looked through in vain."""
+        """Returns whether the steps of the interval reach a time of day that the rule allows, on any day: only their
+        remainder modulo the day has to fit. Without this check each day would be searched in vain."""
         step = gcd(self._rule.interval, self._per_day)
         return bool(self._of_phase(range(self._start // self._unit % step, self._per_day, step)))
 
@@ -73,7 +73,7 @@ class RuleTimes:
         return self.next_from(wall) == wall
 
     def count(self, low: int, high: int) -> int:
-        """How many wall times match in low <= wall < high."""
+        """Returns how many wall times match in low <= wall < high."""
         low = max(low, self._since)
         if self._until is not None:
             high = min(high, self._until + 1)
@@ -191,7 +191,7 @@ class RuleTimes:
 
 
 def _day_parts(rule: Rule, begin: date) -> DayParts:
-    """What says nothing about days means those of the start."""
+    """Takes the parts about days from the start where the rule has none."""
     months, month_days, weekdays = rule.months, rule.month_days, rule.weekdays
     if not (rule.month_days or rule.year_days or rule.weeks or rule.weekdays or rule.nth):
         if rule.freq is Freq.YEARLY:

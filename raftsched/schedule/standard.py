@@ -43,7 +43,7 @@ _ITEMS = {kind.name: _item(kind) for kind in _KINDS}
 
 
 def understands(kind: Kind, text: str) -> bool:
-    """Whether croniter reads this upper-case field as crontab(5) does; valid it need not be."""
+    """Returns whether croniter reads this upper-case field as crontab(5) does; the field need not be valid."""
     return kind.name in _ITEMS and all(_alike(kind, item) for item in text.split(","))
 
 
@@ -68,8 +68,8 @@ def _number(kind: Kind, text: str) -> int:
 
 @lru_cache(maxsize=2048)
 def numbers(kind: Kind, text: str) -> frozenset[int]:
-    """What an upper-case field stands for of which `understands` is true; weekdays from 0 = Sunday. From a cache: there
-    are far fewer fields than expressions.
+    """Returns the values of an upper-case field of which `understands` is true; weekdays from 0 = Sunday. They are
+    cached: there are far fewer fields than expressions.
 
     Raises:
         NotCron: a value is out of range, or a step is 0.

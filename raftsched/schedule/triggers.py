@@ -60,7 +60,7 @@ def next_nominal(
 
 
 def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
-    """Of a trigger that has no next time: whether it would have one without its calendar."""
+    """Returns whether a trigger that has no next time would have one without its calendar."""
     return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
 
 
@@ -73,7 +73,7 @@ def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:
 
 
 def is_excluded(trigger: Trigger, at_ms: int, calendar: bytes | None) -> bool:
-    """Whether the trigger's calendar excludes this time. Errors as `next_nominal`."""
+    """Returns whether the trigger's calendar excludes this time. Errors as `next_nominal`."""
     held = _held(trigger, calendar)
     return held is not None and held.holds(at_ms // 1000)
 

@@ -71,7 +71,7 @@ class WallTimes:
         return self.next_from(wall) == wall
 
     def count(self, low: int, high: int) -> int:
-        """How many wall times match in low <= wall < high."""
+        """Returns how many wall times match in low <= wall < high."""
         if low >= high:
             return 0
         return self._count_before(high, low // DAY_S) - self._count_before(low, low // DAY_S)
