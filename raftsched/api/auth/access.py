@@ -246,21 +246,26 @@ def check_role(who: Caller, needed: Role) -> None:
         raise refused
 
 
-def role_of(said: Operation) -> Role | None:
+def role_of(declared: Operation) -> Role | None:
     """Returns the role that an operation needs; None: it is open to everybody. One that declares no role is for
     admins."""
-    if said.role == "open":
+    if declared.role == "open":
         return None
-    return Role.ADMIN if said.role is None else ROLES[said.role]
+    return Role.ADMIN if declared.role is None else ROLES[declared.role]
 
 
 def admit(
-    ctx: ApiContext, request: web.Request, said: Operation, name: str, who: Caller | None = None, told: int = 0
+    ctx: ApiContext,
+    request: web.Request,
+    declared: Operation,
+    name: str,
+    who: Caller | None = None,
+    acked_index: int = 0,
 ) -> Caller:
     """Lets a request pass to its handler and returns its caller. Raises Problem unauthorized or forbidden, and
-    UnknownToken. `name`: of the operation. `who`: the caller, if already known. `told`: see
+    UnknownToken. `name`: of the operation. `who`: the caller, if already known. `acked_index`: see
     RequestState.acked_index."""
-    needed = role_of(said)
+    needed = role_of(declared)
     if needed is None or (request.path == METRICS_PATH and ctx.settings().metrics_open):
         if request.path not in HEALTH:
             count_open(ctx, request.remote or "")
@@ -271,7 +276,9 @@ def admit(
     enter_request(RequestContext(who))  # who it is, should it be refused
     count(ctx, who)
     check_role(who, needed)
-    namespace = request.match_info.get("ns") or (request.query.get("namespace") if "namespace" in said.query else None)
+    namespace = request.match_info.get("ns") or (
+        request.query.get("namespace") if "namespace" in declared.query else None
+    )
     noted = name if request.method not in ("GET", "HEAD") else ""
     enter_request(
         RequestContext(
@@ -280,19 +287,21 @@ def admit(
             request.path,
             request.remote or "",
             namespace or "",
-            said.work,
-            RequestState(ctx.applied(), told),
+            declared.work,
+            RequestState(ctx.applied(), acked_index),
             needed,
         )
     )
     if who.grants or who.namespaces is not None:
-        _check_scope(who, said, needed, namespace, request.query)
+        _check_scope(who, declared, needed, namespace, request.query)
     return who
 
 
-def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | None, query: Mapping[str, str]) -> None:
+def _check_scope(
+    who: Caller, declared: Operation, needed: Role, namespace: str | None, query: Mapping[str, str]
+) -> None:
     """Checks a token that may not do the same in all namespaces. Raises Problem forbidden."""
-    if said.scope == "shared":
+    if declared.scope == "shared":
         if who.role < needed:
             raise Problem(
                 "forbidden",
@@ -304,10 +313,10 @@ def _check_scope(who: Caller, said: Operation, needed: Role, namespace: str | No
         return
     if namespace is not None:
         check_permitted(namespace)
-    elif "namespace" in said.query:
-        if not any(name in said.query and name in query for name in _NARROWING):
+    elif "namespace" in declared.query:
+        if not any(name in declared.query and name in query for name in _NARROWING):
             raise must_name("name one of them with ?namespace=")
-    elif not said.scope:
+    elif not declared.scope:
         raise must_name("this takes a token that is for all")
 
 

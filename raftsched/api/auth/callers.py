@@ -50,12 +50,12 @@ class Caller(NamedTuple):
     namespaces: frozenset[str] | None = None
     actor: int = 0
     name: str = ""
-    digest: bytes = b""  # of the secret that he showed
+    digest: bytes = b""  # of the secret that they showed
     grants: Mapping[str, Role] = _NO_GRANTS
     issued: Issued | None = None
     expires_at_ms: int | None = None
     rate: Rate | None = None
-    counted: bool = True  # what he asks for counts; not that of a node, nor of who has the secret of this one
+    counted: bool = True  # their requests count; not those of a node, nor of the owner of this one's secret
 
     @property
     def known(self) -> bool:
@@ -233,8 +233,8 @@ def _allowed() -> str:
     names = sorted(within() or ())
     if not names:
         return f"it has the role {role_name(call.needed)} in none"
-    said = ", ".join(names[:SAID_MAX]) + (f" and {len(names) - SAID_MAX} more" if len(names) > SAID_MAX else "")
-    return f"it is for {said}" if not call.caller.grants else f"it has the role {role_name(call.needed)} in {said}"
+    shown = ", ".join(names[:SAID_MAX]) + (f" and {len(names) - SAID_MAX} more" if len(names) > SAID_MAX else "")
+    return f"it is for {shown}" if not call.caller.grants else f"it has the role {role_name(call.needed)} in {shown}"
 
 
 def note_as(operation: str) -> None:

@@ -196,8 +196,8 @@ class Issuer:
             keys = await fetch_keys(setting.issuer)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if self._setting is setting:
-                said = str(error) or type(error).__name__
-                self._trouble = "it does not answer in time" if isinstance(error, TimeoutError) else said[:300]
+                reason = str(error) or type(error).__name__
+                self._trouble = "it does not answer in time" if isinstance(error, TimeoutError) else reason[:300]
                 log.warning("the keys of %s cannot be had: %s", setting.issuer, self._trouble)
             return
         if self._setting is None or self._setting.issuer != setting.issuer:
@@ -221,9 +221,9 @@ async def fetch_keys(issuer: str) -> tuple[Key, ...]:
         asyncio.timeout(FETCH_S),
         aiohttp.ClientSession(timeout=timeout, auto_decompress=False, trust_env=False) as session,
     ):
-        said = await _document(session, issuer.rstrip("/") + "/.well-known/openid-configuration")
+        raw = await _document(session, issuer.rstrip("/") + "/.well-known/openid-configuration")
         try:
-            found = json.loads(said)
+            found = json.loads(raw)
         except RecursionError:
             raise ValueError("its configuration is nested too deeply") from None
         if not isinstance(found, dict) or found.get("issuer") != issuer:

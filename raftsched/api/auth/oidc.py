@@ -94,22 +94,22 @@ def _content(given: OidcIn) -> bytes:
     errors: list[FieldError] = []
     if "?" in given.issuer or "#" in given.issuer or not is_safe(given.issuer):
         errors.append(FieldError("/issuer", "must be https://HOST[:PORT][/PATH]; http is for this machine (127.0.0.1)"))
-    for name, text, most in (
+    for name, text, max_length in (
         ("audience", given.audience, 256),
         ("client_id", given.client_id, 256),
         ("username_claim", given.username_claim, 128),
     ):
-        if text is not None and not 1 <= len(text) <= most:
-            errors.append(FieldError(f"/{name}", f"must have 1 to {most} characters"))
+        if text is not None and not 1 <= len(text) <= max_length:
+            errors.append(FieldError(f"/{name}", f"must have 1 to {max_length} characters"))
     if not 1 <= len(given.algorithms) <= ALGORITHMS_MAX:
         errors.append(FieldError("/algorithms", f"must name 1 to {ALGORITHMS_MAX} algorithms, such as RS256"))
     if not 1 <= len(given.rules) <= RULES_MAX:
         errors.append(FieldError("/rules", f"must have 1 to {RULES_MAX} rules: without one nobody gets a role"))
     for place, rule in enumerate(given.rules):
         at = f"/rules/{place}"
-        for name, text, most in (("claim", rule.claim, 128), ("value", rule.value, 256)):
-            if not 1 <= len(text) <= most:
-                errors.append(FieldError(f"{at}/{name}", f"must have 1 to {most} characters"))
+        for name, text, max_length in (("claim", rule.claim, 128), ("value", rule.value, 256)):
+            if not 1 <= len(text) <= max_length:
+                errors.append(FieldError(f"{at}/{name}", f"must have 1 to {max_length} characters"))
         namespaces = rule.namespaces
         if namespaces is None:
             continue

@@ -35,6 +35,8 @@ async def trust(ctx: ApiContext, address: str) -> ssl.SSLContext | bool:
 def why_not(error: Exception) -> str:
     """Returns " " and the reason of a failed call when it is one of TLS, else an empty text."""
     if isinstance(error, ssl.SSLError) or isinstance(getattr(error, "certificate_error", None), Exception):
-        said = getattr(error, "certificate_error", error)
-        return f" Its certificate is not trusted here ({getattr(said, 'verify_message', '') or said}); see --tls-ca."
+        reason = getattr(error, "certificate_error", error)
+        return (
+            f" Its certificate is not trusted here ({getattr(reason, 'verify_message', '') or reason}); see --tls-ca."
+        )
     return ""

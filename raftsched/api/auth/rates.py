@@ -37,8 +37,8 @@ def rate_of(per_s: float, burst: int) -> Rate:
 class Buckets:
     """The buckets of one kind, by their owners. `per_s` and `burst` may differ from one request to the next."""
 
-    def __init__(self, most: int = KEPT_MAX) -> None:
-        self._most = most
+    def __init__(self, size_max: int = KEPT_MAX) -> None:
+        self._size_max = size_max
         self._kept: OrderedDict[object, list[float]] = OrderedDict()  # [requests left, when that was so in seconds]
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Buckets:
         if bucket is None:
             if not take:
                 return 0.0
-            if len(self._kept) >= self._most:
+            if len(self._kept) >= self._size_max:
                 self._kept.popitem(last=False)
             bucket = self._kept[key] = [float(rate.burst), now]
         else:

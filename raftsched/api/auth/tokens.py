@@ -154,14 +154,16 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
         if given.burst is not None:
             errors.append(FieldError("/burst", "goes with a rate; say how many requests there may be in the long run"))
         return None, 0
-    least, most = RATE_PERIOD_MS
+    shortest, longest = RATE_PERIOD_MS
     period = duration_of(rate.per, "/rate/per", errors)
     if rate.count is None:
         errors.append(FieldError("/rate/count", "is missing; say how many requests there may be in each period"))
     if rate.per is None:
         errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1s"))
-    elif period is not None and not least <= period <= most:
-        errors.append(FieldError("/rate/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    elif period is not None and not shortest <= period <= longest:
+        errors.append(
+            FieldError("/rate/per", f"must be from {format_duration(shortest)} to {format_duration(longest)}")
+        )
     return rate.count, period or 0
 
 
@@ -275,7 +277,7 @@ async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
     command = SetAccess(given.required, secret, call.if_match, name, digest, bool(given.keep))
     taken = oidc_of(ctx)
     accepted = await propose_one(ctx, encode(command))
-    said = AccessMade(given.required)
+    answer = AccessMade(given.required)
     if digest:
         with ctx.read() as view:
             raw = view.get(Table.TOKENS, digest)
@@ -283,8 +285,8 @@ async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
                 made = decode_token(raw)
                 there = [_shown(ctx, token) for token in others(view, made, ctx.now_ms())]
                 issuer = issuer_found(taken, oidc_of(ctx))
-                said.token, said.found = _shown(ctx, made), found(view, meta(view), there, issuer)
-    return reply_tagged(call.request, said, accepted.number or 0)
+                answer.token, answer.found = _shown(ctx, made), found(view, meta(view), there, issuer)
+    return reply_tagged(call.request, answer, accepted.number or 0)
 
 
 def _check_enclosed(ctx: ApiContext) -> None:
@@ -301,7 +303,7 @@ def _check_enclosed(ctx: ApiContext) -> None:
 async def _check_way_back(ctx: ApiContext, digest: bytes) -> None:
     """Raises Problem not-possible."""
     if caller().known and not caller().actor:
-        return  # he has the secret of this node
+        return  # by the secret of this node
     await catch_up(ctx)
     with ctx.read() as view:
         raw = view.get(Table.TOKENS, digest) if digest else None

@@ -160,18 +160,18 @@ async def _handled(
     ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
 ) -> web.StreamResponse:
     watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
-    told = 0 if watches else ctx.log.unapplied_ack_index()
-    if told:
+    acked_index = 0 if watches else ctx.log.unapplied_ack_index()
+    if acked_index:
         await ctx.wait_until_visible()
     try:
-        who = admit(ctx, request, said, name, told=told)
+        who = admit(ctx, request, said, name, acked_index=acked_index)
     except UnknownToken:
         shown, address = request.headers.get("Authorization"), request.remote or ""
         try:
             who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
         except Problem as unknown:
             raise counted(ctx, address, unknown) from None
-        admit(ctx, request, said, name, who, told)
+        admit(ctx, request, said, name, who, acked_index)
     except Problem as problem:
         raise counted(ctx, request.remote or "", problem) from None
     with while_it_holds(ctx, request, who) if said.streams else nullcontext():
@@ -205,7 +205,7 @@ def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.Strea
     async def expect(request: web.Request) -> web.StreamResponse | None:
         """RFC 9110, section 10.1.1: 100-continue is the only expectation there is."""
         if is_locked(ctx):
-            return None  # he is answered without it
+            return None  # the answer comes without it
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0  # nothing of the answer is sent yet

@@ -61,10 +61,10 @@ class Place:
 class _Group:
     """Places of which there may be `most`, by standing; of each the one that has it longest first."""
 
-    __slots__ = ("_by_standing", "most")
+    __slots__ = ("_by_standing", "size_max")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
         self._by_standing: tuple[OrderedDict[Place, None], ...] = tuple(OrderedDict() for _ in Standing)
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class _Group:
             *takewhile(lambda place: now - place.since >= ASKING_S, islice(asking, _LOOKED_AT)),
             *islice(strangers, _LOOKED_AT),
         ]
-        if (len(self) - len(known)) * SHARE < self.most:  # who is new must be able to become known
+        if (len(self) - len(known)) * SHARE < self.size_max:  # who is new must be able to become known
             found += islice(known, _LOOKED_AT)
         return found
 
@@ -105,12 +105,12 @@ class Connections(Collector):
 
     def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
         """`monotonic`: seconds."""
-        self.most = bounds.connections
+        self.size_max = bounds.connections
         self.each = bounds.address_connections
         self.refused: Counter[Why] = Counter()
         self.sharing = Addresses(bounds.proxies).sharing
         self._monotonic = monotonic
-        self._all = _Group(self.most)
+        self._all = _Group(self.size_max)
         self._of: dict[str, _Group] = {}  # those of one address
         self._warned_at = -_WARN_EVERY_S
         self._told: Counter[Why] = Counter()
@@ -122,10 +122,10 @@ class Connections(Collector):
         """For a connection from this IP address; None: it must be refused."""
         address = self.sharing(host)
         of = None if address is None else self._of.get(address)
-        if of is not None and len(of) >= of.most and not self._make_room(of):
+        if of is not None and len(of) >= of.size_max and not self._make_room(of):
             self.count("address")
             return None
-        if len(self._all) >= self.most and not self._make_room(self._all):
+        if len(self._all) >= self.size_max and not self._make_room(self._all):
             self.count("node")
             return None
         place = Place(address, self._monotonic())
@@ -181,7 +181,7 @@ class Connections(Collector):
             " address.",
             ", ".join(f"{reason}: {number}" for reason, number in sorted(since.items())),
             len(self._all),
-            self.most,
+            self.size_max,
             self.each,
         )
 
@@ -205,7 +205,7 @@ class Connections(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("raftsched_http_connections", "Connections to the API that are open.", len(self))
-        yield GaugeMetricFamily("raftsched_http_connections_max", "As many may be open.", self.most)
+        yield GaugeMetricFamily("raftsched_http_connections_max", "As many may be open.", self.size_max)
         refused = CounterMetricFamily(
             "raftsched_http_connections_refused",
             "Connections refused (node, address, descriptors) or closed (idle, slow, stalled).",

@@ -135,8 +135,8 @@ class ConnectionFactory:
             self._check(seen.get(b"host", b"").decode(), None if origin is None else origin.decode())
         except Problem:
             return _UNSUITABLE
-        given = seen.get(b"authorization")
-        shown = None if given is None else given.decode()
+        authorization = seen.get(b"authorization")
+        shown = None if authorization is None else authorization.decode()
         return int(seen[b"content-length"]), digest_of(shown), bearer_of(shown)
 
     def note_idle(self) -> None:
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
                 late = RaftschedError("request-timeout", f"The request did not come in full within {REQUEST_S:.0f} s.")
                 status, headers, body = problem(late)
                 headers += "Connection: close\r\n"
-                self._transport.write(head(self._factory.ctx, status, headers, len(body), told=False) + body)
+                self._transport.write(head(self._factory.ctx, status, headers, len(body), acked=False) + body)
                 self._factory.counts.count(status, now - self._asked_at)
             self._transport.close()
         elif self._fallback is None and not self._held and now - self.active_at >= IDLE_S:
@@ -430,11 +430,11 @@ class Connection(asyncio.Protocol):
                 self._send_problem(from_rejected(naming_users(answer)))
             return
         try:
-            said = made(self._factory.ctx, answer)
+            reply = made(self._factory.ctx, answer)
         except Exception as failure:
             self._send_problem(failure)
         else:
-            self._send(*said, told=True)
+            self._send(*reply, acked=True)
 
     def _start_task(self) -> None:
         self._task = asyncio.ensure_future(self._create_in_task())
@@ -442,11 +442,11 @@ class Connection(asyncio.Protocol):
     async def _create_in_task(self) -> None:
         enter_request(self._call)
         try:
-            said = await create(self._factory.ctx, self._raw)
+            reply = await create(self._factory.ctx, self._raw)
         except Exception as error:
             self._send_problem(error)
         else:
-            self._send(*said)
+            self._send(*reply)
 
     def _send_problem(self, error: Exception) -> None:
         if isinstance(error, MemoryError):
@@ -459,13 +459,13 @@ class Connection(asyncio.Protocol):
             error = RaftschedError("internal", "An error of this node; its log says more.")
         self._send(*problem(refused_create(self._factory.ctx, self._address(), error, self._call)))
 
-    def _send(self, status: int, headers: str, body: bytes, *, told: bool = False) -> None:
-        """Sends the answer of the request at hand and starts the next one. `told`: the answer may come before reads
+    def _send(self, status: int, headers: str, body: bytes, *, acked: bool = False) -> None:
+        """Sends the answer of the request at hand and starts the next one. `acked`: the answer may come before reads
         show what was done."""
         factory = self._factory
         transport = self._transport
         if not transport.is_closing():
-            transport.write(head(factory.ctx, status, headers, len(body), told) + body)
+            transport.write(head(factory.ctx, status, headers, len(body), acked) + body)
         self.active_at = now = factory.ctx.clock.monotonic()
         factory.counts.count(status, now - self._began)
         self._task = None

@@ -111,25 +111,25 @@ def _same(origin: str, host: str) -> bool:
 
 def check_type(request: web.Request, types: Collection[str] = JSON_TYPES) -> None:
     """Raises Problem unsupported-media-type."""
-    given = request.headers.get("Content-Type", "")
-    if given in types:
+    content_type = request.headers.get("Content-Type", "")
+    if content_type in types:
         return
-    kind, *parameters = given.split(";")
+    kind, *parameters = content_type.split(";")
     if kind.strip().lower() in types:
         for parameter in parameters:
             name, _, value = parameter.partition("=")
             if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
                 raise Problem("unsupported-media-type", f"JSON is UTF-8; the charset {value.strip()[:40]} is not read.")
         return
-    said = f"it is {given[:80]}" if given else "none is given"
-    raise Problem("unsupported-media-type", f"Content-Type must be {' or '.join(sorted(types))}; {said}.")
+    reason = f"it is {content_type[:80]}" if content_type else "none is given"
+    raise Problem("unsupported-media-type", f"Content-Type must be {' or '.join(sorted(types))}; {reason}.")
 
 
-def unknown_encoding(given: str) -> Problem:
-    said = f"it is {given[:40]}" if given else "this one is not known"
+def unknown_encoding(encoding: str) -> Problem:
+    reason = f"it is {encoding[:40]}" if encoding else "this one is not known"
     return Problem(
         "unsupported-media-type",
-        f"Content-Encoding must be gzip, deflate, or left out; {said}.",
+        f"Content-Encoding must be gzip, deflate, or left out; {reason}.",
         headers={"Accept-Encoding": "gzip, deflate"},
     )
 

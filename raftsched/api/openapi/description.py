@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 description of the API, made from the route table and the types that requests and answers have.
 
-Nothing is listed here that is said elsewhere: addresses and methods are those of the routes, bodies and answers those
-types, the statuses of problems those of `raftsched.errors`, words those of the handlers' docstrings.
+Nothing is listed here that is declared elsewhere: addresses and methods are those of the routes, bodies and answers
+those types, the statuses of problems those of `raftsched.errors`, words those of the handlers' docstrings.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     tags: dict[str, None] = {}
     for route in routes:
-        said = OPERATIONS.get(route.handler)
-        if said is None:
+        declared = OPERATIONS.get(route.handler)
+        if declared is None:
             raise LookupError(f"{route.method} {route.path} declares no operation; see raftsched.api.openapi.operation")
         tag = _tag(route.path)
         tags[tag] = None
-        paths[_address(route.path)][route.method.lower()] = _operation(route, said, tag, schemas, links)
+        paths[_address(route.path)][route.method.lower()] = _operation(route, declared, tag, schemas, links)
     return {
         "openapi": "3.1.0",
         "info": {"title": "raftsched", "version": version or "0", "description": _ABOUT},
@@ -78,30 +78,30 @@ def _tag(path: str) -> str:
     return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
 
 
-def _operation(route: RouteLike, said: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
+def _operation(route: RouteLike, declared: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.operation_id,
         "tags": [tag],
-        "summary": said.summary,
-        "parameters": [*_path_parameters(route.path), *_query(said), *_headers(route, said)],
-        "responses": _responses(route, said, schemas, links),
+        "summary": declared.summary,
+        "parameters": [*_path_parameters(route.path), *_query(declared), *_headers(route, declared)],
+        "responses": _responses(route, declared, schemas, links),
     }
-    texts = [inspect.getdoc(route.handler), _NOTHING if said.changes_nothing else None]
-    if said.role == "open":
+    texts = [inspect.getdoc(route.handler), _NOTHING if declared.changes_nothing else None]
+    if declared.role == "open":
         found["security"] = []
     else:
-        found["x-role"] = said.role or "admin"
-        texts.append(f"Where tokens are required: the role {said.role or 'admin'}{_whole(route, said)}.")
+        found["x-role"] = declared.role or "admin"
+        texts.append(f"Where tokens are required: the role {declared.role or 'admin'}{_whole(route, declared)}.")
     if any(texts):
         found["description"] = " ".join(text for text in texts if text)
-    if said.body is not None:
-        content = {media: {"schema": schemas.of(_line_of(said.body, media))} for media in said.media}
-        found["requestBody"] = {"required": said.body_required, "content": content}
+    if declared.body is not None:
+        content = {media: {"schema": schemas.of(_line_of(declared.body, media))} for media in declared.media}
+        found["requestBody"] = {"required": declared.body_required, "content": content}
     return found
 
 
-def _whole(route: RouteLike, said: Operation) -> str:
-    narrowed = said.scope or "namespace" in said.query or "{ns}" in route.path
+def _whole(route: RouteLike, declared: Operation) -> str:
+    narrowed = declared.scope or "namespace" in declared.query or "{ns}" in route.path
     return "" if narrowed else ", for all namespaces"
 
 
@@ -122,11 +122,11 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _query(said: Operation) -> list[dict[str, Any]]:
+def _query(declared: Operation) -> list[dict[str, Any]]:
     found = []
-    for name in said.query:
+    for name in declared.query:
         schema, text = parameters.QUERY[name]
-        schema = said.schemas.get(name, schema)
+        schema = declared.schemas.get(name, schema)
         one = {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
         if schema.get("type") == "array":
             one |= {"style": "form", "explode": False}
@@ -134,40 +134,40 @@ def _query(said: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _headers(route: RouteLike, said: Operation) -> list[dict[str, Any]]:
+def _headers(route: RouteLike, declared: Operation) -> list[dict[str, Any]]:
     found = []
-    for name in said.headers:
+    for name in declared.headers:
         schema, text = parameters.HEADERS[name]
         if name == "If-None-Match" and route.method == "GET":
             schema, text = parameters.READ_TAGS
-        schema = said.schemas.get(name, schema)
+        schema = declared.schemas.get(name, schema)
         found.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
     return found
 
 
-def codes_of(route: RouteLike, said: Operation) -> list[str]:
+def codes_of(route: RouteLike, declared: Operation) -> list[str]:
     """All problems that it may answer, in the order of their statuses."""
-    codes = {*ALWAYS, *said.codes}
-    if said.role != "open":
+    codes = {*ALWAYS, *declared.codes}
+    if declared.role != "open":
         codes |= {"unauthorized", "forbidden", "behind", "overloaded"}  # the last two: of a token that may be a new one
     if route.path not in HEALTH:
         codes |= {"locked", "rate-limited"}
-    if "consistency" in said.query:
+    if "consistency" in declared.query:
         codes |= {*READS}
     if "{" in route.path and not codes & {"no-such-member"}:
         codes.add("not-found")
     return sorted(codes, key=lambda code: (KINDS[code].status, code))
 
 
-def _responses(route: RouteLike, said: Operation, schemas: _Schemas, links: Links) -> dict[str, Any]:
+def _responses(route: RouteLike, declared: Operation, schemas: _Schemas, links: Links) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for status, answer in said.answers.items():
+    for status, answer in declared.answers.items():
         found[str(status)] = _response(status, answer, schemas)
         leads = links.of(answer)
         if leads:
             found[str(status)]["links"] = leads
     by_status: defaultdict[int, list[str]] = defaultdict(list)
-    for code in codes_of(route, said):
+    for code in codes_of(route, declared):
         by_status[KINDS[code].status].append(code)
     for status, codes in by_status.items():
         narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}

@@ -59,11 +59,11 @@ class Links:
         if "Location" not in answer.headers:
             return ""
         for route in self._routes:
-            said = OPERATIONS.get(route.handler)
-            if route.method != "GET" or said is None or 200 not in said.answers or not route.path.endswith("}"):
+            declared = OPERATIONS.get(route.handler)
+            if route.method != "GET" or declared is None or 200 not in declared.answers or not route.path.endswith("}"):
                 continue
             places = _PLACE.findall(route.path)
-            if len(places) == 1 and _is_one(answer.schema, said.answers[200].schema):
+            if len(places) == 1 and _is_one(answer.schema, declared.answers[200].schema):
                 return route.path
         return ""
 

@@ -107,10 +107,10 @@ def operation(
     work: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
-    given = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
-    said = Operation(
+    replies = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
+    declared = Operation(
         summary,
-        given,
+        replies,
         tuple(query),
         tuple(headers),
         body,
@@ -127,7 +127,7 @@ def operation(
     )
 
     def declare(handler: H) -> H:
-        OPERATIONS[handler] = said
+        OPERATIONS[handler] = declared
         return handler
 
     return declare

@@ -158,7 +158,7 @@ def test_one_address_has_a_share_and_gives_up_its_own() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.7.0.1", "::ffff:10.7.0.1"])
 def test_own_machine_and_proxies_have_no_share(host: str) -> None:
     connections = Connections(Bounds(4 * SHARE, proxies=(ipaddress.ip_network("10.7.0.0/16"),)), Now())
-    for _ in range(connections.most):
+    for _ in range(connections.size_max):
         entered(connections, host, [])
     assert not connections.refused
 
