@@ -64,7 +64,7 @@ def preview(
 
 
 def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: int, calendar: bytes) -> str | None:
-    """Returns the times that the calendar excludes between two times."""
+    """Returns a note on the times that the calendar excludes between two times; None: it excludes none."""
     plain = replace(trigger, calendar=None)
     gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
     first_ms = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)

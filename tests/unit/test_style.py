@@ -16,7 +16,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 RIDDLES = ("What", "Who", "Whose", "Whom", "Of")
 # A caller, an operator and a user are "they".
 PRONOUNS = re.compile(r"\b(?:he|she|his|her|hers|him|himself|herself)\b", re.IGNORECASE)
-PENDING = {"cli", "client", "config", "core", "embedded", "schedule", "security"}
+PENDING = {"cli", "client", "config", "embedded", "security"}
 PENDING |= {"testing", ""}
 
 
