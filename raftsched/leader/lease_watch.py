@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 
 from raftsched.core.commands import EndSession
 from raftsched.core.leasing import KILL_BEFORE_MS
@@ -16,40 +17,37 @@ END_AGAIN_MS = 1_000  # between two proposals to end the same session
 log = logging.getLogger("raftsched.leader")
 
 
+@dataclass(slots=True)
 class LeaseWatch:
     """The lease watch of one leadership. Leases are counted by the boot clock, which is read here."""
 
-    def __init__(
-        self, host: Host, cluster: Cluster, leases: Leases, proposals: Proposals, term: int, since_ms: int
-    ) -> None:
-        self._raft = host.raft
-        self._clock = host.clock
-        self._cluster = cluster
-        self._leases = leases
-        self._proposals = proposals
-        self._term = term
-        self._since_ms = since_ms
-        self._ends_proposed: dict[int, int] = {}  # session -> when its end was proposed last
+    host: Host
+    cluster: Cluster
+    leases: Leases
+    proposals: Proposals
+    term: int
+    since_ms: int  # boot clock: when the leadership began
+    _ends_proposed: dict[int, int] = field(default_factory=dict)  # session -> when its end was proposed last
 
     def closed(self, session: int) -> None:
-        self._leases.ended(session)
+        self.leases.ended(session)
         self._ends_proposed.pop(session, None)
 
     def tick(self) -> None:
-        now = self._clock.boot_ms()
-        sent = self._raft.quorum_sent_at_ms()
-        ttl = self._leases.shortest_ttl_ms() or self._cluster.settings.session_ttl_ms
+        now = self.host.clock.boot_ms()
+        sent = self.host.raft.quorum_sent_at_ms()
+        ttl = self.leases.shortest_ttl_ms() or self.cluster.settings.session_ttl_ms
         # the first round of this leadership may still be on its way
-        if must_step_down(now - (self._since_ms if sent is None else sent), ttl):
+        if must_step_down(now - (self.since_ms if sent is None else sent), ttl):
             log.warning("no majority has answered for too long; leadership is given away")
-            self._raft.step_down()
+            self.host.raft.step_down()
             return
-        if self._raft.write_age_ms() >= ttl - KILL_BEFORE_MS:
+        if self.host.raft.write_age_ms() >= ttl - KILL_BEFORE_MS:
             log.error("this node's disk does not answer; leadership is given away")
-            self._raft.step_down()
+            self.host.raft.step_down()
             return
-        for session in self._leases.over(now):
+        for session in self.leases.over(now):
             if now - self._ends_proposed.get(session, -10_000) >= END_AGAIN_MS:
                 self._ends_proposed[session] = now
                 log.warning("session %d is over: its worker was not heard of", session)
-                self._proposals.send([EndSession(session, self._term)])
+                self.proposals.send([EndSession(session, self.term)])
