@@ -13,19 +13,19 @@ CLOCKS_APART_MS = 60_000
 _NS = 1_000_000  # in a millisecond
 
 
-def shut(queue: Queue, now_ms: int, ahead: int = 0) -> str | None:
+def blocked_reason(queue: Queue, now_ms: int, ahead: int = 0) -> str | None:
     """Why nothing more of the queue may start now: "paused", "full", "rate"; None: it may. `ahead`: starts that the row
     does not count yet."""
     if queue.paused:
         return "paused"
     if queue.max_running is not None and queue.running + ahead >= queue.max_running:
         return "full"
-    if queue.rate_count is not None and opens_at_ms(queue, now_ms, ahead) > now_ms:
+    if queue.rate_count is not None and unblocked_at_ms(queue, now_ms, ahead) > now_ms:
         return "rate"
     return None
 
 
-def opens_at_ms(queue: Queue, now_ms: int, ahead: int = 0) -> int:
+def unblocked_at_ms(queue: Queue, now_ms: int, ahead: int = 0) -> int:
     """The first millisecond at which the rate lets one more start."""
     if queue.rate_count is None:
         return now_ms

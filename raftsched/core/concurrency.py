@@ -8,14 +8,14 @@ from raftsched.core.model import Job, Overlap, Policy
 _ALLOW = Overlap.ALLOW
 
 
-def going_max(policy: Policy) -> int | None:
-    """None: any number."""
+def concurrency_limit(policy: Policy) -> int | None:
+    """Returns how many runs of the job may be active at one time, None when any number may."""
     if policy.max_concurrency:
         return policy.max_concurrency
     return None if policy.overlap is _ALLOW else 1
 
 
-def has_room(job: Job) -> bool:
+def can_start(job: Job) -> bool:
     """Returns whether one more may start."""
-    most = going_max(job.policy)
+    most = concurrency_limit(job.policy)
     return most is None or job.active - job.held < most

@@ -14,7 +14,7 @@ from typing import TypedDict
 from raftsched import schedule
 from raftsched.core.calendars import Calendar, RescheduleJob
 from raftsched.core.commands import Command, Fire, SetJobState
-from raftsched.core.concurrency import going_max, has_room
+from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
 from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, Policy, TriggerKind
 from raftsched.core.rows import decode_job
@@ -175,13 +175,13 @@ def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
     """Returns how many instances a fire for `due` times may make: what is caught up with is made at once."""
     waiting = job.policy.misfire.policy is MisfirePolicy.ALL and job.policy.overlap is not Overlap.REPLACE
     if due > 1 and not waiting and job.policy.overlap in (Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.REPLACE):
-        due = min(due, (going_max(job.policy) or due) + 1)
+        due = min(due, (concurrency_limit(job.policy) or due) + 1)
     return min(due, catch_up_max)
 
 
 def startable(job: Job) -> bytes | None:
     """Returns the key of the instance that a fire for one time makes ready at once; None: that cannot be said
     before."""
-    if job.nominal_at_ms is None or not has_room(job) or job.policy.conditions:
+    if job.nominal_at_ms is None or not can_start(job) or job.policy.conditions:
         return None
     return instance_key(job.nominal_at_ms, job.id)

@@ -79,7 +79,7 @@ class QueueLimits:
 
     def blocked_reason(self, name: str, now_ms: int) -> str | None:
         """Returns why nothing more of the queue may start now (core.admission); None: it may."""
-        return admission.shut(self._rows[name], now_ms, self._ahead[name])
+        return admission.blocked_reason(self._rows[name], now_ms, self._ahead[name])
 
     def has_room(self, names: tuple[str, ...], now_ms: int) -> bool:
         """Returns whether one more run that counts in these may start now."""
@@ -87,7 +87,7 @@ class QueueLimits:
 
     def unblocked_at_ms(self, name: str, now_ms: int) -> int:
         """Returns when the queue's rate lets the next run start."""
-        return admission.opens_at_ms(self._rows[name], now_ms, self._ahead[name])
+        return admission.unblocked_at_ms(self._rows[name], now_ms, self._ahead[name])
 
     def proposed(self, names: tuple[str, ...]) -> None:
         """Counts a start that is proposed."""

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import msgspec
 
 from raftsched.core.cluster import NodeRule
-from raftsched.core.concurrency import going_max, has_room
+from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import BACKFILL
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import FINAL, ConditionKind, Delivery, Instance, Job, JobState, StepKind, TriggerKind
@@ -209,9 +209,11 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         states[row.job_id][row.state] += row.state not in FINAL or row.request != BACKFILL
         held[row.job_id] += row.held
         live[row.job_id] += row.live is not None
-    limits: dict[int, dict[int, int | None]] = {i: {job.revision: going_max(job.policy)} for i, job in jobs.items()}
+    limits: dict[int, dict[int, int | None]] = {
+        i: {job.revision: concurrency_limit(job.policy)} for i, job in jobs.items()
+    }
     for key, raw in view.scan(Table.REVISIONS):
-        limits.setdefault(from_u64(key[:8]), {})[from_u64(key[8:])] = going_max(decode_job(raw).policy)
+        limits.setdefault(from_u64(key[:8]), {})[from_u64(key[8:])] = concurrency_limit(decode_job(raw).policy)
     oldest: dict[int, int] = {}  # revision that something active is of: what went on under it still does
     for row in rows.values():
         if row.state not in FINAL:
@@ -224,7 +226,7 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         counted = (job.active, job.held, job.succeeded, job.failed, job.others)
         if counted != wanted:
             found.append(f"job {job_id} counts {counted}; there are {wanted} (active, held, succeeded, failed)")
-        if job.held and has_room(job):
+        if job.held and can_start(job):
             found.append(f"job {job_id} holds {job.held} and has room: {job.active} are active")
         # An edit may have let more go, and be forgotten: that is one whose revision is not kept.
         since = [limits[job_id].get(r) for r in range(oldest.get(job_id, job.revision), job.revision + 1)]

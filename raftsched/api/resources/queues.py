@@ -14,7 +14,7 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateIn, RateOut
-from raftsched.core.admission import shut
+from raftsched.core.admission import blocked_reason
 from raftsched.core.commands import DeleteQueue, PutQueue
 from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.notices import QUOTA_QUEUE
@@ -45,7 +45,7 @@ def _shown(ctx: ApiContext, view: ReadView, queue: Queue, among: int) -> QueueOu
         running=queue.running,
         waiting=waiting,
         waiting_exact=exact,
-        shut=shut(queue, ctx.now_ms()),
+        shut=blocked_reason(queue, ctx.now_ms()),
         revision=queue.revision,
         created_at=format_time(queue.created_at_ms),
         modified_at=format_time(queue.modified_at_ms),

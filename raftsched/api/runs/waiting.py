@@ -14,7 +14,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.ports import ClusterStatus
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
 from raftsched.core import rows
-from raftsched.core.admission import opens_at_ms, shut
+from raftsched.core.admission import blocked_reason, unblocked_at_ms
 from raftsched.core.cluster import Meta
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.ids import instance_text
@@ -150,11 +150,11 @@ def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Obstacl
 
 def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
     name = f'Its namespace "{namespace}"'
-    match shut(queue, now_ms):
+    match blocked_reason(queue, now_ms):
         case "full":
             return Obstacle("namespace_full", f"{name} runs {queue.running} of {queue.max_running}.")
         case "rate":
-            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            when = _when(unblocked_at_ms(queue, now_ms), now_ms)
             return Obstacle(
                 "namespace_rate", f"{name} lets {queue.rate_count} start in a minute; the next may start {when}."
             )
@@ -163,14 +163,14 @@ def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
 
 def _queue_of(queue: Queue, now_ms: int) -> Obstacle | None:
     name = f'Its queue "{queue.name}"'
-    match shut(queue, now_ms):
+    match blocked_reason(queue, now_ms):
         case "paused":
             return Obstacle("queue_paused", f"{name} is paused.")
         case "full":
             return Obstacle("queue_full", f"{name} is full: {queue.running} of {queue.max_running} run.")
         case "rate":
             many, per = queue.rate_count, format_duration(queue.rate_period_ms)
-            when = _when(opens_at_ms(queue, now_ms), now_ms)
+            when = _when(unblocked_at_ms(queue, now_ms), now_ms)
             return Obstacle("queue_rate", f"{name} lets {many} start in {per}; the next may start {when}.")
     return None
 

@@ -4,7 +4,7 @@ otherwise."""
 from __future__ import annotations
 
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
-from raftsched.core.admission import shut
+from raftsched.core.admission import blocked_reason
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
@@ -319,10 +319,10 @@ def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
         return f"{text}: the cluster was paused."
     held_up = {"paused": "was paused", "full": "was full", "rate": "had started as many as its rate allows"}
     queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
-    why = None if queue is None else shut(queue, tx.now)
+    why = None if queue is None else blocked_reason(queue, tx.now)
     if queue is not None and why is not None:
         return f"{text}: its queue {queue.name} {held_up[why]}."
-    why = None if quota is None else shut(quota, tx.now)
+    why = None if quota is None else blocked_reason(quota, tx.now)
     return f"{text}." if why is None else f"{text}: its namespace {job.namespace} {held_up[why]}."
 
 

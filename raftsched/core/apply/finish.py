@@ -11,7 +11,7 @@ from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
-from raftsched.core.concurrency import has_room
+from raftsched.core.concurrency import can_start
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.limits import FIRES_MAX
@@ -208,7 +208,7 @@ def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
 
 def release(tx: Tx, job: Job) -> None:
     """Lets the first held instances of the job go, as many as may run."""
-    while job.held and has_room(job):
+    while job.held and can_start(job):
         prefix = u64(job.id)
         row = next(tx.view.scan(Table.HELD, prefix, after(prefix)), None)
         instance = None if row is None else tx.instance(row[0][16:])

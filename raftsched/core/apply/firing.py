@@ -17,7 +17,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
-from raftsched.core.concurrency import going_max, has_room
+from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.limits import FIRES_MAX
 from raftsched.core.model import (
@@ -197,7 +197,7 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[in
     if policy.misfire.policy is not MisfirePolicy.ALL:
         kept = max(late, default=None) if policy.misfire.policy is MisfirePolicy.ONCE else None
         reasons = {t: "misfire" for t in late if t != kept}
-    most = going_max(policy)
+    most = concurrency_limit(policy)
     if policy.overlap is Overlap.REPLACE and most is not None and not policy.trigger.once:
         run = [t for t in times if t not in reasons]
         reasons.update((t, "replaced") for t in run[:-most])  # by the later ones, in the same moment
@@ -226,7 +226,7 @@ def refused_by_overlap(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
     """Refuses one more active instance when the overlap policy forbids it. One between attempts counts as active.
     `owed`: one that is made up for may wait behind the others, as many as are caught up with at once."""
     policy = job.policy.overlap
-    if has_room(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
+    if can_start(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
         return None
     limit = 0
     if policy is not Overlap.FORBID:
@@ -248,7 +248,7 @@ def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> int | None:
     long: where workers are scarce no run of the job would ever start otherwise."""
     if job.policy.overlap is not _REPLACE:
         return None
-    most = going_max(job.policy)
+    most = concurrency_limit(job.policy)
     if most is None or job.active < most:
         return None
     return kill_active(tx, job, "replaced", but, spare=most - 1)
@@ -296,7 +296,7 @@ def add_instance(
 
 def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
     """Makes a WAITING instance active: held behind others of its job, or ready for a worker."""
-    waits = not has_room(job)
+    waits = not can_start(job)
     job.active += 1
     if waits:
         instance.reason = "overlap"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftsched.core.actions import QueueChanged
-from raftsched.core.admission import shut, take
+from raftsched.core.admission import blocked_reason, take
 from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
@@ -115,7 +115,7 @@ def acquire_queue_slot(tx: Tx, job_raw: bytes, instance: Instance) -> tuple[str,
     job = decode_job(job_raw)
     queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
     for one, kind in ((queue, "queue"), (quota, "quota")):
-        why = None if one is None else shut(one, tx.now)
+        why = None if one is None else blocked_reason(one, tx.now)
         if why is not None:
             return Rejected(f"{kind}-{why}")
     for one in (queue, quota):

@@ -275,9 +275,9 @@ def at_most_once_forgotten() -> Iterator[None]:
 def always_room() -> Iterator[None]:
     """Overlap allows everything."""
     with (
-        patch.object(firing, "has_room", lambda job: True),
-        patch.object(finish, "has_room", lambda job: True),
-        patch.object(concurrency, "has_room", lambda job: True),
+        patch.object(firing, "can_start", lambda job: True),
+        patch.object(finish, "can_start", lambda job: True),
+        patch.object(concurrency, "can_start", lambda job: True),
     ):
         yield
 

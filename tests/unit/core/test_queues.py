@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, InstanceReady, QueueChanged
-from raftsched.core.admission import opens_at_ms, shut, take
+from raftsched.core.admission import blocked_reason, take, unblocked_at_ms
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome, Overlap, Retry, StepKind
 from raftsched.core.queues import Queue
@@ -203,7 +203,7 @@ class TestRate:
         starts: list[int] = []
         for gap in gaps:
             now += gap
-            while shut(row, now) is None:
+            while blocked_reason(row, now) is None:
                 take(row, now)
                 starts.append(now)
         assert starts[0] == T0 + gaps[0]
@@ -216,18 +216,18 @@ class TestRate:
         row = Queue(name="q", lane=1, rate_count=count, rate_period_ms=period)
         for _ in range(min(count, 100)):
             take(row, T0)
-        at = opens_at_ms(row, T0)
-        assert shut(row, at) is None
+        at = unblocked_at_ms(row, T0)
+        assert blocked_reason(row, at) is None
         if at > T0:
-            assert shut(row, at - 1) == "rate"
+            assert blocked_reason(row, at - 1) == "rate"
 
     def test_what_is_on_its_way_counts_too(self) -> None:
         row = Queue(name="q", lane=1, rate_count=3, rate_period_ms=3 * SECOND, max_running=3)
-        assert shut(row, T0, ahead=2) is None
-        assert shut(row, T0, ahead=3) == "full"
+        assert blocked_reason(row, T0, ahead=2) is None
+        assert blocked_reason(row, T0, ahead=3) == "full"
         row.max_running = None
-        assert shut(row, T0, ahead=3) == "rate"
-        assert opens_at_ms(row, T0, ahead=3) == T0 + SECOND
+        assert blocked_reason(row, T0, ahead=3) == "rate"
+        assert unblocked_at_ms(row, T0, ahead=3) == T0 + SECOND
 
 
 class TestPut:
