@@ -32,6 +32,8 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded", "security"},
     "config": {"core", "security"},
     "security": set(),
+    # the composition root
+    "node": {"core", "store", "raft", "leader", "worker", "api", "config", "security"},
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),

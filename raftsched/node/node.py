@@ -1,0 +1,337 @@
+"""The composition root: the parts of a node, and the order in which they start and stop.
+
+Start: store, HTTP, raft, leader, supervisor, worker. So a node votes while it waits for processes of an earlier run to
+end; it only runs nothing until then. Stop: the opposite of the order in which `start` makes them. An exception that
+the store or the raft room cannot deal with ends the process: a node that restarts is safe, one that continues with half
+a write batch is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import random
+import secrets
+import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from raftsched import __version__, descriptors
+from raftsched.api.auth.access import is_locked
+from raftsched.api.auth.peer_proof import PURPOSE
+from raftsched.api.context import ApiContext
+from raftsched.api.http.server import ApiServer
+from raftsched.api.http.tls import certificates_of, peer_trust
+from raftsched.api.ports import ClusterStatus, Security
+from raftsched.api.resources.kept import unreadable
+from raftsched.bounds import SLOTS_MAX
+from raftsched.clock import Clock, SystemClock
+from raftsched.config.cautions import Cautions
+from raftsched.config.node import NodeConfig
+from raftsched.errors import StartupError
+from raftsched.leader.leader import Leader
+from raftsched.metrics import RunMetrics
+from raftsched.node.disk import DiskSpace
+from raftsched.node.ports import NodePorts
+from raftsched.raft import Raft, RaftOptions
+from raftsched.raft.transport import tls
+from raftsched.security.keyring import Keyring, own_key, read_keyring
+from raftsched.security.local_token import LocalToken
+from raftsched.security.private import UMASK, make_private
+from raftsched.security.sealing import Sealer
+from raftsched.store import Store, make_directory
+from raftsched.worker import cgroup
+from raftsched.worker.condition_probes import ConditionProbes
+from raftsched.worker.discovery import discover
+from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.output import OutputStore
+from raftsched.worker.output_shares import output_of
+from raftsched.worker.processes import boot_id
+from raftsched.worker.run_as import confines_of, users_of
+from raftsched.worker.runner import Runner, base_environment
+from raftsched.worker.worker import Worker
+
+log = logging.getLogger("raftsched.node")
+
+STORE_STUCK_MS = 1_000
+OUTPUT_LOOK_S = 600.0
+ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
+
+
+class Sockets(NamedTuple):
+    """Sockets to listen on, bound to the addresses of the configuration; the node closes them."""
+
+    http: socket.socket
+    raft: socket.socket
+
+
+class Node:
+    """A member of a cluster. `start` raises StartupError; `stop` may be called at any point after.
+
+    It may be one of several in a process that does other things as well. Only with `own_process` does the process exist
+    for this node alone; the node may then move it to a control group.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        clock: Clock | None = None,
+        own_process: bool = False,
+        sockets: Sockets | None = None,
+        elections_ms: tuple[int, int] = ELECTIONS_MS,
+        calls: Mapping[str, str] | None = None,
+        inside: Mapping[str, Handler] | None = None,
+    ) -> None:
+        """`elections_ms`: how long nothing is heard of a leader before an election, at least and at most; alike on all
+        nodes. `calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process."""
+        self.config = config
+        self._own_process = own_process
+        self._sockets = sockets
+        self._elections_ms = elections_ms
+        self._calls = calls or {}
+        self._inside = inside or {}
+        self.clock = clock or SystemClock()
+        self.failed: BaseException | None = None
+        self.ended = asyncio.Event()
+        # for timeouts; seeded by the system, and no secret is drawn from it
+        self._rng = random.Random(secrets.randbits(256))  # nosec B311
+        self._parts = AsyncExitStack()  # what has started, to be stopped in the opposite order
+        for sock in sockets or ():
+            self._parts.callback(sock.close)
+        self._runner: Runner | None = None
+        self._worker: Worker | None = None
+        self._web: ApiServer | None = None
+        self._ports: NodePorts | None = None
+        self.local_token = LocalToken()
+        self._cautions = Cautions(config, self.clock)
+
+    # ------------------------------------------------------------ start and stop
+
+    async def start(self) -> None:
+        config, parts = self.config, self._parts
+        run_as = users_of(config.runs, own_process=self._own_process)
+        umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
+        if config.cluster_key_file is not None:
+            read_keyring(config.cluster_key_file)  # before anything is made
+        calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        calls = with_in_process_handlers(calls, self._inside)
+        make_directory(config.data)  # secrets may lie there as they are
+        make_private(config.data)
+
+        store = Store.open(config.data / "store")
+        parts.callback(store.close)
+        disk = DiskSpace(store, self.clock)
+        keys = cluster_keys(config)  # nobody else has the directory now
+        sealer = Sealer(keys) if keys else None
+        raft = self._make_raft(store, keys)
+        parts.push_async_callback(raft.stop)
+        output = output_of(config, store.read)
+        parts.callback(output.close)
+        cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
+        runner = self._runner = Runner(
+            config.data,
+            output,
+            self.clock,
+            python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
+            pythonpath=config.pythonpath,
+            cgroups=cgroups,
+            python_runs_max=config.python_runs_max,
+            python_memory_max=config.python_memory_max,
+            umask=umask,
+            allowed=config.allowed,
+            confines=confines_of(config.runs, run_as, config.slots),
+        )
+        parts.push_async_callback(runner.stop)
+        worker = self._worker = Worker(
+            node_id=config.id,
+            raft=raft,
+            read=store.read,
+            clock=self.clock,
+            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
+            # Only who shares the data directory can know that nothing of the earlier session runs any more.
+            boot_id=f"{boot_id()}/{raft.store_id.hex()[:16]}",
+            slots=config.slots,
+            labels=config.labels,
+            handlers=[kind for kind in config.executors if kind != "call"],
+            calls=calls if "call" in config.executors else {},
+            allowed=config.allowed,
+            http=config.announced_http,
+            rng=self._rng,
+            # A worker whose reports cannot get onto the disk must not renew its lease.
+            store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
+            short_of_disk=disk.is_short,
+            limits_whole_runs=cgroups is not None,
+            sealer=sealer,
+            waits_for=lambda: runner.waits_for,
+            grace_ms=config.grace_ms,
+            run_as=run_as,
+        )
+        parts.push_async_callback(worker.stop)
+        probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
+        parts.callback(probes.stop)
+        leader = Leader(raft, store.read, self.clock)
+        parts.push_async_callback(leader.stop)
+        ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
+        registry = CollectorRegistry()
+        metrics = RunMetrics(
+            disk.sizes,
+            leader.due_soon,
+            raft.heartbeats_late,
+            lambda: (worker.pause.count, bool(worker.trouble)),  # runs that could not start, and if none starts now
+            raft.refused,
+        )
+        registry.register(metrics)
+        raft.subscribe(metrics.on_applied)
+        raft.subscribe(leader.on_applied)
+        raft.subscribe(ports.on_applied)
+        raft.subscribe_role(leader.on_role)
+        raft.on_message("heartbeat", leader.on_heartbeat)
+        raft.on_message("over", leader.on_over)
+
+        # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
+        context = self._context(store, output, registry, keys, sealer, ports)
+        web = self._web = await self._listen(context)
+        parts.push_async_callback(web.stop)
+        self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
+        await raft.start()
+        self._cautions.at_start(is_locked(context), unreadable(context))  # a node that cannot start says one line
+        ports.started = True
+        leader.start()
+        probes.start()
+        pruning = asyncio.create_task(self._prune_output(output), name="output")
+        parts.push_async_callback(_cancel, pruning)
+        await worker.start()
+        log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
+
+    def _make_raft(self, store: Store, keys: Keyring) -> Raft:
+        config = self.config
+        return Raft(
+            store,
+            config.id,
+            str(config.raft) if self._sockets is None else self._sockets.raft,
+            {name: str(address) for name, address in config.peers.items()},
+            advertise=str(config.advertise_raft),
+            keys=keys,
+            wire=tls.configured(config, self.clock, log.warning),
+            clock=self.clock,
+            rng=self._rng,
+            http_address=config.announced_http,
+            options=RaftOptions(
+                snapshot_dir=config.data / "snapshots",
+                keep_entries=config.log_keep_entries,
+                keep_bytes=config.log_keep_bytes,
+                election_min_ms=self._elections_ms[0],
+                election_max_ms=self._elections_ms[1],
+                leader_wait_ms=config.leader_wait_ms,
+            ),
+            on_fatal=self._fatal,
+            join=config.join,
+        )
+
+    async def _listen(self, context: ApiContext) -> ApiServer:
+        try:
+            tls = certificates_of(self.config, self.clock)
+            sock = self._sockets.http if self._sockets else None
+            return await ApiServer.start(context, *self.config.http, tls=tls, sock=sock)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise StartupError(
+                    f"http {self.config.http}: the port is in use; stop who uses it, or choose another."
+                ) from None
+            raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
+
+    def hurry(self) -> None:
+        """Ends all runs at once when the node stops, or if it is stopping already."""
+        if self._worker is not None:
+            self._worker.hurry()
+
+    async def stop(self) -> None:
+        """Gives runs the grace period first, while everything else works on, and then stops all parts."""
+        if self._worker is not None and self._ports is not None and self._ports.started and self.failed is None:
+            waiting = asyncio.create_task(self._worker.wind_down())
+            failed = asyncio.create_task(self.ended.wait())  # a node that has failed does not wait
+            await asyncio.wait([waiting, failed], return_when=asyncio.FIRST_COMPLETED)
+            failed.cancel()
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        await self._parts.aclose()
+
+    def accept(self) -> asyncio.Protocol:
+        """Returns the API's side of one more connection; see ApiServer.accept."""
+        assert self._web is not None
+        return self._web.accept()
+
+    def status(self) -> ClusterStatus:
+        """Returns this node's view of the cluster."""
+        assert self._ports is not None
+        return self._ports.status()
+
+    def _fatal(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+        self.ended.set()
+
+    def _context(
+        self,
+        store: Store,
+        output: OutputStore,
+        registry: CollectorRegistry,
+        keys: Keyring,
+        sealer: Sealer | None,
+        ports: NodePorts,
+    ) -> ApiContext:
+        config = self.config
+        return ApiContext(
+            node_id=config.id,
+            clock=self.clock,
+            read=store.read,
+            log=ports.log(),
+            cluster=ports.cluster(),
+            security=Security(
+                guarded=config.guarded,
+                open=config.http_beyond and config.open,
+                local_digest=self.local_token.digest,
+                peer_trust=peer_trust(config),
+                sealer=sealer,
+                keys=keys,
+                peer_keys=keys.derive_all(PURPOSE),
+            ),
+            output=output,
+            copies=ports.copies(),
+            rng=self._rng,
+            hosts=frozenset({config.advertise_http.host, config.http.host, *config.http_hosts}),
+            version=__version__,
+            bounds=config.bounds.within(descriptors.limit(), config.slots),
+            registry=registry,
+        )
+
+    async def _prune_output(self, output: OutputStore) -> None:
+        """Drops old output now and then: whole segments, when their newest record is older than most instances are kept
+        by default. Dead letters stay for longer; the tail of their output is in the log."""
+        while True:
+            self._cautions.look()
+            await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - self.config.output_keep_ms)
+            await asyncio.sleep(OUTPUT_LOOK_S)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def cluster_keys(config: NodeConfig) -> Keyring:
+    """Returns the keys that the configuration names, or the node's own, which it makes when there is none. Raises
+    StartupError."""
+    if config.insecure_raft:
+        log.warning(
+            "--insecure-raft: without a cluster key every user of this machine can act as a node of the cluster, and so"
+            " as its admin; secrets are kept as they are"
+        )
+        return Keyring()
+    return own_key(config.data) if config.cluster_key_file is None else read_keyring(config.cluster_key_file)
