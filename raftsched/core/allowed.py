@@ -85,7 +85,7 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
     )
 
 
-def wrong_in_run(allowed: Allowed, kind: str, target: str, cwd: str) -> str | None:
+def run_error(allowed: Allowed, kind: str, target: str, cwd: str) -> str | None:
     """Why a node with these rules does not start it, as the end of a sentence that begins with the node; None: it does.
     `target`: the program of exec, "module:function" of python; empty: not known."""
     if kind == "exec" and allowed.exec is not None and target:
@@ -102,8 +102,8 @@ def wrong_in_run(allowed: Allowed, kind: str, target: str, cwd: str) -> str | No
     return None
 
 
-def wrong_in_function(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:
-    """As `wrong_in_run`, of what a python handler's name ("module:function") led to. `module`: the one that it is
+def function_error(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:
+    """As `run_error`, of what a python handler's name ("module:function") led to. `module`: the one that it is
     defined in; None: it says none. What a module imported is no function of it: `import os` in an allowed module would
     else allow "module:os.system". A function that a pattern spells out is meant, wherever it comes from."""
     function = name.partition(":")[2]
@@ -117,15 +117,15 @@ def wrong_in_function(patterns: tuple[str, ...], name: str, module: str | None) 
     return f'does not call "{name[:_SHOWN]}": it is {where}, and python_allow names {listed(patterns)}'
 
 
-def wrong_in_path(allowed: Allowed, pattern: str) -> str | None:
-    """As `wrong_in_run`, of the path of a condition."""
+def path_error(allowed: Allowed, pattern: str) -> str | None:
+    """As `run_error`, of the path of a condition."""
     if allowed.cwd is None or inside(pattern, allowed.cwd):
         return None
     return f'does not look at "{pattern[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
 
 
-def wrong_in_directory(there: str, directories: tuple[str, ...]) -> str | None:
-    """As `wrong_in_run`, of the directory in which a run is, with all links followed on both sides."""
+def directory_error(there: str, directories: tuple[str, ...]) -> str | None:
+    """As `run_error`, of the directory in which a run is, with all links followed on both sides."""
     return None if inside(there, directories) else f'runs nothing in "{there}": cwd_allow names {listed(directories)}'
 
 
@@ -358,5 +358,5 @@ def _judged(allow: tuple[str, ...], deny: tuple[str, ...], target: str) -> str |
 
 
 def wrong_in_target(allowed: Allowed, target: str) -> str | None:
-    """As `wrong_in_run`, of a request to "host:port"; names are not resolved here."""
+    """As `run_error`, of a request to "host:port"; names are not resolved here."""
     return _judged(allowed.http, allowed.http_deny, target)

@@ -379,7 +379,7 @@ def decode(raw: bytes) -> Command:
     """Raises one of UNDECODABLE for what is not a known command, and for one that holds such: somebody's (By), under a
     key (Keyed), or somebody's under a key."""
     command: Command = _decoder.decode(raw)
-    inner = asked(command) if isinstance(command, Attributed) else command
+    inner = unwrap(command) if isinstance(command, Attributed) else command
     if isinstance(inner, Idempotent):
         inner = _decoder.decode(inner.command)
     if isinstance(inner, Attributed) and inner is not command:
@@ -387,7 +387,7 @@ def decode(raw: bytes) -> Command:
     return command
 
 
-def asked(by: Attributed) -> Command:
+def unwrap(by: Attributed) -> Command:
     """Returns the command that the caller asked for."""
     command: Command = _decoder.decode(by.command)
     return command
@@ -400,7 +400,7 @@ def check(raw: bytes) -> Command:
         _check_nesting(msgspec.msgpack.decode(raw))
     command = decode(raw)
     if isinstance(command, Attributed):
-        command = asked(command)
+        command = unwrap(command)
     return check(command.command) if isinstance(command, Idempotent) else command
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from raftsched.core.allowed import Allowed, target_of_url, wrong_in_path, wrong_in_run, wrong_in_target
+from raftsched.core.allowed import Allowed, path_error, run_error, target_of_url, wrong_in_target
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.model import ConditionKind, Policy
 
@@ -56,14 +56,14 @@ def _refusal(allowed: Allowed, policy: Policy) -> str | None:
         if wrong is not None:
             return wrong
     else:
-        wrong = wrong_in_run(allowed, kind, policy.target, policy.cwd)
+        wrong = run_error(allowed, kind, policy.target, policy.cwd)
         if wrong is not None:
             return wrong
     for condition in policy.conditions:
         if condition.kind is ConditionKind.HTTP:
             wrong = wrong_in_target(allowed, target_of_url(condition.target))
         elif condition.kind is ConditionKind.PATH:
-            wrong = wrong_in_path(allowed, condition.target)
+            wrong = path_error(allowed, condition.target)
         else:
             continue
         if wrong is not None:

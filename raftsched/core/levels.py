@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from raftsched.core.commands import UNDECODABLE, Attributed, Idempotent, asked, decode
+from raftsched.core.commands import UNDECODABLE, Attributed, Idempotent, decode, unwrap
 
 FIRST_LEVEL = 1
 
@@ -34,6 +34,6 @@ def _level(raw: bytes) -> int:
     except UNDECODABLE:
         return FIRST_LEVEL
     if isinstance(command, Attributed):
-        command = asked(command)
+        command = unwrap(command)
     inner = _level(command.command) if isinstance(command, Idempotent) else FIRST_LEVEL
     return max(SINCE.get(type(command), FIRST_LEVEL), inner)

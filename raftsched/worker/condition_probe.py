@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from urllib.parse import urlsplit
 
-from raftsched.core.allowed import Allowed, Destinations, inside, permitted_addresses, wrong_in_path
+from raftsched.core.allowed import Allowed, Destinations, inside, path_error, permitted_addresses
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker.users import User, thread_as
 
@@ -88,7 +88,7 @@ class ConditionProbe:
 
     def _path(self, pattern: str) -> str | None:
         self.doing = f"Looking for {pattern}"
-        wrong = wrong_in_path(self._allowed, pattern)
+        wrong = path_error(self._allowed, pattern)
         if wrong is not None:
             return f"The node {wrong}."
         self._entries, self._unreadable = 0, ""

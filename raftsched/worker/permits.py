@@ -12,7 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from raftsched.clock import Clock
-from raftsched.core.allowed import Allowed, wrong_in_run
+from raftsched.core.allowed import Allowed, run_error
 from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.references import find_secret
 from raftsched.core.tables import ReadView
@@ -64,7 +64,7 @@ def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
             kind = "shell"
     else:
         kind, target, restricted = "python", task.function, allowed.python is not None
-    wrong = wrong_in_run(allowed, kind, target, task.cwd or "")
+    wrong = run_error(allowed, kind, target, task.cwd or "")
     if wrong is None and restricted:
         wrong = _wrong_in_environment(task)
     if wrong is not None:

@@ -36,8 +36,8 @@ from raftsched.core.commands import (
     Rejected,
     StoredResponse,
     Unknown,
-    asked,
     decode,
+    unwrap,
 )
 
 Handler = Callable[[Tx, Any], Answer]
@@ -60,7 +60,7 @@ _NO_TOKEN = Rejected("unauthorized", "Requests need a token since a moment ago."
 def attributed(tx: Tx, c: Attributed) -> Answer:
     """Does a command for the caller it names: what it makes is theirs, and it is in the audit once it is done."""
     try:
-        command = asked(c)
+        command = unwrap(c)
     except UNDECODABLE:
         return UNKNOWN
     if isinstance(command, Attributed):

@@ -74,9 +74,9 @@ def _settle(task: Exec, env: dict[str, str]) -> str:
             raise CannotStart(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
         if task.within is not None:
             # Loaded where it is needed: every process forked from here would be larger for it.
-            from raftsched.core.allowed import wrong_in_directory
+            from raftsched.core.allowed import directory_error
 
-            wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
+            wrong = directory_error(os.getcwd(), tuple(map(os.path.realpath, task.within)))
             if wrong is not None:
                 raise CannotStart(f"this node {wrong}")
         env["PWD"] = task.cwd

@@ -105,10 +105,10 @@ class Functions:
         if not callable(target):
             raise Refused(f"{name!r} is a {type(target).__name__}, not a function")
         if allowed is not None:
-            from raftsched.core.allowed import wrong_in_function
+            from raftsched.core.allowed import function_error
 
             module_of = getattr(target, "__module__", None)
-            wrong = wrong_in_function(allowed, name, module_of if isinstance(module_of, str) else None)
+            wrong = function_error(allowed, name, module_of if isinstance(module_of, str) else None)
             if wrong is not None:
                 raise Refused(f"this node {wrong}")
         if module_name not in self._own:

@@ -149,9 +149,9 @@ class PythonService:
         except OSError as exc:
             raise Refused(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
         if task.within is not None:
-            from raftsched.core.allowed import wrong_in_directory
+            from raftsched.core.allowed import directory_error
 
-            wrong = wrong_in_directory(os.getcwd(), tuple(map(os.path.realpath, task.within)))
+            wrong = directory_error(os.getcwd(), tuple(map(os.path.realpath, task.within)))
             if wrong is not None:
                 raise Refused(f"this node {wrong}")
 

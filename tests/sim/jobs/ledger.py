@@ -276,4 +276,4 @@ class Ledger:
 
 def _asked(command: c.Command) -> c.Command:
     """Whoever asked for it."""
-    return c.asked(command) if isinstance(command, c.Attributed) else command
+    return c.unwrap(command) if isinstance(command, c.Attributed) else command

@@ -10,11 +10,11 @@ from raftsched.core.allowed import (
     Allowed,
     Destinations,
     allowed_of,
+    function_error,
     literal,
     permitted_addresses,
+    run_error,
     target_of_url,
-    wrong_in_function,
-    wrong_in_run,
 )
 from raftsched.core.eligibility import Offer, lacking
 from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
@@ -150,7 +150,7 @@ class TestRuns:
         ],
     )
     def test_programs_functions_and_directories(self, kind: str, target: str, cwd: str, good: bool) -> None:
-        assert (wrong_in_run(self.ALLOWED, kind, target, cwd) is None) is good
+        assert (run_error(self.ALLOWED, kind, target, cwd) is None) is good
 
     @pytest.mark.parametrize(
         ("name", "item"),
@@ -178,7 +178,7 @@ class TestRuns:
         ],
     )
     def test_what_a_module_imported_is_no_function_of_it(self, name: str, module: str | None, good: bool) -> None:
-        wrong = wrong_in_function(("shop.*", "tools:send", "tools:get_*"), name, module)
+        wrong = function_error(("shop.*", "tools:send", "tools:get_*"), name, module)
         assert (wrong is None) is good
         assert good or (wrong is not None and "python_allow names shop.*" in wrong)
 
