@@ -1,4 +1,4 @@
-"""A notice as a CloudEvent (cloudevents.io, version 1.0, structured mode in JSON)."""
+"""Writes a notification as a CloudEvent (cloudevents.io, version 1.0, structured mode in JSON)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def event_id(notice: Notice) -> str:
-    """The same at each attempt, and to each webhook: a receiver tells by it what it has seen."""
+    """Returns the id of the event, the same at each attempt and for each webhook: a receiver recognises by it what it
+    has seen."""
     return f"evt_{job_text(notice.id)}"
 
 
@@ -27,7 +28,7 @@ def event_type(ending: Ending | None) -> str:
 
 
 def cloud_event(notice: Notice, webhook: str, cluster_id: bytes) -> bytes:
-    """JSON, the same bytes at each attempt."""
+    """Returns the event as JSON, the same bytes at each attempt."""
     about: dict[str, Any] = {"webhook": webhook} if notice.ending is None else _data(notice)
     return _encode(
         {
@@ -71,6 +72,6 @@ def _data(notice: Notice) -> dict[str, Any]:
 
 
 def _time(at_ms: int) -> str:
-    """RFC 3339."""
+    """Returns the time as RFC 3339 has it."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

@@ -1,4 +1,5 @@
-"""Open files: how many this process may have. The node takes all that it may get, and gives jobs what it was given.
+"""The limit of open files of this process. The node takes all that it may have, and gives jobs the limit that it was
+started with.
 
 A soft limit of 1,024, as login shells, services and containers have it, is there for programs that call select(2); the
 hard limit is what the machine's operator means.
@@ -13,17 +14,17 @@ _GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # to this process, when 
 
 
 def given() -> int:
-    """The soft limit that this process was started with."""
+    """Returns the soft limit that this process was started with."""
     return _GIVEN
 
 
 def limit() -> int:
-    """The soft limit of now."""
+    """Returns the present soft limit."""
     return _number(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def raise_limit() -> int:
-    """Raises the soft limit to the hard one; returns what it is then."""
+    """Raises the soft limit to the hard one, and returns it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _number(hard)
     if limit() < most:

@@ -68,7 +68,8 @@ def handler_name_error(name: str) -> str | None:
 
 
 def reference(function: Callable[..., Any]) -> str:
-    """The function as "package.module:name". ValueError for one that is made inside of another, or has no name."""
+    """Returns the function as "package.module:name". Raises ValueError for one that is made inside of another, or has
+    no name."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:

@@ -1,4 +1,4 @@
-"""Counters of what the cluster does, taken from the committed actions, so that every node can show them."""
+"""Counts what the cluster does, from the committed actions, so that every node can show it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Durations:
         self._total_ms += ms
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """(upper bound, how many up to it) each, and the sum in seconds"""
+        """Returns each upper bound with the number up to it, and the sum in seconds."""
         bounds = (*map(str, self._bounds_s), "+Inf")
         return list(zip(bounds, map(float, accumulate(self._counts)), strict=True)), self._total_ms / 1000
 
@@ -54,7 +54,7 @@ class Durations:
 
 
 class RunMetrics(Collector):
-    """`on_applied` counts; `collect` puts it into words on request."""
+    """Metrics of runs: `on_applied` counts, `collect` puts the counts into words on request."""
 
     _NAMES = (
         (
@@ -115,7 +115,7 @@ class RunMetrics(Collector):
             took.add(action.took_ms)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is collected at registration."""
+        """Gives nothing, so that nothing is collected at registration."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -153,7 +153,7 @@ class RunMetrics(Collector):
         )
 
     def _runs(self) -> Iterator[Metric]:
-        """Attempts by how they ended and by kind of handler; "" is the handler of jobs that are gone."""
+        """Gives attempts by outcome and kind of handler; "" is the handler of jobs that are gone."""
         words = "Attempts that ended, by outcome and handler. Since this node started."
         ended = CounterMetricFamily("raftsched_attempts_ended", words, labels=["handler", "outcome"])
         for (handler, outcome), count in self._ended.items():

@@ -29,7 +29,7 @@ _UNITS.update({"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40})
 
 @lru_cache(maxsize=4096)
 def parse_duration(text: str) -> int:
-    """Milliseconds, 0 up to 100 years. ValueError says what is wrong and what would be right."""
+    """Returns milliseconds, 0 up to 100 years. Raises ValueError with what is wrong and what would be right."""
     if len(text) > 64:
         raise ValueError(f"is too long for a duration; {_DURATION_HELP}")
     if text.startswith("-"):
@@ -62,7 +62,7 @@ def parse_duration(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def format_duration(ms: int) -> str:
-    """The shortest exact form in days, hours, minutes, seconds and milliseconds: 90000 is `1m30s`."""
+    """Returns the shortest exact form in days, hours, minutes, seconds and milliseconds: 90000 is `1m30s`."""
     parts = []
     rest = ms
     for unit in ("d", "h", "m", "s", "ms"):
@@ -73,7 +73,7 @@ def format_duration(ms: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes. ValueError says what is wrong and what would be right."""
+    """Returns bytes. Raises ValueError with what is wrong and what would be right."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError("is not a size; write bytes or a unit, such as 64MiB or 1GiB")

@@ -1,4 +1,4 @@
-"""A data directory from a backup: the only member of a new cluster, into which the others are let as new nodes."""
+"""Makes a data directory from a backup: of the only member of a new cluster, which the others join as new nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def restore(
     now_ms: int,
     keys: Keyring | None = None,
 ) -> Restored:
-    """`raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock. `keys`: see backup.verify.
+    """Makes the directory. `raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock. `keys`: see
+    backup.verify.
 
     Raises StartupError; then the directory is as it was."""
     try:

@@ -28,7 +28,7 @@ __all__ = ["VerificationError", "decode_secret", "encode_secret", "sign", "verif
 
 
 class VerificationError(Exception):
-    """The request is not to be believed; the message says why."""
+    """The request cannot be trusted; the message says why."""
 
 
 def verify(
@@ -39,7 +39,7 @@ def verify(
     *,
     now_s: float | None = None,
 ) -> Any:
-    """The event, decoded. `secret`: one, or several of which one has to fit. `headers`: of the request, in any case.
+    """Returns the decoded event. `secret`: one, or several of which one has to fit. `headers`: of the request, in any case.
     `body`: as it was received, not decoded and encoded again. `tolerance_s`: seconds by which it may have been signed
     too long ago, or in the future; `now_s`: the time to compare with, unless it is this machine's.
 
@@ -80,7 +80,7 @@ def encode_secret(raw: bytes) -> str:
 
 
 def decode_secret(text: str) -> bytes:
-    """The bytes of a secret, with its prefix or without. Raises ValueError, which does not quote it."""
+    """Returns the bytes of a secret, with its prefix or without. Raises ValueError, which does not quote it."""
     try:
         return base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):

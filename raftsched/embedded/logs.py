@@ -13,9 +13,9 @@ _EXTRAS = ("term", "job", "instance")  # shown when whoever logs gives them: log
 
 
 class TextFormatter(logging.Formatter):
-    """A line for each message. What it quotes (addresses that strangers ask for, names, texts of other programs) may
-    hold line breaks and commands for terminals: they are shown escaped, so that nobody writes lines of his own.
-    Only the traceback of an exception has lines of its own."""
+    """Formats a message as one line. Text that it quotes (addresses that strangers ask for, names, texts of other
+    programs) may hold line breaks and commands for terminals. They are escaped, so that nobody can forge a line. Only
+    the traceback of an exception has lines of its own."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT)

@@ -175,7 +175,7 @@ def _client(directory: Path, members: list[Member], timeout: float) -> Client:
 
 
 def _token(data: Path) -> str | None:
-    """The secret of the node whose data this is: whoever plays with tokens here goes on seeing his cluster."""
+    """Returns the secret of the node with this data directory: users who try out tokens still see their cluster."""
     from raftsched.security.local_token import read_local_token
 
     try:

@@ -1,4 +1,4 @@
-"""raftsched.Client itself: what it is made of; its methods are made (see the package)."""
+"""The synchronous client: raftsched.Client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from raftsched.client.transport import TIMEOUT_S
 
 
 class Calls(Asked):
-    """What can be asked of a cluster."""
+    """The calls of a client, by subject."""
 
     def __init__(self, bridge: Bridge) -> None:
         super().__init__(bridge)

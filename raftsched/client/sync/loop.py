@@ -38,7 +38,7 @@ class LoopThread:
             raise
 
     def each(self, make: Callable[[], AsyncIterator[_T]]) -> Iterator[_T]:
-        """What an asynchronous iterator gives, one at a time; closed with the generator."""
+        """Gives the items of an asynchronous iterator, one at a time. Closed with the generator."""
         source = make()
         try:
             while (found := self.run(_next(source))) is not None:
