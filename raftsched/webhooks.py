@@ -39,9 +39,11 @@ def verify(
     *,
     now_s: float | None = None,
 ) -> Any:
-    """Returns the decoded event. `secret`: one, or several of which one has to fit. `headers`: of the request, in any case.
-    `body`: as it was received, not decoded and encoded again. `tolerance_s`: seconds by which it may have been signed
-    too long ago, or in the future; `now_s`: the time to compare with, unless it is this machine's.
+    """Returns the decoded event.
+
+    `secret`: one, or several of which one has to fit. `headers`: of the request, in upper or lower case. `body`: as it
+    was received, not decoded and encoded again. `tolerance_s`: seconds by which it may have been signed too long ago,
+    or in the future; `now_s`: the time to compare with, unless it is this machine's.
 
     Raises VerificationError; ValueError for a secret that is none."""
     raw = body.encode() if isinstance(body, str) else bytes(body)
