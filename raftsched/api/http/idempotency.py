@@ -55,11 +55,6 @@ def part(name: Named, place: int | bytes) -> Named:
     return Named(sha256(name.key + which).digest(), name.digest)
 
 
-def conditions(request: web.Request) -> bytes:
-    """Returns If-Match as it was given, as a part of what the request is."""
-    return request.headers.get("If-Match", "").strip().encode("utf-8", "surrogateescape")
-
-
 def under(name: Named, command: Command) -> bytes:
     """Returns the command to propose: once under the request's key, if it has one."""
     raw = encode(command)

@@ -26,7 +26,6 @@ PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
 MIN_INDEX_WAIT_S = 5.0
 JSON_TYPES = frozenset({"application/json"})
-PATCH_TYPES = frozenset({"application/json", "application/merge-patch+json"})
 _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
@@ -410,12 +409,6 @@ def create_only(request: web.Request) -> bool:
     if text.strip() != "*":
         raise Problem("invalid-parameter", "If-None-Match must be * with a write: create only.")
     return True
-
-
-def not_create_only(request: web.Request) -> None:
-    """If-None-Match: * on a write to what exists. Raises Problem exists."""
-    if create_only(request):
-        raise Problem("exists", "If-None-Match: * was given, and the job exists; nothing was changed.")
 
 
 def refuse_headers(request: web.Request, names: Iterable[str], instead: str) -> None:

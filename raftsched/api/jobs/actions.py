@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
@@ -11,26 +12,22 @@ from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.answers import JobStateShown, RunMade
-from raftsched.api.http.idempotency import UNNAMED, Named, conditions, done_before, named, propose_once, under
+from raftsched.api.http.call import Call
+from raftsched.api.http.idempotency import UNNAMED, Named, done_before, propose_once, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.http.requests import (
     READ,
-    Query,
     catch_up,
-    check_type,
-    fresh_enough,
-    if_match,
     job_id_of,
     optional_json,
-    read_body,
 )
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.api.openapi.operation import BODIES, WRITES, H, Reply, operation
 from raftsched.api.openapi.types import JOB
 from raftsched.api.rows import get_job, requested_job
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
@@ -54,58 +51,38 @@ _CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
 _POSTS = (*_CHANGES, "idempotency-mismatch")
 
 _nothing = msgspec.json.Decoder(Nothing)
-_expire = msgspec.json.Decoder(ExpireIn)
-_run = msgspec.json.Decoder(RunIn)
-_skip = msgspec.json.Decoder(SkipNextIn)
 _body = msgspec.json.Decoder(_Said)
 _state = msgspec.json.Decoder(StateIn)
 
 
-@operation(
-    "Pause a job",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("Idempotency-Key", "If-Match"),
-    body=Nothing,
-    body_required=False,
-    codes=_POSTS,
-    role="editor",
-    scope="checked",
-)
-async def pause(ctx: ApiContext, request: web.Request) -> web.Response:
+def _action(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> Callable[[H], H]:
+    """Declares a POST that does something to one job, and answers with the job."""
+    return operation(
+        summary,
+        {200: Reply(JOB, "As it is now.", ("ETag",))},
+        headers=("Idempotency-Key", "If-Match"),
+        body=body,
+        body_required=False,
+        codes=(*_POSTS, *codes),
+        role="editor",
+        scope="checked",
+    )
+
+
+@_action("Pause a job")
+async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
-    await read_nothing(request)
-    return await _post(ctx, request, "pause", JobState.SUSPENDED)
+    return await _post(ctx, call, "pause", JobState.SUSPENDED)
 
 
-@operation(
-    "Resume a job",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("Idempotency-Key", "If-Match"),
-    body=Nothing,
-    body_required=False,
-    codes=_POSTS,
-    role="editor",
-    scope="checked",
-)
-async def resume(ctx: ApiContext, request: web.Request) -> web.Response:
-    await read_nothing(request)
-    return await _post(ctx, request, "resume", JobState.SCHEDULED)
+@_action("Resume a job")
+async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
+    return await _post(ctx, call, "resume", JobState.SCHEDULED)
 
 
-@operation(
-    "Expire a job for good",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("Idempotency-Key", "If-Match"),
-    body=ExpireIn,
-    body_required=False,
-    codes=_POSTS,
-    role="editor",
-    scope="checked",
-)
-async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
-    raw = await optional_json(request, BODY_MAX)
-    given = strict.read(raw, ExpireIn, _expire, "invalid-body")
-    return await _post(ctx, request, "expire", JobState.EXPIRED, raw, kill=given.kill)
+@_action("Expire a job for good", ExpireIn)
+async def expire(ctx: ApiContext, call: Call[ExpireIn]) -> web.Response:
+    return await _post(ctx, call, "expire", JobState.EXPIRED, call.raw, kill=call.body.kill)
 
 
 @operation(
@@ -114,27 +91,25 @@ async def expire(ctx: ApiContext, request: web.Request) -> web.Response:
     headers=("Idempotency-Key",),
     body=RunIn,
     body_required=False,
+    body_max=None,
     codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
     role="editor",
     scope="checked",
     work=True,
 )
-async def run(ctx: ApiContext, request: web.Request) -> web.Response:
+async def run(ctx: ApiContext, call: Call[RunIn]) -> web.Response:
     """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
-    raw = await optional_json(request, ctx.settings().body_max_bytes)
-    Query(request)
-    anywhere = "name" not in request.match_info and within() is None
-    job_id = job_id_of(request) if anywhere else (await target_job(ctx, request)).id
-    name = named(request, "run", job_text(job_id).encode(), raw)
-    accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, raw, name)
+    anywhere = "name" not in call.path and within() is None
+    job_id = job_id_of(call) if anywhere else (await target_job(ctx, call)).id
+    name = call.key("run", job_text(job_id).encode(), call.raw)
+    accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, call.body, name)
     assert accepted.instance is not None
     made = instance_text(accepted.instance)
     return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
 
 
-async def _propose_run(ctx: ApiContext, job_id: int, raw: bytes, name: Named) -> Accepted:
+async def _propose_run(ctx: ApiContext, job_id: int, given: RunIn, name: Named) -> Accepted:
     settings = ctx.settings()
-    given = strict.read(raw, RunIn, _run, "invalid-body")
     params = None
     if given.params is not None:
         errors: list[FieldError] = []
@@ -171,34 +146,21 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
     return [FieldError(reference.pointer, why) for reference, why in found]
 
 
-@operation(
-    "Skip the next run",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("Idempotency-Key", "If-Match"),
-    body=SkipNextIn,
-    body_required=False,
-    codes=(*_POSTS, "not-next"),
-    role="editor",
-    scope="checked",
-)
-async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
+@_action("Skip the next run", SkipNextIn, "not-next")
+async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
     """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
     it may be sent again as well (keys.py)."""
-    raw = await optional_json(request, BODY_MAX)
-    given = strict.read(raw, SkipNextIn, _skip, "invalid-body")
-    Query(request)
     errors: list[FieldError] = []
-    at_ms = time_of(given.at, "/at", errors)
+    at_ms = time_of(call.body.at, "/at", errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
-    job = await target_job(ctx, request)
-    name = named(request, "skip-next", job_text(job.id).encode(), raw, conditions(request))
+    job = await target_job(ctx, call)
+    name = call.key("skip-next", job_text(job.id).encode(), call.raw, call.conditions)
     done = done_before(ctx, name)
     if done is not None:
         return reply_job(ctx, job_of(done))
     for _ in range(SKIP_TRIES):
-        revision = if_match(request)
-        if revision is not None and revision != job.revision:
+        if call.if_match is not None and call.if_match != job.revision:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         nominal_ms = job.nominal_at_ms if at_ms is None else at_ms
         if nominal_ms is not None:
@@ -215,7 +177,7 @@ async def skip_next(ctx: ApiContext, request: web.Request) -> web.Response:
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")
         await catch_up(ctx)  # the leader is about to say when a calendar job is due
         await ctx.log.wait_applied(ctx.cluster.status().applied_index + 1, SKIP_WAIT_S)
-        job = await target_job(ctx, request)
+        job = await target_job(ctx, call)
     raise Problem("illegal-transition", "The next time of the job is not known yet; try again.")
 
 
@@ -225,19 +187,18 @@ async def read_nothing(request: web.Request) -> None:
 
 
 async def _post(
-    ctx: ApiContext, request: web.Request, kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
+    ctx: ApiContext, call: Call[Any], kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
 ) -> web.Response:
     """With an Idempotency-Key it may be sent again (keys.py)."""
-    Query(request)
-    job = await target_job(ctx, request)
-    name = named(request, kind, job_text(job.id).encode(), raw, conditions(request))
-    return await _set(ctx, request, job, state, name, kill=kill)
+    job = await target_job(ctx, call)
+    name = call.key(kind, job_text(job.id).encode(), raw, call.conditions)
+    return await _set(ctx, call, job, state, name, kill=kill)
 
 
 async def _set(
-    ctx: ApiContext, request: web.Request, job: Job, state: JobState, name: Named = UNNAMED, *, kill: bool = False
+    ctx: ApiContext, call: Call[Any], job: Job, state: JobState, name: Named = UNNAMED, *, kill: bool = False
 ) -> web.Response:
-    command = SetJobState(job.id, state, kill, if_match(request))
+    command = SetJobState(job.id, state, kill, call.if_match)
     return reply_job(ctx, job_of(await propose_once(ctx, name, command)))
 
 
@@ -251,10 +212,9 @@ async def _set(
     role="viewer",
     scope="checked",
 )
-async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
+async def get_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
-        job = requested_job(view, request)
+        job = requested_job(view, call)
     return reply_fields({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
 
 
@@ -267,16 +227,15 @@ async def get_state(ctx: ApiContext, request: web.Request) -> web.Response:
     role="editor",
     scope="checked",
 )
-async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
+async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
     """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
-    check_type(request)
-    raw = await read_body(request, BODY_MAX)
+    raw = call.raw
     if raw.lstrip()[:1] == b'"':
         raw = b'{"state":' + raw + b"}"
     given = strict.read(raw, StateIn, _state, "invalid-body")
     if given.state is None:
         raise Problem("invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')])
-    return await _set(ctx, request, await target_job(ctx, request), JobState[given.state])
+    return await _set(ctx, call, await target_job(ctx, call), JobState[given.state])
 
 
 @operation(
@@ -287,6 +246,6 @@ async def put_state(ctx: ApiContext, request: web.Request) -> web.Response:
     role="editor",
     scope="checked",
 )
-async def delete_state(ctx: ApiContext, request: web.Request) -> web.Response:
-    await read_nothing(request)
-    return await _set(ctx, request, await target_job(ctx, request), JobState.EXPIRED)
+async def delete_state(ctx: ApiContext, call: Call[None]) -> web.Response:
+    await read_nothing(call.request)
+    return await _set(ctx, call, await target_job(ctx, call), JobState.EXPIRED)

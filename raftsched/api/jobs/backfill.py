@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from raftsched import schedule
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import BackfillMade, BackfillSeen
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.idempotency import done_before, named
+from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.http.requests import Query, catch_up, check_type, read_body
+from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import BackfillIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
@@ -26,10 +25,7 @@ from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, TriggerKind
 from raftsched.schedule import TriggerError
 
-BODY_MAX = 4_096  # bytes
 TRIES = 5  # when the job is changed meanwhile
-
-_decoder = msgspec.json.Decoder(BackfillIn)
 
 
 @operation(
@@ -49,19 +45,16 @@ _decoder = msgspec.json.Decoder(BackfillIn)
     role="editor",
     scope="checked",
 )
-async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
+async def backfill(ctx: ApiContext, call: Call[BackfillIn]) -> web.Response:
     """One run for each time from `from` on, to before `to`, that is past and was not run, oldest first; overlap decides
     whether they wait for each other. Asked for again, it makes none twice. With an Idempotency-Key it may be sent again
     (keys.py)."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    job = await target_job(ctx, request)
-    name = named(request, "backfill", job_text(job.id).encode(), raw)
+    job = await target_job(ctx, call)
+    name = call.key("backfill", job_text(job.id).encode(), call.raw)
     accepted = done_before(ctx, name)
     if accepted is not None:
         return _reply(job, accepted.number or 0)
-    given = strict.read(raw, BackfillIn, _decoder, "invalid-body")
+    given = call.body
     errors: list[FieldError] = []
     start_ms, end_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
     if given.from_ is None:
@@ -75,7 +68,9 @@ async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
     assert start_ms is not None
     for _ in range(TRIES):
         now_ms = ctx.now_ms()
-        times = _times(ctx, job, start_ms, now_ms + 1 if end_ms is None else min(end_ms, now_ms + 1), _most(ctx))
+        times = _times(
+            ctx, job, start_ms, now_ms + 1 if end_ms is None else min(end_ms, now_ms + 1), ctx.settings().backfill_max
+        )
         if given.dry_run:
             return _preview(ctx, job, times, now_ms)
         command = Backfill(job.id, job.revision, times, name.key, name.digest)
@@ -85,15 +80,11 @@ async def backfill(ctx: ApiContext, request: web.Request) -> web.Response:
         if answer.code != "stale-revision":
             raise from_rejected(answer)
         await catch_up(ctx)
-        job = await target_job(ctx, request)
+        job = await target_job(ctx, call)
     raise Problem("stale-revision", "The job changes too often; try again.")
 
 
-def _most(ctx: ApiContext) -> int:
-    return ctx.settings().backfill_max
-
-
-def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> tuple[int, ...]:
+def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, max_: int) -> tuple[int, ...]:
     """Nominal times in start_ms <= time < end_ms. Raises Problem invalid-body."""
     trigger = job.policy.trigger
     if not trigger.needs_calendar and not (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE):
@@ -105,11 +96,11 @@ def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, most: int) -> 
     content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
     whose: dict[str, Any] = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
     try:
-        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=most, **whose)
+        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=max_, **whose)
     except TriggerError as error:  # another node knew its zone when it was accepted
         raise Problem("not-possible", f"This node cannot compute the times: {error.detail}") from None
-    if found.count > most:
-        detail = f"and to have {found.count:,} times between them; at most {most:,} are allowed, ask for fewer"
+    if found.count > max_:
+        detail = f"and to have {found.count:,} times between them; at most {max_:,} are allowed, ask for fewer"
         raise Problem("invalid-body", errors=[FieldError("/from", detail)])
     return found.times
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -16,11 +17,12 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.answers import BatchMade
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.idempotency import Named, known, named, part
+from raftsched.api.http.idempotency import Named, known, part
 from raftsched.api.http.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
-from raftsched.api.http.requests import Query, catch_up, check_type, read_body
+from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import create_command, read_given, read_job, refused
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
@@ -43,7 +45,6 @@ PROPOSAL_BYTES = 256 * 1024
 SLICE = 100  # jobs between two turns of the event loop
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
-_TYPES = frozenset({"application/json"}) | _LINES
 _typed = msgspec.json.Decoder(list[JobIn])
 _typed_line = msgspec.json.Decoder(JobIn)
 _pieces = msgspec.json.Decoder(list[msgspec.Raw])
@@ -54,6 +55,7 @@ _encode = msgspec.json.Encoder().encode
     "Create up to 10,000 jobs",
     {200: Reply(BATCH, "A result for each job, in their order.")},
     body=list[JobIn],
+    body_max=BODY_MAX,
     media=(JSON, *sorted(_LINES)),
     headers=("Idempotency-Key",),
     codes=(*JOB_BODIES, *WRITES, "idempotency-mismatch"),
@@ -61,14 +63,12 @@ _encode = msgspec.json.Encoder().encode
     scope="checked",
     work=True,
 )
-async def create_batch(ctx: ApiContext, request: web.Request) -> web.Response:
+async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """A JSON list of jobs, or one job in each line. With an Idempotency-Key the same batch may be sent again: what was
     made is answered as it is now, what was refused is tried again."""
-    check_type(request, _TYPES)
-    Query(request)
-    lines = request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
-    raw = await read_body(request, BODY_MAX)
-    name = named(request, "batch", raw)
+    lines = call.request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
+    raw = call.raw
+    name = call.key("batch", raw)
     given = _decode(raw, lines)
     if len(given) > BATCH_MAX:
         raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")

@@ -9,9 +9,10 @@ from aiohttp import web
 
 from raftsched import names
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, check_type, fresh_enough, read_body
+from raftsched.api.http.requests import READ
 from raftsched.api.jobs.defaults import read_space
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
@@ -39,22 +40,20 @@ class ComparisonOut(msgspec.Struct):
     {200: ComparisonOut},
     query=READ,
     body=JobIn,
+    body_max=None,
     codes=JOB_BODIES,
     changes_nothing=True,
     role="viewer",
 )
-async def compare_named(ctx: ApiContext, request: web.Request) -> web.Response:
+async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
     body leaves to the defaults of the namespace is compared as they are now."""
-    check_type(request)
-    await fresh_enough(ctx, Query(request, *READ))
-    raw = await read_body(request, ctx.settings().body_max_bytes)
-    namespace, name = request.match_info["ns"], request.match_info["name"]
+    namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
         space = read_space(view, namespace)
     kept = None if job is None else job.policy.trigger
-    content = read_job(raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
+    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     try:
         _check_named(ctx, content, namespace, job)

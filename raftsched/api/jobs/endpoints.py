@@ -10,24 +10,15 @@ from aiohttp import web
 
 from raftsched import names
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import JobDeleted
-from raftsched.api.http.idempotency import done_before, named
+from raftsched.api.http.call import Call
+from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.http.requests import (
-    PATCH_TYPES,
     READ,
-    Query,
     catch_up,
-    check_type,
-    create_only,
-    fresh_enough,
-    if_match,
-    not_create_only,
-    not_modified,
-    read_body,
     refuse_headers,
 )
 from raftsched.api.jobs.generated import JobIn
@@ -68,23 +59,20 @@ _NESTED = {
     },
     headers=("Idempotency-Key", "If-None-Match"),
     body=JobIn,
+    body_max=None,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found", "not-possible"),
     role="editor",
     scope="checked",
     work=True,
 )
-async def create(ctx: ApiContext, request: web.Request) -> web.Response:  # in its plainest form: see http/fastpath.py
+async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its plainest form: see http/fastpath.py
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
     job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
     may be sent again (keys.py)."""
-    check_type(request)
-    if request.query_string:
-        Query(request)
-    refuse_headers(request, ("If-Match",), "not supported on a creation; use If-None-Match: *, or PUT to the job")
+    refuse_headers(call.request, ("If-Match",), "not supported on a creation; use If-None-Match: *, or PUT to the job")
     settings = ctx.settings()
-    raw = await read_body(request, settings.body_max_bytes)
-    if_none = create_only(request)
-    name = named(request, "create", raw, b"*" if if_none else b"")
+    raw, if_none = call.raw, call.create_only
+    name = call.key("create", raw, b"*" if if_none else b"")
     accepted = done_before(ctx, name)
     if accepted is None:
 
@@ -108,11 +96,10 @@ async def create(ctx: ApiContext, request: web.Request) -> web.Response:  # in i
     role="viewer",
     scope="checked",
 )
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
-        job = requested_job(view, request)
-    if not_modified(request, etag(job)):
+        job = requested_job(view, call)
+    if call.not_modified(etag(job)):
         return web.Response(status=304, headers={"ETag": etag(job)})
     return reply_job(ctx, job)
 
@@ -122,22 +109,22 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JOB_REPLACEMENT,
+    body_max=None,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
     scope="checked",
 )
-async def put(ctx: ApiContext, request: web.Request) -> web.Response:
+async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """By id: the whole new content."""
-    raw = await _edit_body(ctx, request)
-    job = await target_job(ctx, request)
-    not_create_only(request)
+    job = await target_job(ctx, call)
+    call.must_not_exist()
 
     async def write() -> web.Response:
         settings, kept = ctx.settings(), job.policy.trigger
-        content = read_job(raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
+        content = read_job(call.raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
         _stays(content, job)
         await check_notify(ctx, content, _as_is(job))
-        return await _edit(ctx, job, content, if_match(request), content.name or job.name)
+        return await _edit(ctx, job, content, call.if_match, content.name or job.name)
 
     return await settled(ctx, write)
 
@@ -147,6 +134,7 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JobIn,
+    body_max=None,
     codes=(
         *JOB_BODIES,
         *WRITES,
@@ -159,30 +147,28 @@ async def put(ctx: ApiContext, request: web.Request) -> web.Response:
     ),
     role="editor",
 )
-async def put_named(ctx: ApiContext, request: web.Request) -> web.Response:
+async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
-    raw = await _edit_body(ctx, request)
-    if "If-Match" in request.headers:
+    if call.must_exist:
         await catch_up(ctx)
-    return await settled(ctx, lambda: _put_named(ctx, request, raw))
+    return await settled(ctx, lambda: _put_named(ctx, call))
 
 
-async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.Response:
-    namespace, name = request.match_info["ns"], request.match_info["name"]
+async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
     kept = None if job is None else job.policy.trigger
-    content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
+    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
     if job is not None:
-        not_create_only(request)
-    if "If-Match" in request.headers:
-        revision = if_match(request)
+        call.must_not_exist()
+    if call.must_exist:
         if job is None:
             raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
-        return await _edit(ctx, job, content, revision, job.name)
-    accepted = await propose_one(ctx, create_command(content, replace=True, if_none=create_only(request)))
+        return await _edit(ctx, job, content, call.if_match, job.name)
+    accepted = await propose_one(ctx, create_command(content, replace=True, if_none=call.create_only))
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)
     return reply_job(ctx, job_of(accepted))
@@ -193,30 +179,28 @@ async def _put_named(ctx: ApiContext, request: web.Request, raw: bytes) -> web.R
     {200: Reply(JOB, "As it is now.", ("ETag",))},
     headers=("If-Match", "If-None-Match"),
     body=JOB_PATCH,
+    body_max=None,
     media=(JSON, MERGE_PATCH),
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
     role="editor",
     scope="checked",
 )
-async def patch(ctx: ApiContext, request: web.Request) -> web.Response:
+async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """RFC 7396 on the job as given; null: the default, that of the namespace first. Without If-Match, a change in
     between means to merge again."""
-    check_type(request, PATCH_TYPES)
-    Query(request)
-    change = strict.parse(await read_body(request, ctx.settings().body_max_bytes))
+    change = call.json()
     if not isinstance(change, dict):
         raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
-    wanted = if_match(request)
-    if create_only(request):
-        await target_job(ctx, request)
-        not_create_only(request)
+    if call.create_only:
+        await target_job(ctx, call)
+        call.must_not_exist()
 
     async def command(job: Job) -> bytes:
         content = _patched(ctx, job, change)
         await check_notify(ctx, content, _as_is(job))
         return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
 
-    done = await amend(ctx, "The job", lambda: target_job(ctx, request), wanted, command, again=renew)
+    done = await amend(ctx, "The job", lambda: target_job(ctx, call), call.if_match, command, again=renew)
     return reply_job(ctx, job_of(done))
 
 
@@ -259,19 +243,12 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     role="editor",
     scope="checked",
 )
-async def delete(ctx: ApiContext, request: web.Request) -> web.Response:
+async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Its name is free at once. What runs of it is asked to end, and can be read until it has."""
-    Query(request)
-    job = await target_job(ctx, request)
-    not_create_only(request)
-    done = await propose_one(ctx, encode(DeleteJob(job.id, if_match(request))))
+    job = await target_job(ctx, call)
+    call.must_not_exist()
+    done = await propose_one(ctx, encode(DeleteJob(job.id, call.if_match)))
     return reply_value(JobDeleted(deleted=1, ending=job_of(done).active))
-
-
-async def _edit_body(ctx: ApiContext, request: web.Request) -> bytes:
-    check_type(request)
-    Query(request)
-    return await read_body(request, ctx.settings().body_max_bytes)
 
 
 async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:

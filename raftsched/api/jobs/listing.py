@@ -11,8 +11,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_page
-from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.http.requests import READ
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.render import job_json
 from raftsched.api.openapi.operation import PageOf, Reply, operation
@@ -22,22 +23,19 @@ from raftsched.api.runs.states import JOB_STATES
 from raftsched.core.model import Job
 from raftsched.core.selection import match, walk
 
-_LISTED = (*PARAMETERS, "order", "limit", "cursor", *READ)
-
 
 @operation(
     "List jobs",
     {200: Reply(PageOf(JOB), "A page of jobs.", ("Link",))},
-    query=_LISTED,
+    query=(*PARAMETERS, "order", "limit", "cursor", *READ),
     schemas={"state": JOB_STATES},
     role="viewer",
 )
-async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where
     a range of that is asked for. A page may be short, even empty, while `next` says that there is more to look through.
     """
-    query = Query(request, *_LISTED)
-    await fresh_enough(ctx, query)
+    query = call.query
     wanted = of_query(query)
     reverse = query.choice("order", "asc", "desc") == "desc"
     last = query.cursor("jobs")
@@ -51,4 +49,4 @@ async def list_jobs(ctx: ApiContext, request: web.Request) -> web.Response:
 
         jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
     shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
-    return reply_page(request, shown, "jobs", query.filters(), last)
+    return reply_page(call.request, shown, "jobs", query.filters(), last)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import check_permitted, must_name, sees, sees_all, within
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http import strict
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
-from raftsched.api.http.idempotency import Named, done_before, named, propose_once
+from raftsched.api.http.idempotency import Named, done_before, propose_once
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
-from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
-from raftsched.api.jobs.actions import read_nothing
+from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
 from raftsched.api.jobs.operations_schema import (
     ActionsIn,
@@ -51,7 +51,6 @@ LOOK_ROWS = 500  # of them between two turns of the event loop
 SAMPLE_MAX = 10
 _LISTING = "operations"
 
-_actions = msgspec.json.Decoder(ActionsIn)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -70,21 +69,19 @@ class _Asked:
     {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
     headers=("Idempotency-Key",),
     body=ActionsIn,
+    body_max=BODY_MAX,
     codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
     role="editor",
     scope="checked",
 )
-async def act(ctx: ApiContext, request: web.Request) -> web.Response:
+async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
     """{"action": ..., and one of "ids", "filter", "all": true}: 202 and the operation. With "dry_run" nothing is done:
     200 and how many match. With an Idempotency-Key it may be sent again (keys.py)."""
-    check_type(request)
-    Query(request)
-    raw = await read_body(request, BODY_MAX)
-    name = named(request, "jobs:actions", raw)
+    name = call.key("jobs:actions", call.raw)
     accepted = done_before(ctx, name)
     if accepted is not None and accepted.operation is not None:
         return _reply(accepted.operation, 202)
-    given = strict.read(raw, ActionsIn, _actions, "invalid-body")
+    given = call.body
     asked = _asked(given)
     if asked.filter is not None and within() is not None:
         if asked.filter.namespace is None:
@@ -133,10 +130,10 @@ def _asked(given: ActionsIn) -> _Asked:
     codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
     role="editor",
 )
-async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response:
+async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
     """?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it goes
     on as an operation. With an Idempotency-Key it may be sent again (keys.py): that deletes no job made since."""
-    query = Query(request, *PARAMETERS, "all", "dry_run")
+    query = call.query
     wanted = of_query(query)
     if wanted.is_empty != query.flag("all"):
         raise Problem(
@@ -144,7 +141,7 @@ async def delete_matching(ctx: ApiContext, request: web.Request) -> web.Response
             f"What to delete must be said in one way: by a filter ({', '.join(PARAMETERS)}), or by all=true.",
         )
     asked = _Asked(BulkAction.DELETE, wanted)
-    name = named(request, "delete jobs", request.query_string.encode())
+    name = call.key("delete jobs", call.request.query_string.encode())
     if query.flag("dry_run"):
         return await _dry_run(ctx, asked)
     done = done_before(ctx, name)
@@ -236,13 +233,12 @@ def _count(counted: DryRunOut, job: Job | None) -> None:
 
 
 @operation("Read an operation", {200: OperationOut}, query=READ, role="viewer", scope="checked")
-async def get(ctx: ApiContext, request: web.Request) -> web.Response:
-    await fresh_enough(ctx, Query(request, *READ))
-    number = _number(request)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    number = _number(call)
     with ctx.read() as view:
         found = _find(view, number)
     if found is None:
-        raise _nothing(request)
+        raise _nothing(call)
     return reply_value(_shown(found))
 
 
@@ -254,10 +250,9 @@ async def get(ctx: ApiContext, request: web.Request) -> web.Response:
     role="viewer",
     scope="checked",
 )
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The newest first."""
-    query = Query(request, "state", "limit", "cursor", *READ)
-    await fresh_enough(ctx, query)
+    query = call.query
     state = query.choice("state", *(state.name for state in OperationState))
     before = query.cursor(_LISTING)
 
@@ -268,7 +263,7 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     with ctx.read() as view:
         rows = view.scan(Table.OPERATIONS, b"", before, reverse=True)
         found, last = page(rows, query.limit(), take)
-    return reply_page(request, [_encode(_shown(one)) for one in found], _LISTING, query.filters(), last)
+    return reply_page(call.request, [_encode(_shown(one)) for one in found], _LISTING, query.filters(), last)
 
 
 @operation(
@@ -281,36 +276,34 @@ async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
     role="editor",
     scope="checked",
 )
-async def cancel(ctx: ApiContext, request: web.Request) -> web.Response:
+async def cancel(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """It makes no more steps; what was done stays. A repeat changes nothing."""
-    await read_nothing(request)
-    Query(request)
-    number = _number(request)
+    number = _number(call)
     if within() is not None:
         await catch_up(ctx)
         with ctx.read() as view:
             found = _find(view, number)
         if found is None:
-            raise _nothing(request)
+            raise _nothing(call)
         if not _is_bounded(found):
             raise must_name("this operation may act in any")
         for namespace in _namespaces(found):
             check_permitted(namespace)
-    name = named(request, "cancel", job_text(number).encode())
+    name = call.key("cancel", job_text(number).encode())
     accepted = await propose_once(ctx, name, CancelOperation(number))
     assert accepted.operation is not None
     return reply_value(_shown(accepted.operation))
 
 
-def _number(request: web.Request) -> int:
-    number = parse_job(request.match_info["id"])
+def _number(call: Call[Any]) -> int:
+    number = parse_job(call.path["id"])
     if number is None:
-        raise _nothing(request)
+        raise _nothing(call)
     return number
 
 
-def _nothing(request: web.Request) -> Problem:
-    return Problem("not-found", f'There is no operation "{request.match_info["id"][:64]}".')
+def _nothing(call: Call[Any]) -> Problem:
+    return Problem("not-found", f'There is no operation "{call.path["id"][:64]}".')
 
 
 def _find(view: ReadView, number: int) -> Operation | None:

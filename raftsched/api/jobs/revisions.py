@@ -6,9 +6,10 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, fresh_enough
+from raftsched.api.http.requests import READ
 from raftsched.api.jobs.operations_schema import RevisionOut
 from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.api.rows import requested_job
@@ -18,11 +19,10 @@ from raftsched.core.tables import ReadView, Table, after, from_u64, u64
 
 
 @operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")
-async def list_all(ctx: ApiContext, request: web.Request) -> web.Response:
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The newest first; a bounded number is kept, so there is one page."""
-    await fresh_enough(ctx, Query(request, *READ))
     with ctx.read() as view:
-        job = requested_job(view, request)
+        job = requested_job(view, call)
         past = _kept(view, job)
     return reply_value({"items": _shown(job, past), "next": None})
 

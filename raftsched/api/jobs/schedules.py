@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 from aiohttp import web
 
 from raftsched import schedule
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import Moments
+from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.http.requests import READ, Query, catch_up, check_type, fresh_enough, read_body
+from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import time_of, trigger_of
@@ -24,23 +23,20 @@ BODY_MAX = 16 * 1024  # bytes
 COUNT_DEFAULT = 10
 COUNT_MAX = 100
 
-_preview = msgspec.json.Decoder(PreviewIn)
-
 
 @operation(
     "Preview a trigger",
     {200: Moments},
     body=PreviewIn,
+    body_max=BODY_MAX,
     codes=(*BODIES, "invalid-trigger"),
     changes_nothing=True,
     role="viewer",
     scope="shared",
 )
-async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
+async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
-    check_type(request)
-    Query(request)
-    given = strict.read(await read_body(request, BODY_MAX), PreviewIn, _preview, "invalid-body")
+    given = call.body
     errors: list[FieldError] = []
     start = time_of(given.from_, "/from", errors)
     from_ms = ctx.now_ms() if start is None else start
@@ -60,13 +56,11 @@ async def preview(ctx: ApiContext, request: web.Request) -> web.Response:
 
 
 @operation("Read when a job runs next", {200: Moments}, query=("count", *READ), role="viewer", scope="checked")
-async def next_of_job(ctx: ApiContext, request: web.Request) -> web.Response:
+async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Nominal times, before jitter. None while the job is not scheduled."""
-    query = Query(request, "count", *READ)
-    count = query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
-    await fresh_enough(ctx, query)
+    count = call.query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
     with ctx.read() as view:
-        job = requested_job(view, request)
+        job = requested_job(view, call)
     trigger = job.policy.trigger
     words = schedule.describe(trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
     if job.state is not JobState.SCHEDULED:
