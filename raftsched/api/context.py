@@ -17,7 +17,7 @@ from raftsched.api.auth.issuer import Issuer
 from raftsched.api.auth.peer_proof import Seen
 from raftsched.api.auth.rates import Rates
 from raftsched.api.auth.refusals import Refusals
-from raftsched.api.jobs.defaults import Space, read_space
+from raftsched.api.jobs.defaults import NamespaceDefaults, read_defaults
 from raftsched.api.ports import ClusterPort, CopyPort, LogPort, Reply, Security
 from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
@@ -75,8 +75,8 @@ class ApiContext:
     access_seen: AccessSeen | None = None
     _settings: Settings | None = None
     _settings_at: float = 0.0
-    _spaces: dict[str, Space] = field(default_factory=dict)
-    _spaces_at: float = 0.0
+    _defaults: dict[str, NamespaceDefaults] = field(default_factory=dict)
+    _defaults_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.rates = Rates(self.bounds.proxies)
@@ -171,22 +171,22 @@ class ApiContext:
         """Reads them again when they are asked for next: they were changed here."""
         self._settings = None
 
-    def space(self, namespace: str) -> Space:
+    def defaults_of(self, namespace: str) -> NamespaceDefaults:
         """Returns the defaults of a namespace as of a moment ago. Apply refuses a job that was filled in from defaults
         which have changed since (resolving.py)."""
         now = self.clock.monotonic()
-        if now - self._spaces_at > FRESH_S or len(self._spaces) >= NAMESPACES_SEEN_MAX:
-            self._spaces.clear()
-            self._spaces_at = now
-        space = self._spaces.get(namespace)
-        if space is None:
+        if now - self._defaults_at > FRESH_S or len(self._defaults) >= NAMESPACES_SEEN_MAX:
+            self._defaults.clear()
+            self._defaults_at = now
+        defaults = self._defaults.get(namespace)
+        if defaults is None:
             with self.read() as view:
-                space = self._spaces[namespace] = read_space(view, namespace)
-        return space
+                defaults = self._defaults[namespace] = read_defaults(view, namespace)
+        return defaults
 
-    def forget_spaces(self) -> None:
+    def forget_defaults(self) -> None:
         """Reads them again when they are asked for next: they were changed, here or elsewhere."""
-        self._spaces.clear()
+        self._defaults.clear()
 
 
 def _tell(reply: Reply, task: asyncio.Task[list[Answer]]) -> None:

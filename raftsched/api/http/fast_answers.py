@@ -13,7 +13,7 @@ from raftsched.api.http.problems import MEDIA_TYPE, Problem, body_of, retry_afte
 from raftsched.api.http.replies import GUARDS, STRICT, job_of, propose_one
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import job_json
-from raftsched.api.jobs.resolving import renew, settled
+from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.resources.webhooks_seen import check_notify
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
@@ -27,12 +27,12 @@ async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
     """Returns the answer to a creation that needs a task: something is looked up elsewhere first, or proposed again."""
 
     async def write() -> Accepted:
-        content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.space)
+        content = read_job(raw, ctx.settings(), ctx.now_ms(), ctx.defaults_of)
         await check_notify(ctx, content)
         return await propose_one(ctx, create_command(content))
 
-    await renew(ctx)
-    return made(ctx, await settled(ctx, write))
+    await refresh_defaults(ctx)
+    return made(ctx, await retry_on_stale_defaults(ctx, write))
 
 
 def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:

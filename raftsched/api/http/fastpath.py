@@ -402,7 +402,7 @@ class Connection(asyncio.Protocol):
         self._call = call
         token = begin_request(call)
         try:
-            content = read_job(self._raw, settings, ctx.now_ms(), ctx.space)
+            content = read_job(self._raw, settings, ctx.now_ms(), ctx.defaults_of)
             if content.says_notify and is_limited():
                 self._start_task()
             else:

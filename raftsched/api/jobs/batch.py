@@ -26,7 +26,7 @@ from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import create_command, read_given, read_job, refused
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
-from raftsched.api.jobs.resolving import TRIES, renew, unsettled
+from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.openapi.types import BATCH
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
@@ -82,10 +82,10 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
         proposals = await _propose(ctx, given, parts, results)
         if not await _gather(ctx, proposals, results, first_time=not attempt):
             break
-        await renew(ctx)  # the namespaces of some were changed meanwhile
+        await refresh_defaults(ctx)  # the namespaces of some were changed meanwhile
         given = _decode(raw, lines)  # what was read is used up
     else:
-        results = [result or _failure(unsettled()) for result in results]
+        results = [result or _failure(defaults_change_too_often()) for result in results]
     return reply(b'{"items":[' + b",".join(results) + b"]}")
 
 
@@ -169,10 +169,10 @@ async def _propose(
 
 def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
     if isinstance(job, bytes):
-        content = read_job(job, settings, now_ms, ctx.space)
+        content = read_job(job, settings, now_ms, ctx.defaults_of)
     else:
         errors: list[FieldError] = []
-        content = read_given(job, settings, now_ms, ctx.space, errors)
+        content = read_given(job, settings, now_ms, ctx.defaults_of, errors)
         if errors:
             raise refused(errors)
     if content.says_notify and is_limited():

@@ -13,7 +13,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.defaults import read_space
+from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.notify import refuse_unknown
@@ -51,9 +51,9 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
-        space = read_space(view, namespace)
+        defaults = read_defaults(view, namespace)
     kept = None if job is None else job.policy.trigger
-    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda _: space, namespace, kept=kept, tolerant=True)
+    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda _: defaults, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     try:
         _check_named(ctx, content, namespace, job)

@@ -27,14 +27,14 @@ class NamespaceContent(msgspec.Struct, omit_defaults=True):
     defaults: DefaultsIn | None = None
 
 
-class Space(NamedTuple):
+class NamespaceDefaults(NamedTuple):
     """A namespace as a job that is written sees it. `revision`: 0 of one that is not declared."""
 
     revision: int = 0
     defaults: DefaultsIn | None = None
 
 
-NOWHERE = Space()
+NO_DEFAULTS = NamespaceDefaults()
 _content = msgspec.json.Decoder(NamespaceContent)
 
 
@@ -47,11 +47,11 @@ def content_of_namespace(namespace: Namespace) -> NamespaceContent:
     return _content.decode(namespace.content) if namespace.content else NamespaceContent()
 
 
-def read_space(view: ReadView, name: str) -> Space:
+def read_defaults(view: ReadView, name: str) -> NamespaceDefaults:
     namespace = find_namespace(view, name)
     if namespace is None or not namespace.revision:
-        return NOWHERE
-    return Space(namespace.revision, content_of_namespace(namespace).defaults)
+        return NO_DEFAULTS
+    return NamespaceDefaults(namespace.revision, content_of_namespace(namespace).defaults)
 
 
 def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None) -> bool:

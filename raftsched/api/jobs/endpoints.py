@@ -29,7 +29,7 @@ from raftsched.api.jobs.parse import (
     read_plain,
 )
 from raftsched.api.jobs.render import etag
-from raftsched.api.jobs.resolving import renew, settled
+from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
@@ -77,12 +77,12 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its pl
     if accepted is None:
 
         async def write() -> Accepted:
-            content = read_job(raw, settings, ctx.now_ms(), ctx.space)
+            content = read_job(raw, settings, ctx.now_ms(), ctx.defaults_of)
             await check_notify(ctx, content)
             command = create_command(content, if_none=if_none, key=name.key, digest=name.digest)
             return await propose_one(ctx, command)
 
-        accepted = await settled(ctx, write)
+        accepted = await retry_on_stale_defaults(ctx, write)
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)
     return reply_job(ctx, job_of(accepted))
@@ -121,12 +121,12 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
     async def write() -> web.Response:
         settings, kept = ctx.settings(), job.policy.trigger
-        content = read_job(call.raw, settings, ctx.now_ms(), ctx.space, job.namespace, kept=kept, tolerant=True)
+        content = read_job(call.raw, settings, ctx.now_ms(), ctx.defaults_of, job.namespace, kept=kept, tolerant=True)
         _stays(content, job)
         await check_notify(ctx, content, _as_is(job))
         return await _edit(ctx, job, content, call.if_match, content.name or job.name)
 
-    return await settled(ctx, write)
+    return await retry_on_stale_defaults(ctx, write)
 
 
 @operation(
@@ -151,7 +151,7 @@ async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
     if call.must_exist:
         await catch_up(ctx)
-    return await settled(ctx, lambda: _put_named(ctx, call))
+    return await retry_on_stale_defaults(ctx, lambda: _put_named(ctx, call))
 
 
 async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
@@ -159,7 +159,7 @@ async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
     kept = None if job is None else job.policy.trigger
-    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.space, namespace, kept=kept, tolerant=True)
+    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
     if job is not None:
@@ -200,7 +200,7 @@ async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
         await check_notify(ctx, content, _as_is(job))
         return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
 
-    done = await amend(ctx, "The job", lambda: target_job(ctx, call), call.if_match, command, again=renew)
+    done = await amend(ctx, "The job", lambda: target_job(ctx, call), call.if_match, command, again=refresh_defaults)
     return reply_job(ctx, job_of(done))
 
 
@@ -215,7 +215,7 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
     unsaid = frozenset(key for key, value in change.items() if value is None or key == "trigger")
     content = read_plain(
-        {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.space, job.namespace, job.policy.trigger, unsaid
+        {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.defaults_of, job.namespace, job.policy.trigger, unsaid
     )
     _stays(content, job)
     return content

@@ -17,7 +17,7 @@ from raftsched import names
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.http import strict
 from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem
-from raftsched.api.jobs.defaults import NOWHERE, Space, fill
+from raftsched.api.jobs.defaults import NO_DEFAULTS, NamespaceDefaults, fill
 from raftsched.api.jobs.generated import JobIn, leave_out_defaults, policy_of
 from raftsched.api.jobs.rules import check_run
 from raftsched.api.jobs.schema import READ_ONLY
@@ -28,7 +28,7 @@ from raftsched.core.model import Policy, Trigger
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
-Spaces = Callable[[str], Space]  # namespace -> what is said about it
+DefaultsLookup = Callable[[str], NamespaceDefaults]  # namespace -> its defaults
 
 _BACKSLASH = ord("\\")
 _EMPTY_PARAMS = re.compile(rb'"params": ?\{\}')
@@ -49,16 +49,16 @@ class Content:
     says_notify: bool = False  # itself, not by these defaults
 
 
-def nowhere(namespace: str) -> Space:
-    """Nothing is said about any."""
-    return NOWHERE
+def no_defaults(namespace: str) -> NamespaceDefaults:
+    """Returns no defaults, for any namespace."""
+    return NO_DEFAULTS
 
 
 def read_job(
     raw: bytes,
     settings: Settings,
     now_ms: int,
-    spaces: Spaces = nowhere,
+    lookup: DefaultsLookup = no_defaults,
     namespace: str | None = None,
     *,
     kept: Trigger | None = None,
@@ -73,11 +73,11 @@ def read_job(
     try:
         given = _decoder.decode(raw)
     except (ValueError, RecursionError):
-        return _slow(strict.parse(raw), settings, now_ms, spaces, namespace, kept, tolerant)
+        return _slow(strict.parse(raw), settings, now_ms, lookup, namespace, kept, tolerant)
     errors: list[FieldError] = []
-    space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+    found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
     says_notify = given.notify is not None
-    filled = space.defaults is not None and fill(given, space.defaults)
+    filled = found.defaults is not None and fill(given, found.defaults)
     if given.retry is not None or given.misfire is not None or given.retention is not None:
         filled = True  # these are kept with all their fields: what was not said of them hides what was said twice
     content = content_of(given, settings, now_ms, errors, kept, namespace)
@@ -91,18 +91,20 @@ def read_job(
         more = 0
     if more > 0 or filled or (_BACKSLASH in raw and b"\\u00" in raw):
         strict.refuse_repeats(raw)
-    content.defaults, content.says_notify = space.revision, says_notify
+    content.defaults, content.says_notify = found.revision, says_notify
     return content
 
 
-def read_given(given: JobIn, settings: Settings, now_ms: int, spaces: Spaces, errors: list[FieldError]) -> Content:
+def read_given(
+    given: JobIn, settings: Settings, now_ms: int, lookup: DefaultsLookup, errors: list[FieldError]
+) -> Content:
     """The same from a body that was decoded, which is used up. Errors are added to the list, see `content_of`."""
-    space = spaces(given.namespace or DEFAULT_NAMESPACE)
+    found = lookup(given.namespace or DEFAULT_NAMESPACE)
     says_notify = given.notify is not None
-    if space.defaults is not None:
-        fill(given, space.defaults)
+    if found.defaults is not None:
+        fill(given, found.defaults)
     content = content_of(given, settings, now_ms, errors)
-    content.defaults, content.says_notify = space.revision, says_notify
+    content.defaults, content.says_notify = found.revision, says_notify
     return content
 
 
@@ -110,20 +112,20 @@ def read_plain(
     value: Any,
     settings: Settings,
     now_ms: int,
-    spaces: Spaces,
+    lookup: DefaultsLookup,
     namespace: str,
     kept: Trigger | None = None,
     only: frozenset[str] | None = None,
 ) -> Content:
     """The same from a decoded value. `only`: the fields that the namespace's defaults may fill in."""
-    return _slow(value, settings, now_ms, spaces, namespace, kept, False, only)
+    return _slow(value, settings, now_ms, lookup, namespace, kept, False, only)
 
 
 def _slow(
     value: Any,
     settings: Settings,
     now_ms: int,
-    spaces: Spaces,
+    lookup: DefaultsLookup,
     namespace: str | None,
     kept: Trigger | None,
     tolerant: bool,
@@ -136,12 +138,12 @@ def _slow(
     if given is not None:
         bad = {error.pointer for error in errors}
         more: list[FieldError] = []
-        space = spaces(namespace or given.namespace or DEFAULT_NAMESPACE)
+        found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
         says_notify = given.notify is not None
-        if space.defaults is not None:
-            fill(given, space.defaults, only)
+        if found.defaults is not None:
+            fill(given, found.defaults, only)
         content = content_of(given, settings, now_ms, more, kept, namespace)
-        content.defaults, content.says_notify = space.revision, says_notify
+        content.defaults, content.says_notify = found.revision, says_notify
         # What the walk took out looks missing now: only errors at other places are news.
         errors += [
             e for e in more[:ERRORS_MAX] if not any(b == e.pointer or b.startswith(e.pointer + "/") for b in bad)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 TRIES = 5
 
 
-async def settled(ctx: ApiContext, write: Callable[[], Awaitable[T]]) -> T:
+async def retry_on_stale_defaults(ctx: ApiContext, write: Callable[[], Awaitable[T]]) -> T:
     """Returns what `write` returns, which reads the body and proposes it. Raises what that raises, and Problem
     overloaded when the namespace changes faster than that."""
     for _ in range(TRIES):
@@ -25,16 +25,16 @@ async def settled(ctx: ApiContext, write: Callable[[], Awaitable[T]]) -> T:
         except RaftschedError as error:
             if error.code != DEFAULTS_STALE:
                 raise
-        await renew(ctx)
-    raise unsettled()
+        await refresh_defaults(ctx)
+    raise defaults_change_too_often()
 
 
-async def renew(ctx: ApiContext) -> None:
+async def refresh_defaults(ctx: ApiContext) -> None:
     """Afterwards this node knows what had been said about namespaces before."""
-    ctx.forget_spaces()
+    ctx.forget_defaults()
     await catch_up(ctx)
-    ctx.forget_spaces()
+    ctx.forget_defaults()
 
 
-def unsettled() -> Problem:
+def defaults_change_too_often() -> Problem:
     return Problem("overloaded", "The namespace changes too often; try again shortly.")

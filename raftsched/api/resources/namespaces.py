@@ -150,7 +150,7 @@ NAMESPACES = NamedResource(
     is_visible=lambda namespace: permits(namespace.name) and namespace.name != SYSTEM_NAMESPACE,
     is_set=lambda namespace: namespace.revision > 0,
     merge=_merged,
-    on_change=ApiContext.forget_spaces,
+    on_change=ApiContext.forget_defaults,
     texts={
         "list_all": Text(
             "List namespaces",

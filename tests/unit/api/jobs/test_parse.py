@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.api.auth.callers import Caller, RequestContext, begin_request, end_request, signed
 from raftsched.api.http.problems import Problem
-from raftsched.api.jobs.defaults import Space
+from raftsched.api.jobs.defaults import NamespaceDefaults
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.schema import MisfireIn
@@ -163,8 +163,8 @@ class TestMisfireOfWhatIsDueOnce:
 
     @pytest.mark.parametrize("trigger", [{"at": "2030-01-01T00:00:00Z"}, {"in": "5m"}, {"every": "5m"}])
     def test_a_default_of_the_namespace_is_for_the_others(self, trigger: dict[str, str]) -> None:
-        space = Space(1, DefaultsIn(misfire=MisfireIn("skip", "1m"), priority=7))
+        defaults = NamespaceDefaults(1, DefaultsIn(misfire=MisfireIn("skip", "1m"), priority=7))
         given = {"trigger": trigger, "handler": {"exec": ["true"]}}
-        content = read_job(msgspec.json.encode(given), Settings(), NOW_MS, lambda _: space)
+        content = read_job(msgspec.json.encode(given), Settings(), NOW_MS, lambda _: defaults)
         expected = Misfire(MisfirePolicy.SKIP, 60_000) if "every" in trigger else Misfire()
         assert (content.policy.misfire, content.policy.priority) == (expected, 7)
