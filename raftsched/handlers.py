@@ -61,7 +61,7 @@ def run_variables() -> Mapping[str, str]:
 
 
 def handler_name_error(name: str) -> str | None:
-    """What is wrong and what would be right; None: nothing."""
+    """Returns what is wrong and what would be right; None when the name is allowed."""
     if names.HANDLER.allows(name):
         return None
     return f"a name has {names.HANDLER.rule}, like {names.HANDLER.example}"
