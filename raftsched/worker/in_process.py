@@ -164,17 +164,17 @@ class InProcessRunner:
         run.task.cancel()
 
     def _grace_of(self, spec: RunSpec) -> float:
-        """Seconds."""
+        """Returns how long the run has to end, in seconds."""
         return self._grace_s if spec.stop_ms is None else spec.grace_ms / 1000
 
     def _give_up(self, run: _Run) -> None:
         log.warning("the handler of attempt %d does not end when it is cancelled; it may go on", run.spec.token)
         assert run.asked is not None
-        said = f"{run.why}\n" if run.why else ""
-        self._tell(run, run.asked, f"{said}it did not end when it was cancelled, and may still be at work", None)
+        why = f"{run.why}\n" if run.why else ""
+        self._tell(run, run.asked, f"{why}it did not end when it was cancelled, and may still be at work", None)
 
     def _tell(self, run: _Run, outcome: Outcome, error: str | None, result: bytes | None) -> None:
-        """Once of each run."""
+        """Reports the end of a run, once."""
         if self._runs.pop(run.spec.token, None) is None:
             return
         if run.timer is not None:

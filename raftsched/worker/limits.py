@@ -55,16 +55,16 @@ def confine(limits: Limits, used_cpu_s: int = 0) -> None:
     if limits.memory is not None:
         _set(resource.RLIMIT_DATA, limits.memory, limits.memory)
     if limits.cpu_s is not None:
-        most = used_cpu_s + limits.cpu_s
-        _set(resource.RLIMIT_CPU, most, most + CPU_GRACE_S)
+        soft_s = used_cpu_s + limits.cpu_s
+        _set(resource.RLIMIT_CPU, soft_s, soft_s + CPU_GRACE_S)
     if limits.open_files is not None:
         _set(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)
 
 
 def _set(number: int, soft: int, hard: int) -> None:
-    _, most = resource.getrlimit(number)
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
+    _, ceiling = resource.getrlimit(number)
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
     resource.setrlimit(number, (soft, hard))
 
 

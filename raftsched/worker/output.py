@@ -4,7 +4,7 @@ A segment is a row of records. A record is a header (magic, sizes, token, digest
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
 end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens it.
 
-A namespace that may have so many bytes has segments of its own, a sixteenth of that each. A name says whose a segment
+A namespace that may have so many bytes has segments of its own, a sixteenth of that each. A name says owner a segment
 is, so that what each has is known from the names and sizes of the files.
 """
 
@@ -55,7 +55,7 @@ class Record:
 
 @dataclass(slots=True)
 class _Segment:
-    whose: str  # as in its name; "": anybody's
+    owner: str  # as in its name; "": anybody's
     size: int
 
 
@@ -101,18 +101,18 @@ class OutputStore:
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._segments = self._found()  # by number, in the order in which they were begun
-        self._kept: Counter[str] = Counter()  # bytes, by whose they are
+        self._kept: Counter[str] = Counter()  # bytes, by owner they are
         for segment in self._segments.values():
-            self._kept[segment.whose] += segment.size
+            self._kept[segment.owner] += segment.size
         self._last = max(self._segments, default=0)
         self._unchecked = set(self._segments)  # their ends may be torn
-        self._open: dict[str, _Open] = {}  # by whose; the one that was written to last is the last
+        self._open: dict[str, _Open] = {}  # by owner; the one that was written to last is the last
         self._open_newest("")
 
     def close(self) -> None:
         with self._lock:
-            for whose in list(self._open):
-                self._shut(whose)
+            for owner in list(self._open):
+                self._shut(owner)
 
     def clear_live(self) -> None:
         """Removes spool files that nobody will finish. Only while nothing runs."""
@@ -128,7 +128,7 @@ class OutputStore:
         shares = {namespace: self._share_of(namespace) for namespace in {record.namespace for record in records}}
         with self._lock:
             while len(self._open) > _OPEN_MAX:
-                self._shut(next(whose for whose in self._open if whose))
+                self._shut(next(owner for owner in self._open if owner))
             if self._open[""].end >= self._segment_bytes:
                 self._roll("")
             self._drop_beyond()
@@ -168,7 +168,7 @@ class OutputStore:
         data = head + _CRC.pack(zlib.crc32(head)) + body
         text = spool.render(body)
         shown = hashlib.sha256(text).digest()
-        at = self._open[""] if share is None else self._room_of(_whose(record.namespace), len(data), share, starts)
+        at = self._open[""] if share is None else self._room_of(_owner_of(record.namespace), len(data), share, starts)
         if at is None:
             return OutputRef(_NOWHERE, 0, len(text), shown, record.truncated)
         offset = at.end
@@ -179,18 +179,18 @@ class OutputStore:
         self._count(at, offset + len(data))
         return OutputRef(at.number, offset, len(text), shown, record.truncated)
 
-    def _room_of(self, whose: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
+    def _room_of(self, owner: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
         """Returns the segment to which so many bytes more are written, after the oldest made room for them. None: they
         are more than all that it may have."""
-        at = self._open.pop(whose, None) or self._open_newest(whose)
-        self._open[whose] = at
+        at = self._open.pop(owner, None) or self._open_newest(owner)
+        self._open[owner] = at
         full = at.end >= min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
-        while full or (self._kept[whose] and self._kept[whose] + size > share):
-            oldest = next(number for number, segment in self._segments.items() if segment.whose == whose)
+        while full or (self._kept[owner] and self._kept[owner] + size > share):
+            oldest = next(number for number, segment in self._segments.items() if segment.owner == owner)
             if full or oldest == at.number:
                 if at.number in starts:  # what is in it is referred to when all is written
                     os.fdatasync(at.fd)
-                at, full = self._roll(whose), False
+                at, full = self._roll(owner), False
             else:
                 self._drop(oldest)
         return at if size <= share else None
@@ -198,7 +198,7 @@ class OutputStore:
     def _count(self, at: _Open, end: int) -> None:
         """The segment ends there now."""
         segment = self._segments[at.number]
-        self._kept[segment.whose] += end - segment.size
+        self._kept[segment.owner] += end - segment.size
         segment.size = at.end = end
 
     def _cut_off(self, at: _Open, end: int) -> None:
@@ -209,19 +209,19 @@ class OutputStore:
         """Removes the spool file of an attempt, if it has one."""
         self._live_path(token).unlink(missing_ok=True)
 
-    def _roll(self, whose: str) -> _Open:
-        at = self._begin(self._last + 1, whose)
-        self._shut(whose)
-        self._open[whose] = at
+    def _roll(self, owner: str) -> _Open:
+        at = self._begin(self._last + 1, owner)
+        self._shut(owner)
+        self._open[owner] = at
         return at
 
-    def _shut(self, whose: str) -> None:
-        os.close(self._open.pop(whose).fd)
+    def _shut(self, owner: str) -> None:
+        os.close(self._open.pop(owner).fd)
 
-    def _open_newest(self, whose: str) -> _Open:
+    def _open_newest(self, owner: str) -> _Open:
         """The segment that was begun last of those that are its own; a new one when it has none."""
-        newest = max((number for number, segment in self._segments.items() if segment.whose == whose), default=0)
-        at = self._open[whose] = self._begin(newest or self._last + 1, whose)
+        newest = max((number for number, segment in self._segments.items() if segment.owner == owner), default=0)
+        at = self._open[owner] = self._begin(newest or self._last + 1, owner)
         if at.number in self._unchecked:
             self._unchecked.remove(at.number)
             end = _whole_size(at.fd)
@@ -229,8 +229,8 @@ class OutputStore:
                 self._cut_off(at, end)
         return at
 
-    def _begin(self, number: int, whose: str) -> _Open:
-        path = self.directory / _name(number, whose)
+    def _begin(self, number: int, owner: str) -> _Open:
+        path = self.directory / _name(number, owner)
         fresh = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if fresh:  # the name has to be on the disk before a reference to it is
@@ -240,7 +240,7 @@ class OutputStore:
             finally:
                 os.close(directory)
         self._last = max(self._last, number)
-        end = self._segments.setdefault(number, _Segment(whose, 0)).size
+        end = self._segments.setdefault(number, _Segment(owner, 0)).size
         return _Open(number, fd, end)
 
     # ------------------------------------------------------------ reading
@@ -325,7 +325,7 @@ class OutputStore:
     # ------------------------------------------------------------ deleting
 
     def drop_before(self, ms: int) -> int:
-        """Deletes the segments whose newest record is older than this (UTC ms); returns how many."""
+        """Deletes the segments owner newest record is older than this (UTC ms); returns how many."""
         dropped = 0
         with self._lock:
             at = self._open[""]
@@ -352,15 +352,15 @@ class OutputStore:
 
     def _drop(self, number: int) -> None:
         segment = self._segments[number]
-        at = self._open.get(segment.whose)
+        at = self._open.get(segment.owner)
         if at is not None and at.number == number:
-            self._shut(segment.whose)
+            self._shut(segment.owner)
         self._segment_path(number).unlink(missing_ok=True)
         del self._segments[number]
         self._unchecked.discard(number)
-        self._kept[segment.whose] -= segment.size
-        if not self._kept[segment.whose]:
-            del self._kept[segment.whose]
+        self._kept[segment.owner] -= segment.size
+        if not self._kept[segment.owner]:
+            del self._kept[segment.owner]
 
     def size(self) -> int:
         """Bytes of all segments."""
@@ -376,24 +376,24 @@ class OutputStore:
         """The segments that are there, by number."""
         found: dict[int, _Segment] = {}
         for path in self.directory.glob("seg-*.dat"):
-            number, _, whose = path.name[4:-4].partition("-")
+            number, _, owner = path.name[4:-4].partition("-")
             if number.isdigit():
-                found[int(number)] = _Segment(whose, path.stat().st_size)
+                found[int(number)] = _Segment(owner, path.stat().st_size)
         return dict(sorted(found.items()))
 
     def _segment_path(self, number: int) -> Path:
         segment = self._segments.get(number)
-        return self.directory / _name(number, "" if segment is None else segment.whose)
+        return self.directory / _name(number, "" if segment is None else segment.owner)
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)
 
 
-def _name(number: int, whose: str) -> str:
-    return f"seg-{number:08d}-{whose}.dat" if whose else f"seg-{number:08d}.dat"
+def _name(number: int, owner: str) -> str:
+    return f"seg-{number:08d}-{owner}.dat" if owner else f"seg-{number:08d}.dat"
 
 
-def _whose(namespace: str) -> str:
+def _owner_of(namespace: str) -> str:
     """Returns the name of a namespace in names of files."""
     return hashlib.sha256(namespace.encode()).hexdigest()[:24]
 

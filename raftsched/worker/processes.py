@@ -74,11 +74,11 @@ def give_way(nice: int, session: int = 0) -> None:
     other, it weighs this one less (sched(7), autogroup)."""
     if nice == 0:
         return
-    most = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+    nice_value = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
     with suppress(OSError):  # it is over
-        os.setpriority(os.PRIO_PGRP if session else os.PRIO_PROCESS, session, most)
+        os.setpriority(os.PRIO_PGRP if session else os.PRIO_PROCESS, session, nice_value)
     with suppress(OSError), open(f"/proc/{session or 'self'}/autogroup", "wb", buffering=0) as file:
-        file.write(b"%d" % most)
+        file.write(b"%d" % nice_value)
 
 
 def oom_score(least: int) -> int | None:
@@ -238,11 +238,11 @@ def _children() -> list[int]:
         return []
 
 
-def end_descendants(wanted: int = 0) -> int | None:
+def end_descendants(main: int = 0) -> int | None:
     """SIGKILL for everything below this process, until nothing is left. Needs `become_subreaper`.
 
-    Returns the wait status of child `wanted`, None when it was not among those reaped. A process that forks while it is
-    killed leaves its child to this process, so the next round finds it. What forks and ends faster than /proc can be
+    Returns the wait status of the child `main`, None when it was not among those reaped. A process that forks while it
+    is killed leaves its child to this process, so the next round finds it. What forks and ends faster than /proc can be
     walked falls to this process with each step; therefore most rounds take only who became its child since the last.
     """
     status: int | None = None
@@ -256,7 +256,7 @@ def end_descendants(wanted: int = 0) -> int | None:
                 if pid == 0:
                     break
                 killed.discard(pid)
-                if pid == wanted:
+                if pid == main:
                     status = code
         except ChildProcessError:
             return status

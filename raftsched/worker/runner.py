@@ -130,7 +130,7 @@ class Runner:
         self._fences: dict[int, asyncio.Future[None]] = {}
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
-        self._whose: dict[int, str] = {}  # the namespaces of what runs, by token
+        self._namespaces: dict[int, str] = {}  # the namespaces of what runs, by token
         self._to_disk: list[tuple[wire.Finished, str]] = []
         self._writing: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] | None = None
@@ -287,7 +287,7 @@ class Runner:
             spec.user,
             memory,
         )
-        self._whose[spec.token] = spec.namespace
+        self._namespaces[spec.token] = spec.namespace
         self._send(message)
 
     def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:
@@ -389,7 +389,7 @@ class Runner:
                 self._ready.set_result(None)
 
     def _ended(self, done: wire.Finished) -> None:
-        namespace = self._whose.pop(done.token, "")
+        namespace = self._namespaces.pop(done.token, "")
         if not done.frames and not done.spooled:
             self._tell(done, None)
             return
@@ -445,7 +445,7 @@ class Runner:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._socket = None
-        self._whose.clear()
+        self._namespaces.clear()
         os.close(self._life)
         if self._supervisor is not None:
             self._kill()  # it closed the socket, so it is ending anyway

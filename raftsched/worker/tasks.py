@@ -223,29 +223,29 @@ def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[
     raise BadJob("the job's handler is none of exec, shell, python, http, call; this node may be older than the job")
 
 
-def _limits(given: _Limits) -> Limits:
+def _limits(limits: _Limits) -> Limits:
     try:
         return Limits(
-            None if given.memory is None else parse_size(given.memory),
-            None if given.cpu is None else parse_duration(given.cpu) // 1_000,
-            given.open_files,
+            None if limits.memory is None else parse_size(limits.memory),
+            None if limits.cpu is None else parse_duration(limits.cpu) // 1_000,
+            limits.open_files,
         )
     except ValueError as exc:
         raise BadJob(f"this node cannot read the handler's limits: {exc}") from None
 
 
-def _http(given: _HttpBody, params: bytes, env: dict[str, str], values: Values) -> Http:
+def _http(request: _HttpBody, params: bytes, env: dict[str, str], values: Values) -> Http:
     """A request without a body of its own carries the params, when its method has a body and there are any. What other
     handlers see in RAFTSCHED_ variables, it has in headers: RAFTSCHED_JOB_ID is Raftsched-Job-Id."""
-    body = values.of(given.body).encode() if given.body is not None else None
-    method = (given.method or ("GET" if body is None else "POST")).upper()
+    body = values.of(request.body).encode() if request.body is not None else None
+    method = (request.method or ("GET" if body is None else "POST")).upper()
     about = {name.title().replace("_", "-"): value for name, value in env.items() if value}
-    headers = {**{name: values.of(value) for name, value in given.headers.items()}, **about}
+    headers = {**{name: values.of(value) for name, value in request.headers.items()}, **about}
     if body is None and method in ("POST", "PUT", "PATCH") and _has_members(params):
         body = params
         if not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"
-    return Http(method, given.url, headers, body or b"", given.expected_status, hidden=values.hidden)
+    return Http(method, request.url, headers, body or b"", request.expected_status, hidden=values.hidden)
 
 
 def _has_members(params: bytes) -> bool:

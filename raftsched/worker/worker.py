@@ -252,18 +252,18 @@ class Worker:
 
     def _on_grant(self, peer: str, payload: bytes) -> None:
         try:
-            given = decode_grant(payload)
+            grant = decode_grant(payload)
         except msgspec.DecodeError:
             log.warning("a grant from %s cannot be read", peer)
             return
         now = self._clock.boot_ms()
         if self._lease.over(now):
             self._lapse("its lease ran out")
-        elif self._lease.grant(given.session, given.sent_ms, given.d_ms, now):
-            self._runner.set_lease(given.session, self._lease.until_ms or 0)
+        elif self._lease.grant(grant.session, grant.sent_ms, grant.d_ms, now):
+            self._runner.set_lease(grant.session, self._lease.until_ms or 0)
             self._start_given()
-        if given.session == self._lease.session:
-            self._cluster_short = (given.short_of_disk, now)
+        if grant.session == self._lease.session:
+            self._cluster_short = (grant.short_of_disk, now)
 
     @property
     def cluster_short_of_disk(self) -> bool:
@@ -274,21 +274,21 @@ class Worker:
     # ------------------------------------------------------------ the session
 
     async def _keep_session(self) -> None:
-        told = ""
+        last_error = ""
         while not self._stopping:
             if self._lease.lapsed:
                 try:
                     await self._open()
                 except RaftschedError as exc:
-                    if str(exc) != told:  # a node that waits to be let in would say so for ever
-                        told = str(exc)
+                    if str(exc) != last_error:  # a node that waits to be let in would say so for ever
+                        last_error = str(exc)
                         log.warning("%s: no session yet: %s", self._node_id, exc)
                 except Exception as exc:  # a node that takes part and runs nothing, for ever, would be worse
-                    if str(exc) != told:
-                        told = str(exc)
+                    if str(exc) != last_error:
+                        last_error = str(exc)
                         log.exception("%s: no session yet", self._node_id)
                 else:
-                    told = ""
+                    last_error = ""
             await self._pause()
 
     async def _pause(self) -> None:
