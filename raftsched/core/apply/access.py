@@ -137,16 +137,16 @@ def _make_admin(tx: Tx, c: SetAccess) -> Rejected | None:
 
 def _fits(secret: bytes) -> bool:
     """Returns whether the secret of the nodes has the right size. Nodes with a cluster key need none."""
-    least, most = SECRET_SIZE
-    return not secret or least <= len(secret) <= most
+    smallest, largest = SECRET_SIZE
+    return not secret or smallest <= len(secret) <= largest
 
 
 def seed_tokens(tx: Tx, c: SeedTokens) -> Answer:
     """Stores the seed of the first tokens. No node proposes this any more: whoever has the seed can guess the
     tokens."""
-    least, most = SECRET_SIZE
-    if not least <= len(c.seed) <= most:
-        return Rejected("invalid-parameter", f"A seed has {least} to {most} bytes.")
+    smallest, largest = SECRET_SIZE
+    if not smallest <= len(c.seed) <= largest:
+        return Rejected("invalid-parameter", f"A seed has {smallest} to {largest} bytes.")
     tx.audit.access.seed = tx.audit.access.seed or c.seed
     return Accepted()
 

@@ -126,18 +126,18 @@ def _plausible(c: Fire) -> bool:
 
 
 def _due_times(tx: Tx, job: Job, c: Fire) -> _Due:
-    trigger, most = job.policy.trigger, tx.meta.settings.catch_up_max
-    times, total, upcoming = _by_now(tx, job, c, most + 2)
+    trigger, limit = job.policy.trigger, tx.meta.settings.catch_up_max
+    times, total, upcoming = _by_now(tx, job, c, limit + 2)
     for position in range(max(1, bisect_left(times, tx.now - trigger.jitter_ms)), len(times)):
         if times[position] + jitter_ms(trigger, job.id, times[position]) > tx.now:
             upcoming = times[position]  # its jitter is not over yet: it fires by itself, and those after it then
             total -= len(times) - position
             del times[position:]
             break
-    if total > len(times) > 1 and len(times) <= most:
-        most = len(times) - 1  # the oldest that is known ends the gap of those before it
-    until = times[-most - 1] if len(times) > most else c.nominal_at_ms
-    times = times[-most:]
+    if total > len(times) > 1 and len(times) <= limit:
+        limit = len(times) - 1  # the oldest that is known ends the gap of those before it
+    until = times[-limit - 1] if len(times) > limit else c.nominal_at_ms
+    times = times[-limit:]
     return _Due(times, total - len(times), until, upcoming)
 
 
@@ -197,10 +197,10 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[in
     if policy.misfire.policy is not MisfirePolicy.ALL:
         kept = max(late, default=None) if policy.misfire.policy is MisfirePolicy.ONCE else None
         reasons = {t: "misfire" for t in late if t != kept}
-    most = concurrency_limit(policy)
-    if policy.overlap is Overlap.REPLACE and most is not None and not policy.trigger.once:
+    limit = concurrency_limit(policy)
+    if policy.overlap is Overlap.REPLACE and limit is not None and not policy.trigger.once:
         run = [t for t in times if t not in reasons]
-        reasons.update((t, "replaced") for t in run[:-most])  # by the later ones, in the same moment
+        reasons.update((t, "replaced") for t in run[:-limit])  # by the later ones, in the same moment
     return reasons
 
 
@@ -216,10 +216,10 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
 
 def too_many_active(tx: Tx, job: Job) -> Rejected | None:
     """Refuses one more active instance when the job has as many as any job may have."""
-    most = tx.meta.settings.active_max
-    if job.active < most:
+    limit = tx.meta.settings.active_max
+    if job.active < limit:
         return None
-    return Rejected("too-many", f"{job.active} runs of this job are active; {most} is the limit.")
+    return Rejected("too-many", f"{job.active} runs of this job are active; {limit} is the limit.")
 
 
 def refused_by_overlap(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
@@ -242,16 +242,16 @@ def refused_by_overlap(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
     )
 
 
-def replace_active(tx: Tx, job: Job, but: bytes | None = None) -> int | None:
-    """Under the policy "replace", ends the oldest to make room for one more (`but`, when it exists already). Returns
-    since when the first of those waited for a worker, None when none did. The run that replaces it counts as waiting as
-    long: where workers are scarce no run of the job would ever start otherwise."""
+def replace_active(tx: Tx, job: Job, exclude: bytes | None = None) -> int | None:
+    """Under the policy "replace", ends the oldest to make room for one more (`exclude`, when it exists already).
+    Returns since when the first of those waited for a worker, None when none did. The run that replaces it counts as
+    waiting as long: where workers are scarce no run of the job would ever start otherwise."""
     if job.policy.overlap is not _REPLACE:
         return None
-    most = concurrency_limit(job.policy)
-    if most is None or job.active < most:
+    limit = concurrency_limit(job.policy)
+    if limit is None or job.active < limit:
         return None
-    return kill_active(tx, job, "replaced", but, spare=most - 1)
+    return kill_active(tx, job, "replaced", exclude, keep_newest=limit - 1)
 
 
 def add_instance(
@@ -307,12 +307,12 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
         become_ready(tx, job, instance)
 
 
-def kill_active(tx: Tx, job: Job, reason: str, but: bytes | None = None, spare: int = 0) -> int | None:
-    """Ends instances that have not started, and asks those that run to end: oldest first, all but the `spare` newest.
-    Returns since when the first of them waited for a worker, None when none did."""
-    keys = active_instances(tx, job, but)
+def kill_active(tx: Tx, job: Job, reason: str, exclude: bytes | None = None, keep_newest: int = 0) -> int | None:
+    """Ends instances that have not started, and asks those that run to end: oldest first, all but the `keep_newest`
+    newest. Returns since when the first of them waited for a worker, None when none did."""
+    keys = active_instances(tx, job, exclude)
     since_ms = None
-    for key in keys[: len(keys) - spare]:
+    for key in keys[: len(keys) - keep_newest]:
         instance = tx.instance(key)
         if instance is not None:
             if waits_in_ready(instance) and (since_ms is None or instance.ready_at_ms < since_ms):
@@ -340,12 +340,12 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
     tx.put_instance(instance)
 
 
-def active_instances(tx: Tx, job: Job, but: bytes | None = None) -> list[bytes]:
+def active_instances(tx: Tx, job: Job, exclude: bytes | None = None) -> list[bytes]:
     """Returns the keys of the job's instances that are not final, but for one, oldest first. They are searched from the
     newest on, as many as are counted: the history may be much longer."""
     keys: list[bytes] = []
     own = scheduled_instance(job)
-    if own is not None and own != but:
+    if own is not None and own != exclude:
         instance = tx.instance(own)
         if instance is not None and instance.state not in FINAL:
             keys.append(own)
@@ -353,7 +353,7 @@ def active_instances(tx: Tx, job: Job, but: bytes | None = None) -> list[bytes]:
     if len(keys) < job.active:
         for row, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True):
             key = from_by_job(row)
-            if state[0] not in FINAL and key != but:
+            if state[0] not in FINAL and key != exclude:
                 keys.append(key)
                 if len(keys) >= job.active:
                     break

@@ -42,7 +42,7 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
     if refused is not None:
         return refused
     _reopen(tx, job, instance)
-    replace_active(tx, job, but=instance.key)
+    replace_active(tx, job, exclude=instance.key)
     return _wait_again(tx, job, instance, None)
 
 

@@ -88,11 +88,11 @@ def note(tx: Tx, c: StoredResponse) -> Answer:
 def _remember(tx: Tx, key: bytes, use: KeyUse) -> bool:
     """Stores what was done under the key. Returns False when this cluster remembers no keys."""
     _forget(tx, key)  # one that is too old to count
-    most = tx.meta.settings.idempotency_max
-    if not most:
+    limit = tx.meta.settings.idempotency_max
+    if not limit:
         return False
-    for row in _oldest(tx, _DROPPED_AT_ONCE) if tx.meta.keys >= most else []:
-        if tx.meta.keys >= most:
+    for row in _oldest(tx, _DROPPED_AT_ONCE) if tx.meta.keys >= limit else []:
+        if tx.meta.keys >= limit:
             _forget(tx, row[8:])
     tx.view.put(Table.KEYS, key, encode_row(use))
     tx.view.put(Table.KEY_TIMES, u64(use.at_ms) + key, b"")

@@ -51,9 +51,9 @@ def _request_error(tx: Tx, c: RunNow) -> Rejected | None:
         return Rejected("invalid-parameter", "The number of a request is a positive one of 64 bits.")
     if c.priority is not None and not 0 <= c.priority <= 9:
         return Rejected("invalid-parameter", f"priority is {c.priority}; use 0 to 9.")
-    most = tx.meta.settings.params_max_bytes
-    if c.params is not None and len(c.params) > most:
-        return Rejected("too-large", f"params take {len(c.params)} bytes; {most} is the limit.")
+    limit = tx.meta.settings.params_max_bytes
+    if c.params is not None and len(c.params) > limit:
+        return Rejected("too-large", f"params take {len(c.params)} bytes; {limit} is the limit.")
     return None
 
 
@@ -108,9 +108,9 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
         return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
     if job.revision != c.revision:
         return Rejected("stale-revision", "The job was changed meanwhile; its times may be others now.")
-    most = tx.meta.settings.backfill_max
-    if len(c.times) > most:
-        return Rejected("too-large", f"{len(c.times)} times are asked for; {most} is the limit.")
+    limit = tx.meta.settings.backfill_max
+    if len(c.times) > limit:
+        return Rejected("too-large", f"{len(c.times)} times are asked for; {limit} is the limit.")
     if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
         return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
     times = times_without_run(tx.view, job, c.times, tx.now)

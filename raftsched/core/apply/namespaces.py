@@ -42,9 +42,9 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     if refused is not None:
         return refused
     if not declared:
-        most = tx.meta.settings.namespaces_max
-        if tx.meta.namespaces >= most:
-            return Rejected("not-possible", f"{tx.meta.namespaces} namespaces are declared; {most} is the limit.")
+        limit = tx.meta.settings.namespaces_max
+        if tx.meta.namespaces >= limit:
+            return Rejected("not-possible", f"{tx.meta.namespaces} namespaces are declared; {limit} is the limit.")
         tx.meta.namespaces += 1
     namespace = there or Namespace(name=c.name)
     if not declared:
@@ -89,9 +89,9 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
         return f"max_running is {c.max_running}; use 1 to {RUNNING_MAX}."
     if c.max_starts_per_minute is not None and not 1 <= c.max_starts_per_minute <= STARTS_MAX:
         return f"max_starts_per_minute is {c.max_starts_per_minute}; use 1 to {STARTS_MAX}."
-    least, most = OUTPUT_BYTES
-    if c.output_bytes is not None and not least <= c.output_bytes <= most:
-        return f"output_bytes is {c.output_bytes}; use {least} to {most}."
+    smallest, largest = OUTPUT_BYTES
+    if c.output_bytes is not None and not smallest <= c.output_bytes <= largest:
+        return f"output_bytes is {c.output_bytes}; use {smallest} to {largest}."
     return None
 
 

@@ -79,11 +79,11 @@ def notify_webhooks(tx: Tx, job: Job, instance: Instance) -> None:
     if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
         return
     content = content_of_body(job.body)
-    told = _recipients(tx, job, outcomes_of(instance), content)
-    if not told:
+    recipients = _recipients(tx, job, outcomes_of(instance), content)
+    if not recipients:
         return
     notice = _notice(tx, job, instance, *content)
-    for name, ending in told.items():
+    for name, ending in recipients.items():
         deliver(tx, webhooks(tx)[name], msgspec.structs.replace(notice, ending=ending))
 
 
@@ -99,12 +99,12 @@ def _recipients(
     for webhook in known.values():
         if webhook.spec.on and covers(webhook.spec, job, content):
             asked.setdefault(webhook.name, set()).update(webhook.spec.on)
-    told: dict[str, Ending] = {}
+    recipients: dict[str, Ending] = {}
     for name, wanted in asked.items():
         ending = next((ending for ending in endings if ending in wanted), None)
         if ending is not None and known[name].spec.active:
-            told[name] = ending
-    return told
+            recipients[name] = ending
+    return recipients
 
 
 def _notice(tx: Tx, job: Job, instance: Instance, owner: str | None, labels: dict[str, str]) -> Notice:

@@ -39,10 +39,10 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
     if refused is not None:
         return refused
     if queue is None:
-        most = tx.meta.settings.queues_max
+        limit = tx.meta.settings.queues_max
         own = tx.meta.queues - tx.meta.webhooks - tx.meta.quotas  # each webhook has one
-        if own >= most:
-            return Rejected("not-possible", f"There are {own} queues with limits; {most} is the limit.")
+        if own >= limit:
+            return Rejected("not-possible", f"There are {own} queues with limits; {limit} is the limit.")
         queue = make_queue(tx, c.name)
     period = 0 if c.rate_count is None else c.rate_period_ms
     if (c.rate_count, period) != (queue.rate_count, queue.rate_period_ms):

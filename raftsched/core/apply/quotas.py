@@ -17,19 +17,19 @@ def follow(tx: Tx, namespace: Namespace) -> None:
     """Makes the limits of the namespace hold from now on."""
     name = quota_queue(namespace.name)
     queue = tx.queue(name)
-    most, starts = namespace.max_running, namespace.max_starts_per_minute
-    if most is None and starts is None:
+    max_running, starts = namespace.max_running, namespace.max_starts_per_minute
+    if max_running is None and starts is None:
         if queue is not None:
             tx.meta.quotas -= 1
             drop_queue(tx, name)
         return
     if queue is None:
         queue = _make(tx, namespace.name)
-    elif (queue.max_running, queue.rate_count) == (most, starts):
+    elif (queue.max_running, queue.rate_count) == (max_running, starts):
         return
     if queue.rate_count != starts:
         queue.arrival_ns = 0
-    queue.max_running = most
+    queue.max_running = max_running
     queue.rate_count, queue.rate_period_ms = starts, 0 if starts is None else MINUTE_MS
     queue.modified_at_ms = tx.now
     tx.put_queue(queue)

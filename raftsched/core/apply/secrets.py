@@ -44,9 +44,9 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
         refused = known(tx, c.namespace)
         if refused is not None:
             return refused
-        most = tx.meta.settings.secrets_max
-        if tx.meta.secrets >= most:
-            return Rejected("not-possible", f"There are {tx.meta.secrets} secrets; {most} is the limit.")
+        limit = tx.meta.settings.secrets_max
+        if tx.meta.secrets >= limit:
+            return Rejected("not-possible", f"There are {tx.meta.secrets} secrets; {limit} is the limit.")
         secret = Secret(namespace=c.namespace, name=c.name, revision=0, value=b"", created_at_ms=tx.now)
         tx.meta.secrets += 1
         _count(tx, c.namespace, 1)
