@@ -13,20 +13,23 @@ from pathlib import Path
 
 CLIENT = Path(__file__).resolve().parent.parent / "raftsched" / "client"
 
-# module -> class -> where AsyncClient has it
-SOURCES: dict[str, dict[str, str]] = {
-    "aio": {"AsyncClient": "c"},
-    "jobs": {"Jobs": "c.jobs"},
-    "instances": {"Instances": "c.instances", "DeadLetters": "c.dead_letters"},
-    "operations": {"Operations": "c.operations"},
-    "resources": {
-        "Queues": "c.queues",
-        "Webhooks": "c.webhooks",
-        "Calendars": "c.calendars",
-        "Namespaces": "c.namespaces",
-    },
-    "cluster": {"Cluster": "c.cluster", "ClusterNodes": "c.nodes"},
-}
+
+def _sources() -> dict[str, dict[str, str]]:
+    """Returns module -> class -> where AsyncClient has it, as its `_speak` says: `self.jobs = Jobs(transport)`."""
+    tree = ast.parse((CLIENT / "aio.py").read_text("utf-8"))
+    modules = {a.name: n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module for a in n.names}
+    found: dict[str, dict[str, str]] = {"aio": {"AsyncClient": "c"}}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "_speak":
+            for one in node.body:
+                if isinstance(one, ast.Assign) and isinstance(one.value, ast.Call):
+                    kind = ast.unparse(one.value.func)
+                    module = modules[kind].rpartition(".")[2]
+                    found.setdefault(module, {})[kind] = ast.unparse(one.targets[0]).replace("self", "c", 1)
+    return found
+
+
+SOURCES = _sources()
 RENAMED = {"aio": "asked", "AsyncClient": "Asked"}
 # Written by hand in sync/client.py.
 OWN = {"close", "within"}
@@ -42,6 +45,10 @@ def render(module: str) -> str:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name in SOURCES[module]:
             classes.append(_class(node, SOURCES[module][node.name], used))
+    if module == "aio":
+        parts = {kind: source for source, kinds in SOURCES.items() if source != "aio" for kind in kinds}
+        known |= {kind: f"raftsched.client.sync.{source}" for kind, source in parts.items()}
+        used |= parts.keys()
     used |= {"Bridge"}
     known |= {**HAND_MADE, "Bridge": "raftsched.client.sync.bridge", "Iterator": "collections.abc"}
     by_module: dict[str, list[str]] = {}
@@ -76,6 +83,9 @@ def _class(node: ast.ClassDef, at: str, used: set[str]) -> str:
     if doc and node.name not in RENAMED:
         lines += [f'    """{doc}"""', ""]
     lines += ["    def __init__(self, bridge: Bridge) -> None:", "        self._bridge = bridge"]
+    if node.name in RENAMED:
+        places = [(place, kind) for kinds in SOURCES.values() for kind, place in kinds.items() if place != "c"]
+        lines += [f"        self{place[1:]} = {kind}(bridge)" for place, kind in places]
     for method in node.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name[0] != "_":
             lines += ["", _method(method, at, used)] if method.name not in OWN else []

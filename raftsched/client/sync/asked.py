@@ -9,11 +9,26 @@ from raftsched.client.models import Event, Preview
 from raftsched.client.models_bulk import Stats
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
+from raftsched.client.sync.cluster import Cluster, ClusterNodes
+from raftsched.client.sync.instances import DeadLetters, Instances
+from raftsched.client.sync.jobs import Jobs
+from raftsched.client.sync.operations import Operations
+from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
 
 
 class Asked:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
+        self.jobs = Jobs(bridge)
+        self.instances = Instances(bridge)
+        self.dead_letters = DeadLetters(bridge)
+        self.operations = Operations(bridge)
+        self.queues = Queues(bridge)
+        self.webhooks = Webhooks(bridge)
+        self.calendars = Calendars(bridge)
+        self.namespaces = Namespaces(bridge)
+        self.nodes = ClusterNodes(bridge)
+        self.cluster = Cluster(bridge)
 
     def events(
         self, *, after: str | None = None, follow: bool = True, **filters: Unpack[EventFilter]

@@ -8,33 +8,11 @@ from types import TracebackType
 
 from raftsched.client.aio import AsyncClient
 from raftsched.client.sync.asked import Asked
-from raftsched.client.sync.bridge import Bridge, Threaded, Within
-from raftsched.client.sync.cluster import Cluster, ClusterNodes
-from raftsched.client.sync.instances import DeadLetters, Instances
-from raftsched.client.sync.jobs import Jobs
-from raftsched.client.sync.operations import Operations
-from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
+from raftsched.client.sync.bridge import Threaded, Within
 from raftsched.client.transport import TIMEOUT_S
 
 
-class Calls(Asked):
-    """The calls of a client, by subject."""
-
-    def __init__(self, bridge: Bridge) -> None:
-        super().__init__(bridge)
-        self.jobs = Jobs(bridge)
-        self.instances = Instances(bridge)
-        self.dead_letters = DeadLetters(bridge)
-        self.operations = Operations(bridge)
-        self.queues = Queues(bridge)
-        self.webhooks = Webhooks(bridge)
-        self.calendars = Calendars(bridge)
-        self.namespaces = Namespaces(bridge)
-        self.nodes = ClusterNodes(bridge)
-        self.cluster = Cluster(bridge)
-
-
-class Client(Calls):
+class Client(Asked):
     """Safe to use from any number of threads; creates of several threads travel together. A process that was forked off
     gets connections of its own.
 
@@ -82,7 +60,7 @@ class Client(Calls):
         """Creates that are under way are answered first."""
         self._threaded.close()
 
-    def within(self, seconds: float) -> Calls:
+    def within(self, seconds: float) -> Asked:
         """The same client with another time for each request and its repeats, as in
         `client.within(2).jobs.get("default/nightly")`."""
-        return Calls(Within(self._threaded, seconds))
+        return Asked(Within(self._threaded, seconds))
