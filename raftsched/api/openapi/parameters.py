@@ -101,17 +101,13 @@ READ_TAGS = (
     "ETags that the caller has; 304 when one of them still holds. They stand for what was said, not for how it does.",
 )
 
-PATH: dict[str, tuple[dict[str, Any], str]] = {
+PATH: dict[str, tuple[dict[str, Any], str]] = {  # named resources add theirs (resources.named)
     "jobs": ({"type": "string", "pattern": JOB_ID}, "A job's id."),
     "instances": ({"type": "string", "pattern": INSTANCE_ID}, "An instance's id."),
     "nodes": ({"type": "string", "pattern": names.NODE.pattern}, "A node's id."),
     "members": ({"type": "string", "pattern": names.NODE.pattern}, "A node's id."),
     "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
-    "webhooks": ({"type": "string", "pattern": names.WEBHOOK.pattern}, "A webhook's name."),
-    "queues": ({"type": "string", "pattern": names.QUEUE.pattern}, "A queue's name."),
-    "calendars": ({"type": "string", "pattern": names.CALENDAR.pattern}, "A calendar's name."),
-    "secrets": ({"type": "string", "pattern": names.SECRET.pattern}, "A secret's name."),
     "namespaces": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "A namespace."),
     "name": ({"type": "string", "pattern": names.JOB.pattern}, "A job's name."),
 }

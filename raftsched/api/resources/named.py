@@ -42,6 +42,7 @@ from raftsched.api.openapi.operation import (
     Scope,
     operation,
 )
+from raftsched.api.openapi.parameters import PATH
 from raftsched.api.resources.amending import Versioned, amend
 from raftsched.api.rows import following, page
 from raftsched.core.commands import Command, encode
@@ -264,6 +265,8 @@ def endpoints(kind: NamedResource[Any], **own: Handler) -> list[tuple[str, str, 
     """Declares the operations that the kind has texts for, and returns their routes: method, address, handler
     and operation id. `own`: handlers that the kind declares itself, by the name of the one that each replaces."""
     REGISTRY.append(kind)
+    rule = kind.name_rules[-1]
+    PATH.setdefault(kind.plural, ({"type": "string", "pattern": rule.pattern}, f"{rule.kind.capitalize()}'s name."))
     routes: list[tuple[str, str, Handler, str]] = []
 
     def add(name: str, method: str, answers: Mapping[int, Any], codes: tuple[str, ...] = (), **more: Any) -> None:
