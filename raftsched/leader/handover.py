@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Set
-from typing import Any, Protocol
+from typing import Any
 
 from raftsched.errors import RaftschedError
+from raftsched.leader.ports import RaftFacade
 from raftsched.leader.vitals import Vitals
 
 FIRST_MS = 2_000  # after a leadership begins: leaders whose disks are nearly full must not alternate without end
@@ -19,18 +20,10 @@ TIMEOUT_S = 5.0
 log = logging.getLogger("raftsched.leader")
 
 
-class Raft(Protocol):
-    """The part of the raft room that is needed."""
-
-    @property
-    def node_id(self) -> str: ...
-    async def transfer(self, to: str | None = None, timeout: float = 10.0) -> str: ...
-
-
 class Handover:
     """The handover of one leadership. Times are boot-clock milliseconds."""
 
-    def __init__(self, raft: Raft, spawn: Callable[[Coroutine[Any, Any, None]], None], since_ms: int) -> None:
+    def __init__(self, raft: RaftFacade, spawn: Callable[[Coroutine[Any, Any, None]], None], since_ms: int) -> None:
         self._raft = raft
         self._spawn = spawn
         self._look_ms = since_ms + FIRST_MS

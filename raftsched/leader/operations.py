@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
-from raftsched.core.commands import Accepted, Answer, StepOperation, encode
+from raftsched.core.commands import Accepted, StepOperation, encode
 from raftsched.core.operations import Operation, OperationState
 from raftsched.core.rows import decode_operation
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.leader.ports import RaftFacade
 
 log = logging.getLogger("raftsched.leader")
 
@@ -26,12 +27,6 @@ AGAIN_AFTER_MS = 500
 TIMEOUT_S = 10.0
 
 
-class Proposer(Protocol):
-    """The part of the raft room that is needed."""
-
-    async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]: ...
-
-
 class Operations:
     """The operations of one leadership; `current` says whether that goes on. Times are boot-clock milliseconds."""
 
@@ -39,7 +34,7 @@ class Operations:
         self,
         view: ReadView,
         read: Callable[[], AbstractContextManager[ReadView]],
-        raft: Proposer,
+        raft: RaftFacade,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         current: Callable[[], bool],
     ) -> None:
