@@ -60,17 +60,17 @@ def list_(fmt: str) -> None:
 @contexts.command("set")
 @click.argument("name")
 @click.argument("server", metavar="URL[,URL]")
-@click.option("--use", "used", is_flag=True, help="And use it from now on.")
+@click.option("--use", "used", is_flag=True, help="Use it from now on, too.")
 @click.option(
     "--token-file",
     metavar="FILE",
     type=click.File("r"),
-    help="With the token in this file, - for stdin. It is kept in the file of contexts, which only you can read.",
+    help="Take the token from this file, - for stdin. It is kept in the file of contexts, which only you can read.",
 )
-@click.option("--ca-file", metavar="FILE", type=_FILE, help="Authorities of the servers' certificates.")
-@click.option("--client-cert", metavar="FILE", type=_FILE, help="A certificate to show to them,")
+@click.option("--ca-file", metavar="FILE", type=_FILE, help="The authorities to trust for https.")
+@click.option("--client-cert", metavar="FILE", type=_FILE, help="A certificate to show to the servers,")
 @click.option("--client-key", metavar="FILE", type=_FILE, help="and its private key.")
-@click.option("--insecure", is_flag=True, help="Send the token by plain HTTP, too.")
+@click.option("--insecure", is_flag=True, help="Allow the token to go by plain HTTP.")
 @click.pass_context
 def set_(
     ctx: click.Context,
@@ -83,7 +83,7 @@ def set_(
     client_key: str | None,
     insecure: bool,
 ) -> None:
-    """Make a context, or change it. What it has of token and files stays, as long as the servers do.
+    """Make a context, or change it. Its token and files stay as long as its servers do.
 
     \b
       raftsched contexts set prod https://10.0.0.1:7401,https://10.0.0.2:7401 --use

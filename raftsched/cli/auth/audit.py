@@ -82,7 +82,7 @@ def list_(client: Client, fmt: str, from_: str | None, namespace: str | None, **
 @format_option
 @remote
 def refusals(client: Client, fmt: str) -> None:
-    """List whom the node that is asked refused: 401, 403 and 429, a line for each caller and minute.
+    """List the requests that the asked node refused: 401, 403 and 429, a line for each caller and minute.
 
     Each node keeps its own, the newest 1,000, until it is stopped; 'audit export' keeps them elsewhere.
 
@@ -98,7 +98,7 @@ def refusals(client: Client, fmt: str) -> None:
 @format_option
 @remote
 def verify(client: Client, copy: Path | None, fmt: str) -> None:
-    """Check that no note was changed, taken out or put in: each has the hash of the one before it in its own.
+    """Check that no note was changed, removed or added: the hash of each covers the one before it.
 
     With a FILE of 'audit export' that copy is checked as well, and held against the cluster: who rewrote the record on
     all nodes did not rewrite the copy. Exit code 1 when something is wrong, with the first note that is.
@@ -124,7 +124,7 @@ def verify(client: Client, copy: Path | None, fmt: str) -> None:
 @click.option("--interval", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True)
 @remote
 def export(client: Client, file: Path | None, syslog: str | None, follow: bool, interval: float) -> None:
-    """Copy the record to where its subjects have no hand: a file, a syslog server, or both.
+    """Copy the record out of reach of those whom it is about: to a file, a syslog server, or both.
 
     A line of JSON for each note, the oldest first, with its hash, and one of kind "refused" for each caller and
     minute that the node asked refused. A file that is there already is taken up where it ends; lines are on the disk

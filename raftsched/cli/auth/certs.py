@@ -28,7 +28,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @click.group()
 def certs() -> None:
-    """Certificates: by which nodes know each other, and users know nodes.
+    """Make certificates, by which nodes know each other, and users know nodes.
 
     \b
     On one machine, which keeps what signs them (better: on none of the nodes):

@@ -13,7 +13,7 @@ from raftsched.security.keyring import new_key, read_keyring, write_new
 
 @click.group()
 def keys() -> None:
-    """Cluster keys: what shows that a node is one of the cluster's, and what its secrets are sealed with.
+    """Make and check cluster keys, which prove that a node belongs to the cluster, and seal its secrets.
 
     A node alone and 'raftsched dev' make theirs by themselves. Several nodes get the same file: --cluster-key-file.
     """
@@ -51,7 +51,7 @@ def new(file: Path | None) -> None:
 @keys.command()
 @click.option("--file", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Where the identity is.")
 def recipient(file: Path) -> None:
-    """Print for whom backups may be sealed, and make the identity that opens them when FILE is not there yet.
+    """Print the recipient for sealed backups. Makes the identity that opens them when FILE is not there yet.
 
     \b
       raftsched keys recipient --file /safe/backup.identity
@@ -74,7 +74,7 @@ def recipient(file: Path) -> None:
 @keys.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 def check(file: Path) -> None:
-    """Say whether a node would take this key file, and which keys are in it, by ids that tell nothing of them.
+    """Check that a node would accept this key file, and list its keys by ids that reveal nothing of them.
 
     \b
       raftsched keys check /etc/raftsched/cluster.key

@@ -37,14 +37,14 @@ def _context(ctx: click.Context) -> tuple[str, Context]:
 
 
 @click.command()
-@click.option("--device", is_flag=True, help="By a code that is typed in at another device. [the only way there is]")
-@click.option("--issuer", metavar="URL", help="Who says who you are.  [default: that of the last login]")
+@click.option("--device", is_flag=True, help="With a code that you type at another device. [the only way]")
+@click.option("--issuer", metavar="URL", help="The issuer to log in at.  [default: that of the last login]")
 @click.option(
-    "--client-id", metavar="ID", help="As what this command is known there.  [default: that of the last login]"
+    "--client-id", metavar="ID", help="The id of this client at the issuer.  [default: that of the last login]"
 )
-@click.option("--scope", metavar="SCOPES", help=f'What is asked for.  [default: "{_SCOPE}"]')
+@click.option("--scope", metavar="SCOPES", help=f'The scopes to ask for.  [default: "{_SCOPE}"]')
 @click.option(
-    "--use", type=click.Choice(["id_token", "access_token"]), help="Which token is shown to nodes.  [default: id_token]"
+    "--use", type=click.Choice(["id_token", "access_token"]), help="The token to show to nodes.  [default: id_token]"
 )
 @click.pass_context
 def login(
@@ -116,7 +116,7 @@ def logout(ctx: click.Context) -> None:
 @format_option
 @remote
 def whoami(client: Client, fmt: str) -> None:
-    """Show what the cluster takes you for: name, roles, and until when.
+    """Show who you are to the cluster: name, roles, and until when.
 
     \b
       raftsched whoami

@@ -21,7 +21,7 @@ _READ_ONLY = ("revision",)
 
 @click.group()
 def oidc() -> None:
-    """The OpenID Connect issuer whose tokens are taken beside those of 'raftsched tokens'.
+    """Set the OpenID Connect issuer whose logins the cluster accepts, beside the tokens of 'raftsched tokens'.
 
     Rules say which claims give which role, in all namespaces or in some. Whom no rule fits is refused.
     """
@@ -30,7 +30,7 @@ def oidc() -> None:
 @oidc.command()
 @viewing
 def get(client: Client, fmt: str) -> None:
-    """Show whose tokens are taken, and the rules.
+    """Show the issuer, and the rules that give roles.
 
     \b
       raftsched oidc get
@@ -61,7 +61,7 @@ def set_(
     file: IO[bytes] | None,
     fmt: str,
 ) -> None:
-    """Say whose tokens are taken, all of it anew.
+    """Set the issuer and the rules, in place of those before.
 
     \b
       raftsched oidc set --issuer https://login.example.com --audience raftsched \\
@@ -89,7 +89,7 @@ def set_(
 @click.confirmation_option("--yes", prompt="Take no tokens of an issuer any more?", help="Do not ask.")
 @remote
 def delete(client: Client) -> None:
-    """Take no tokens of an issuer any more. Tokens of 'raftsched tokens' stay.
+    """Accept no logins of an issuer any more. Tokens of 'raftsched tokens' stay.
 
     \b
       raftsched oidc delete --yes

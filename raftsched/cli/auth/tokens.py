@@ -49,7 +49,7 @@ _COLUMNS: list[Column] = [
 
 @click.group()
 def tokens() -> None:
-    """Tokens: who may do what, once requests need one.
+    """Manage tokens, which say who may do what.
 
     A new cluster is open. 'bootstrap' makes the token of an admin, and from then on every request needs a token:
     --token, else RAFTSCHED_TOKEN, else that of the context (see 'raftsched contexts set --help').
@@ -59,7 +59,7 @@ def tokens() -> None:
 @tokens.command("list")
 @listing()
 def list_(client: Client, fmt: str, **given: Any) -> None:
-    """List tokens, the oldest first; without their secrets, which nobody has but who was shown them.
+    """List tokens, the oldest first. Their secrets are shown only once, when they are made.
 
     \b
       raftsched tokens list
@@ -144,7 +144,7 @@ def create(
 @click.argument("names", metavar="TOKEN...", nargs=-1, required=True)
 @remote
 def revoke(client: Client, names: tuple[str, ...]) -> None:
-    """Take tokens back, by their names or ids. Each node refuses them as soon as it knows.
+    """Revoke tokens, by their names or ids. Each node refuses them as soon as it knows.
 
     \b
       raftsched tokens revoke web-ci
