@@ -2,20 +2,144 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.problems import Problem
+from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.openapi.types import patch_of
-from raftsched.api.resources.calendars_schema import CalendarIn, CalendarOut, content_of, read_content
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
+from raftsched.bounds import DESCRIPTION_MAX
 from raftsched.core.calendars import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar
 from raftsched.core.rows import CALENDARS as ROWS
 from raftsched.core.tables import ReadView
+from raftsched.schedule import TriggerError
+from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day
+from raftsched.schedule.zones import zone
+
+DATES_MAX = 2_000
+RANGES_MAX = 500
+
+Day = Annotated[str, Meta(description="a date such as 2026-12-25", extra_json_schema={"format": "calendar-date"})]
+MonthDay = Annotated[str, Meta(description="month and day, such as 12-25", extra_json_schema={"format": "month-day"})]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From the first to the last of these days, both included."""
+
+    from_: Day | None = msgspec.field(default=None, name="from")
+    to: Day | None = None
+
+
+class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Days on which nothing is due, of the zone that is given, else of each trigger's: `dates` once, `ranges` from one
+    date to another, `yearly` each year, `weekdays` each week."""
+
+    description: (
+        Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})] | None
+    ) = None
+    timezone: (
+        Annotated[
+            str,
+            Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"}),
+        ]
+        | None
+    ) = None
+    dates: Annotated[list[Day], Meta(max_length=DATES_MAX)] = []
+    ranges: Annotated[list[RangeIn], Meta(max_length=RANGES_MAX)] = []
+    yearly: Annotated[list[MonthDay], Meta(max_length=366)] = []
+    weekdays: Annotated[list[Weekday], Meta(max_length=7)] = []
+
+
+class CalendarOut(msgspec.Struct):
+    """Lists are in order, each day once."""
+
+    name: str
+    description: str | None
+    timezone: str | None
+    dates: list[Day]
+    ranges: list[RangeIn]
+    yearly: list[MonthDay]
+    weekdays: list[Weekday]
+    revision: int
+    created_at: str
+    modified_at: str
+
+
+_decode = msgspec.json.Decoder(CalendarIn).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_content(value: Any) -> bytes:
+    """Returns the content of a calendar as it is stored. Raises Problem invalid-body with all that is wrong."""
+    errors: list[FieldError] = []
+    given = strict.examine(value, CalendarIn, errors)
+    if given is None:
+        raise Problem("invalid-body", errors=errors)
+    bad = {error.pointer for error in errors}
+    more: list[FieldError] = []
+    if given.description is not None and len(given.description) > DESCRIPTION_MAX:
+        more.append(FieldError("/description", f"is too long; at most {DESCRIPTION_MAX:,} characters are allowed"))
+    content = CalendarIn(
+        description=given.description,
+        timezone=_zone(given.timezone, more),
+        dates=sorted(set(_checked(given.dates, "/dates", parse_date, more))),
+        ranges=_ranges(given.ranges, more),
+        yearly=sorted(set(_checked(given.yearly, "/yearly", parse_month_day, more))),
+        weekdays=[day for day in WEEKDAYS if day in given.weekdays],
+    )
+    errors += [error for error in more if error.pointer not in bad]
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    return _encode(content)
+
+
+def content_of(raw: bytes) -> CalendarIn:
+    return _decode(raw)
+
+
+def _zone(name: str | None, errors: list[FieldError]) -> str | None:
+    if name is not None:
+        try:
+            zone(name)
+        except TriggerError as error:
+            errors.append(FieldError("/timezone", error.detail))
+    return name
+
+
+def _checked(given: list[str], at: str, parse: Callable[[str], object], errors: list[FieldError]) -> list[str]:
+    for i, text in enumerate(given):
+        try:
+            parse(text)
+        except ValueError as error:
+            errors.append(FieldError(f"{at}/{i}", str(error)))
+    return given
+
+
+def _ranges(given: list[RangeIn], errors: list[FieldError]) -> list[RangeIn]:
+    found: set[tuple[str, str]] = set()
+    for i, one in enumerate(given):
+        before = len(errors)
+        for name, text in (("from", one.from_), ("to", one.to)):
+            if text is None:
+                errors.append(FieldError(f"/ranges/{i}/{name}", "is missing; give a date such as 2026-12-25"))
+            else:
+                _checked([text], f"/ranges/{i}/{name}", parse_date, errors)
+        if len(errors) > before:
+            # the pointer of a single value has no index
+            errors[before:] = [FieldError(e.pointer.removesuffix("/0"), e.detail) for e in errors[before:]]
+        elif one.from_ is not None and one.to is not None:
+            if one.to < one.from_:
+                errors.append(FieldError(f"/ranges/{i}/to", "is before from; it must not be"))
+            found.add((one.from_, one.to))
+    return [RangeIn(first, last) for first, last in sorted(found)]
 
 
 async def _command(ctx: ApiContext, write: Write[Calendar]) -> PutCalendar:

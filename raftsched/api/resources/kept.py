@@ -20,7 +20,6 @@ from raftsched.api.http.replies import propose_one, reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.operation import BODIES, WRITES, operation
-from raftsched.api.resources.secrets_schema import ResealedOut
 from raftsched.core.access import ForgetSecrets
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import decode_secret, decode_secrets
@@ -34,6 +33,16 @@ AT_ONCE = 200  # sealed anew by one request; who wants all sends it again until 
 _MEANWHILE = ("stale-revision", "not-found")  # somebody else has changed or deleted it, or sealed it anew
 
 _Put = TypeVar("_Put", PutWebhook, RotateSecret)
+
+
+class ResealedOut(msgspec.Struct):
+    """`left`: so many are not sealed with the key in use yet, with those that are `unreadable`. `key`: by which
+    `raftsched keys check` names it."""
+
+    resealed: int
+    left: int
+    unreadable: list[str]
+    key: str
 
 
 async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:

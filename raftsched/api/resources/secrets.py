@@ -6,10 +6,11 @@ No answer repeats any part of a request: what is taken for another field may be 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.context import ApiContext
@@ -19,9 +20,9 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one
 from raftsched.api.http.requests import READ
+from raftsched.api.openapi import patterns
 from raftsched.api.openapi.operation import WRITES, PageOf, Reply, operation
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints, list_page
-from raftsched.api.resources.secrets_schema import SecretIn, SecretOut
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.commands import encode
 from raftsched.core.rows import SECRETS as ROWS
@@ -29,6 +30,32 @@ from raftsched.core.secrets import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import ReadView, Table
 
 BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped
+
+
+class SecretIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`shared`: jobs of other namespaces may refer to it; null, or left out: as it is, not shared when it is new."""
+
+    value: Annotated[
+        str,
+        Meta(
+            description=f"a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL",
+            extra_json_schema={"minLength": 1, "maxLength": SECRET_VALUE_MAX, "pattern": patterns.NO_NUL},
+        ),
+    ]
+    shared: bool | None = None
+
+
+class SecretOut(msgspec.Struct):
+    """A secret without its value. `sealed`: it is encrypted where it lies."""
+
+    name: str
+    namespace: str
+    shared: bool
+    sealed: bool
+    revision: int
+    created_at: str
+    modified_at: str
+
 
 _FIELDS = frozenset(SecretIn.__struct_encode_fields__)
 _READ_ONLY = frozenset(SecretOut.__struct_fields__) - _FIELDS

@@ -12,7 +12,7 @@ from raftsched.api.cluster import cluster
 from raftsched.api.http import answers
 from raftsched.api.jobs import filters as job_filters
 from raftsched.api.jobs import generated, operations_schema, schema
-from raftsched.api.resources import calendars_schema, operators_schema, webhooks_schema
+from raftsched.api.resources import calendars, operators_schema, webhooks_schema
 from raftsched.api.runs import events, explain
 from raftsched.client import (
     models,
@@ -45,11 +45,11 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.Retention, schema.RetentionIn),
         (spec.BulkFilter, operations_schema.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
-        (spec.CalendarDays, calendars_schema.CalendarIn),
+        (spec.CalendarDays, calendars.CalendarIn),
         (spec_generated.JobDefaults, generated.DefaultsIn),
         (spec.NamespaceLimits, operators_schema.NamespaceLimits),
         (spec.NamespaceSpec, operators_schema.NamespaceIn),
-        (spec.DateRange, calendars_schema.RangeIn),
+        (spec.DateRange, calendars.RangeIn),
         (spec.Rate, operators_schema.RateIn),
         (spec.Notify, schema.NotifyIn),
         (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
@@ -90,7 +90,7 @@ def test_filters() -> None:
         (models_cluster.Grant, given(oidc_schema.WhoGrant)),
         (models_cluster.Queue, given(operators_schema.QueueOut)),
         (models_webhooks.Webhook, given(webhooks_schema.WebhookMade)),
-        (models_cluster.Calendar, given(calendars_schema.CalendarOut)),
+        (models_cluster.Calendar, given(calendars.CalendarOut)),
         (models_cluster.Namespace, given(operators_schema.NamespaceOut)),
         (models_cluster.NamespaceLimits, given(operators_schema.NamespaceLimitsOut)),
         (models_cluster.Rate, given(operators_schema.RateOut)),

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raftsched.api.context import meta
-from raftsched.api.resources.calendars_schema import CalendarIn, RangeIn
+from raftsched.api.resources.calendars import CalendarIn, RangeIn
 from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn, SettingsIn
 from raftsched.core.limits import SETTINGS
 from tests.integration.api.jobs.test_fuzz import durations, junk, loose, text
