@@ -36,7 +36,6 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from raftsched.api.openapi.description import operation_id
 from raftsched.api.routes import ROUTES
 from tests.support.cluster import Cluster, NodeProcess
 
@@ -92,7 +91,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     if given.role and given.kill_leader:
         parser.error("--role goes with --through: who kills leaders asks without a token who leads")
     left_out = {**LEFT_OUT, **(OPENS if given.role else {})}
-    possible = [operation_id(r) for r in ROUTES if operation_id(r) not in left_out]
+    possible = [r.operation_id for r in ROUTES if r.operation_id not in left_out]
     wanted = given.only.split(",") if given.only else possible
     if set(wanted) - set(possible):
         parser.error(f"no operations, or left out: {', '.join(sorted(set(wanted) - set(possible)))}")
