@@ -10,6 +10,7 @@ from aiohttp import web
 from raftsched.api.auth import audit, oidc, tokens, whoami
 from raftsched.api.cluster import cluster, health, members, snapshot
 from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
 from raftsched.api.jobs import actions, backfill, batch, compare, operations, revisions, schedules
 from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
@@ -17,7 +18,7 @@ from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
 from raftsched.api.runs import dead_letters, events, explain, instances, kills, output, stats
 
-Handler = Callable[[ApiContext, Any], Awaitable[web.StreamResponse]]  # Any: call.Call, or the request itself
+Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
 
 class Route(NamedTuple):

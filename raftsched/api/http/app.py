@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
 from itertools import chain
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -22,15 +21,15 @@ from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
-from raftsched.api.http.call import parse_call, takes_call
+from raftsched.api.http.call import parse_call
 from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import HostCheck, check_operation, check_site
+from raftsched.api.http.requests import HostCheck, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
 from raftsched.api.jobs.batch import BODY_MAX
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
-from raftsched.api.openapi.operation import OPERATIONS, Operation
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Handler
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.errors import KINDS, RaftschedError
@@ -61,31 +60,23 @@ def build_app(ctx: ApiContext) -> web.Application:
     expect = _expectation(ctx)
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
-        said = OPERATIONS.get(route.handler)
-        endpoint = _guarded(
-            ctx, check, route.handler, metrics.route(route.method, route.path), said, route.operation_id
-        )
+        counts = metrics.route(route.method, route.path)
+        endpoint = _guarded(ctx, check, counts, _operation(ctx, route.handler, route.operation_id))
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, endpoint, expect_handler=expect)
             methods[route.path].append("HEAD")
     for path, allowed in methods.items():
-        app.router.add_route(
-            "*",
-            path,
-            _guarded(ctx, check, _method_not_allowed(allowed), metrics.route("*", path)),
-            expect_handler=expect,
-        )
-    app.router.add_route(
-        "*", "/{tail:.*}", _guarded(ctx, check, _no_route, metrics.route("*", "*")), expect_handler=expect
-    )
-    unroutable = _guarded(
-        ctx, check, _unroutable(sorted({*chain.from_iterable(methods.values())})), metrics.route("*", "*")
-    )
+        endpoint = _guarded(ctx, check, metrics.route("*", path), _method_not_allowed(allowed))
+        app.router.add_route("*", path, endpoint, expect_handler=expect)
+    nowhere = metrics.route("*", "*")
+    app.router.add_route("*", "/{tail:.*}", _guarded(ctx, check, nowhere, _no_route), expect_handler=expect)
+    all_methods = sorted({*chain.from_iterable(methods.values())})
+    unroutable = _guarded(ctx, check, nowhere, _unroutable(all_methods))
     app[UNROUTABLE] = handler_of(unless_locked(ctx, unroutable) if ctx.security.guarded else unroutable)
     if ctx.security.guarded:
-        app.middlewares.append(lock(ctx, metrics.route("*", "*")))
+        app.middlewares.append(lock(ctx, nowhere))
     app.cleanup_ctx.append(_client)
     app.on_shutdown.append(_stop)
 
@@ -109,15 +100,8 @@ async def _stop(app: web.Application) -> None:
     app[STREAMS].stopping.set()
 
 
-def _guarded(
-    ctx: ApiContext,
-    check: HostCheck,
-    handler: Handler,
-    counts: RequestCounts,
-    said: Operation | None = None,
-    name: str = "",
-) -> _Endpoint:
-    """`said`: None when it is no operation that there is."""
+def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: _Endpoint) -> _Endpoint:
+    """Returns an endpoint with the checks that every request passes. Errors become problems, and all is counted."""
     monotonic = ctx.clock.monotonic
 
     async def endpoint(request: web.Request) -> web.StreamResponse:
@@ -130,10 +114,7 @@ def _guarded(
             check_site(request.method, request.path, headers)
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
-            if said is None:
-                response = await handler(ctx, request)
-            else:
-                response = await _handled(ctx, request, handler, said, name)
+            response = await respond(request)
         except RaftschedError as error:
             response = answer(error)
         except web.HTTPException:
@@ -156,43 +137,45 @@ def _guarded(
     return endpoint
 
 
-async def _handled(
-    ctx: ApiContext, request: web.Request, handler: Handler, said: Operation, name: str
-) -> web.StreamResponse:
-    watches = said.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
-    acked_index = 0 if watches else ctx.log.unapplied_ack_index()
-    if acked_index:
-        await ctx.wait_until_visible()
-    try:
-        who = admit(ctx, request, said, name, acked_index=acked_index)
-    except UnknownToken:
-        shown, address = request.headers.get("Authorization"), request.remote or ""
+def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoint:
+    """Returns the endpoint of an operation: it admits the caller, parses the request, and calls the handler.
+
+    When the handler refuses for what is in the tables, it is called once more if this node was behind."""
+    declared = OPERATIONS[handler]
+
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        watches = declared.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
+        acked_index = 0 if watches else ctx.log.unapplied_ack_index()
+        if acked_index:
+            await ctx.wait_until_visible()
         try:
-            who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
-        except Problem as unknown:
-            raise counted(ctx, address, unknown) from None
-        admit(ctx, request, said, name, who, acked_index)
-    except Problem as problem:
-        raise counted(ctx, request.remote or "", problem) from None
-    with while_it_holds(ctx, request, who) if said.streams else nullcontext():
-        call: Any = request
-        if takes_call(handler):
-            call = await parse_call(ctx, request, said)
-        else:
-            check_operation(request, said)
-        try:
-            return await handler(ctx, call)
-        except RaftschedError as error:
-            state = request_state()
-            if state.proposed or said.role == "open" or request.writer.output_size or not _is_of_rows(error):
-                raise
-            index = await ctx.catch_up_soon()
-            if index is not None and index > state.read_index:
-                state.read_index = ctx.applied()
+            who = admit(ctx, request, declared, operation_id, acked_index=acked_index)
+        except UnknownToken:
+            shown, address = request.headers.get("Authorization"), request.remote or ""
+            try:
+                who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
+            except Problem as unknown:
+                raise counted(ctx, address, unknown) from None
+            admit(ctx, request, declared, operation_id, who, acked_index)
+        except Problem as problem:
+            raise counted(ctx, request.remote or "", problem) from None
+        with while_it_holds(ctx, request, who) if declared.streams else nullcontext():
+            call = await parse_call(ctx, request, declared)
+            try:
                 return await handler(ctx, call)
-            if state.stale:
-                raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
-            raise
+            except RaftschedError as error:
+                state = request_state()
+                if state.proposed or declared.role == "open" or request.writer.output_size or not _is_of_rows(error):
+                    raise
+                index = await ctx.catch_up_soon()
+                if index is not None and index > state.read_index:
+                    state.read_index = ctx.applied()
+                    return await handler(ctx, call)
+                if state.stale:
+                    raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
+                raise
+
+    return endpoint
 
 
 def _is_of_rows(error: RaftschedError) -> bool:
@@ -217,25 +200,25 @@ def _expectation(ctx: ApiContext) -> Callable[[web.Request], Awaitable[web.Strea
     return expect
 
 
-def _method_not_allowed(allowed: list[str]) -> Handler:
+def _method_not_allowed(allowed: list[str]) -> _Endpoint:
     allow = ", ".join(sorted(allowed))
 
-    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+    async def endpoint(request: web.Request) -> web.StreamResponse:
         raise Problem(
             "method-not-allowed",
             f"{request.method} is not possible here; use {allow}.",
             headers={"Allow": allow},
         )
 
-    return handler
+    return endpoint
 
 
-def _unroutable(methods: list[str]) -> Handler:
-    async def handler(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+def _unroutable(methods: list[str]) -> _Endpoint:
+    async def endpoint(request: web.Request) -> web.StreamResponse:
         raise refuse_unroutable(request, ", ".join(methods))
 
-    return handler
+    return endpoint
 
 
-async def _no_route(ctx: ApiContext, request: web.Request) -> web.StreamResponse:
+async def _no_route(request: web.Request) -> web.StreamResponse:
     raise Problem("not-found", f"There is nothing at {request.path[:200]}; /docs lists what there is.")

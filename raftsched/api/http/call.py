@@ -12,9 +12,8 @@ anything (a struct without fields) is decoded at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from inspect import signature
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -35,7 +34,7 @@ from raftsched.api.http.requests import (
     not_modified,
     read_body,
 )
-from raftsched.api.openapi.operation import Operation
+from raftsched.api.openapi.operation import BODY_MAX, JSON, Operation
 
 B = TypeVar("B")
 
@@ -95,12 +94,6 @@ class Call(Generic[B]):
             raise Problem("exists", "If-None-Match: * was given, and the job exists; nothing was changed.")
 
 
-@cache
-def takes_call(handler: Callable[..., Any]) -> bool:
-    """Returns whether a handler is `handler(ctx, call)`; else it reads the request itself."""
-    return "call" in signature(handler).parameters
-
-
 async def parse_call(ctx: ApiContext, request: web.Request, declared: Operation) -> Call[Any]:
     """Raises Problem invalid-parameter, unsupported-media-type, too-large, request-timeout, invalid-json and
     invalid-body; where reads may have to wait, NoLeader, Overloaded and Problem behind."""
@@ -123,16 +116,33 @@ async def parse_call(ctx: ApiContext, request: web.Request, declared: Operation)
     return call
 
 
+class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """A body that cannot say anything."""
+
+
+async def read_no_body(call: Call[None]) -> None:
+    """Reads the body of a request that declares none, and refuses anything other than an empty object. Raises what
+    `parse_call` raises."""
+    strict.read(await _read_optional(call.request, BODY_MAX, (JSON,)), _Nothing, _decoder(_Nothing), "invalid-body")
+
+
 async def _read(ctx: ApiContext, call: Call[Any], declared: Operation) -> None:
     limit = ctx.settings().body_max_bytes if declared.body_max is None else declared.body_max
-    raw = await read_body(call.request, limit)
-    if not declared.body_required:
-        if raw or call.request.headers.get("Content-Type"):
-            check_type(call.request, declared.media)  # pages of other origins may send a form without being asked
-        raw = raw or b"{}"
-    call.raw = raw
+    if declared.body_required:
+        call.raw = await read_body(call.request, limit)
+    else:
+        call.raw = await _read_optional(call.request, limit, declared.media)
     if _says_nothing(declared.body):
         _ = call.body
+
+
+async def _read_optional(request: web.Request, limit: int, media: tuple[str, ...]) -> bytes:
+    """Returns `{}` where there is no body. A type that pages of other origins may send without being asked (a form's,
+    text/plain) is refused without a body, too."""
+    raw = await read_body(request, limit)
+    if raw or request.headers.get("Content-Type"):
+        check_type(request, media)
+    return raw or b"{}"
 
 
 @cache

@@ -19,13 +19,12 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import decode_cursor
 from raftsched.api.http.durations import parse_time
 from raftsched.api.http.problems import ParameterError, Problem
-from raftsched.api.openapi.operation import Operation
+from raftsched.api.openapi.operation import JSON, Operation
 from raftsched.core.ids import parse_instance, parse_job
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
 MIN_INDEX_WAIT_S = 5.0
-JSON_TYPES = frozenset({"application/json"})
 _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
 _ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
@@ -108,7 +107,7 @@ def _same(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-def check_type(request: web.Request, types: Collection[str] = JSON_TYPES) -> None:
+def check_type(request: web.Request, types: Collection[str] = (JSON,)) -> None:
     """Raises Problem unsupported-media-type."""
     content_type = request.headers.get("Content-Type", "")
     if content_type in types:
@@ -216,15 +215,6 @@ async def _read(content: StreamReader, limit: int) -> bytes:
 
 def _too_large(limit: int) -> Problem:
     return Problem("too-large", f"The body is too large; {limit:,} bytes is the limit.")
-
-
-async def optional_json(request: web.Request, limit: int) -> bytes:
-    """The body of a request that may have none (then b"{}"). A type that pages of other origins may send without being
-    asked (a form's, text/plain) is refused without a body too."""
-    raw = await read_body(request, limit)
-    if raw or request.headers.get("Content-Type"):
-        check_type(request)
-    return raw or b"{}"
 
 
 class Query:
@@ -409,13 +399,6 @@ def create_only(request: web.Request) -> bool:
     if text.strip() != "*":
         raise Problem("invalid-parameter", "If-None-Match must be * with a write: create only.")
     return True
-
-
-def refuse_headers(request: web.Request, names: Iterable[str], instead: str) -> None:
-    """A condition that would be ignored must not look as if it had been kept. Raises Problem invalid-parameter."""
-    for name in names:
-        if name in request.headers:
-            raise Problem("invalid-parameter", f"{name} is {instead}.")
 
 
 def not_modified(request: web.Request, etag: str) -> bool:

@@ -12,7 +12,7 @@ from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.answers import JobStateShown, RunMade
-from raftsched.api.http.call import Call
+from raftsched.api.http.call import Call, read_no_body
 from raftsched.api.http.idempotency import UNNAMED, Named, done_before, propose_once, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
@@ -20,7 +20,6 @@ from raftsched.api.http.requests import (
     READ,
     catch_up,
     job_id_of,
-    optional_json,
 )
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
@@ -36,7 +35,6 @@ from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Job, JobState
 from raftsched.core.references import may_refer, missing, references_in
 
-BODY_MAX = 4_096  # bytes, of what takes a word or two
 SKIP_TRIES = 5
 SKIP_WAIT_S = 0.5
 
@@ -50,7 +48,6 @@ class _Said(msgspec.Struct):
 _CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
 _POSTS = (*_CHANGES, "idempotency-mismatch")
 
-_nothing = msgspec.json.Decoder(Nothing)
 _body = msgspec.json.Decoder(_Said)
 _state = msgspec.json.Decoder(StateIn)
 
@@ -181,11 +178,6 @@ async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
     raise Problem("illegal-transition", "The next time of the job is not known yet; try again.")
 
 
-async def read_nothing(request: web.Request) -> None:
-    """A body is not needed; an empty object is welcome."""
-    strict.read(await optional_json(request, BODY_MAX), Nothing, _nothing, "invalid-body")
-
-
 async def _post(
     ctx: ApiContext, call: Call[Any], kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
 ) -> web.Response:
@@ -247,5 +239,5 @@ async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
     scope="checked",
 )
 async def delete_state(ctx: ApiContext, call: Call[None]) -> web.Response:
-    await read_nothing(call.request)
+    await read_no_body(call)
     return await _set(ctx, call, await target_job(ctx, call), JobState.EXPIRED)

@@ -19,7 +19,6 @@ from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_val
 from raftsched.api.http.requests import (
     READ,
     catch_up,
-    refuse_headers,
 )
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import (
@@ -69,7 +68,6 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its pl
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
     job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
     may be sent again (keys.py)."""
-    refuse_headers(call.request, ("If-Match",), "not supported on a creation; use If-None-Match: *, or PUT to the job")
     settings = ctx.settings()
     raw, if_none = call.raw, call.create_only
     name = call.key("create", raw, b"*" if if_none else b"")
