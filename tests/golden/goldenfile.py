@@ -63,7 +63,7 @@ def write(path: Path, logs: list[GoldenLog]) -> None:
 
 
 def files() -> list[Path]:
-    return sorted(HERE.glob("*.xz"))
+    return sorted(HERE.glob("[0-9]*.xz"))
 
 
 def batches(data: bytes) -> list[list[bytes]]:
