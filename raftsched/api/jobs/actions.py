@@ -95,7 +95,7 @@ async def expire(ctx: ApiContext, call: Call[ExpireIn]) -> web.Response:
     work=True,
 )
 async def run(ctx: ApiContext, call: Call[RunIn]) -> web.Response:
-    """A manual run. With an Idempotency-Key it may be sent again (keys.py)."""
+    """A manual run. With an Idempotency-Key it may be sent again."""
     anywhere = "name" not in call.path and within() is None
     job_id = job_id_of(call) if anywhere else (await target_job(ctx, call)).id
     name = call.key("run", job_text(job_id).encode(), call.raw)
@@ -146,7 +146,7 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
 @_action("Skip the next run", SkipNextIn, "not-next")
 async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
     """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
-    it may be sent again as well (keys.py)."""
+    it may be sent again as well."""
     errors: list[FieldError] = []
     at_ms = time_of(call.body.at, "/at", errors)
     if errors:
@@ -181,7 +181,7 @@ async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
 async def _post(
     ctx: ApiContext, call: Call[Any], kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
 ) -> web.Response:
-    """With an Idempotency-Key it may be sent again (keys.py)."""
+    """With an Idempotency-Key it may be sent again."""
     job = await target_job(ctx, call)
     name = call.key(kind, job_text(job.id).encode(), raw, call.conditions)
     return await _set(ctx, call, job, state, name, kill=kill)

@@ -67,7 +67,7 @@ _NESTED = {
 async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its plainest form: see http/fastpath.py
     """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
     job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
-    may be sent again (keys.py)."""
+    may be sent again."""
     settings = ctx.settings()
     raw, if_none = call.raw, call.create_only
     name = call.key("create", raw, b"*" if if_none else b"")

@@ -76,7 +76,7 @@ class _Asked:
 )
 async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
     """{"action": ..., and one of "ids", "filter", "all": true}: 202 and the operation. With "dry_run" nothing is done:
-    200 and how many match. With an Idempotency-Key it may be sent again (keys.py)."""
+    200 and how many match. With an Idempotency-Key it may be sent again."""
     name = call.key("jobs:actions", call.raw)
     accepted = done_before(ctx, name)
     if accepted is not None and accepted.operation is not None:
@@ -132,7 +132,7 @@ def _asked(given: ActionsIn) -> _Asked:
 )
 async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
     """?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it goes
-    on as an operation. With an Idempotency-Key it may be sent again (keys.py): that deletes no job made since."""
+    on as an operation. With an Idempotency-Key it may be sent again: that deletes no job made since."""
     query = call.query
     wanted = of_query(query)
     if wanted.is_empty != query.flag("all"):

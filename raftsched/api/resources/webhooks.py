@@ -151,7 +151,7 @@ WEBHOOKS = NamedResource(
 )
 async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """Under a name, which jobs refer to in their `notify`. Without a secret one is made. With an Idempotency-Key it may
-    be sent again (keys.py), and is answered with the same secret."""
+    be sent again, and is answered with the same secret."""
     key = call.key("webhooks", call.raw, b"*" if call.create_only else b"")
     name, spec, secret = read_webhook(call.json(), None)
     made = b"" if secret else secrets.token_bytes(MADE_BYTES)
