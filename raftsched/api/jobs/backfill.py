@@ -47,7 +47,8 @@ TRIES = 5  # when the job is changed meanwhile
 )
 async def backfill(ctx: ApiContext, call: Call[BackfillIn]) -> web.Response:
     """One run for each time from `from` on, to before `to`, that is past and was not run, oldest first; overlap decides
-    whether they wait for each other. Asked for again, it makes none twice. With an Idempotency-Key it may be sent again."""
+    whether they wait for each other. Asked for again, it makes none twice. With an Idempotency-Key it may be sent
+    again."""
     job = await target_job(ctx, call)
     name = call.key("backfill", job_text(job.id).encode(), call.raw)
     accepted = done_before(ctx, name)
