@@ -24,7 +24,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _RESERVED = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _OURS = "raftsched-"  # tells the receiver which run this is
 _ONE_OF = "exactly one of exec, shell, python, http, call"
-_SECRET_RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'
+_REFERENCE_RULE = 'write {"$secret": "name"}, or {"$secret": "namespace/name"} for one that is shared'
 
 
 def capability_of(given: HandlerIn | None, errors: list[FieldError], at: str = "/handler") -> str:
@@ -193,7 +193,7 @@ def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
 
 def check_name(text: str, at: str, errors: list[FieldError]) -> None:
     if not names.SECRET_REFERENCE.allows(text) or len(text) > 200:
-        errors.append(FieldError(at, f"names no secret; {_SECRET_RULE}"))
+        errors.append(FieldError(at, f"names no secret; {_REFERENCE_RULE}"))
 
 
 def check_params(params: Any, errors: list[FieldError]) -> None:
@@ -204,7 +204,7 @@ def check_params(params: Any, errors: list[FieldError]) -> None:
         if isinstance(value, dict):
             if SECRET in value:
                 if len(value) > 1 or not isinstance(value[SECRET], str):
-                    errors.append(FieldError(at, f"is no reference to a secret; {_SECRET_RULE}, and nothing beside it"))
+                    errors.append(FieldError(at, f"is no reference to a secret; {_REFERENCE_RULE}, and nothing beside it"))
                 else:
                     check_name(value[SECRET], at, errors)
                 if at == "/params":
