@@ -204,7 +204,9 @@ def check_params(params: Any, errors: list[FieldError]) -> None:
         if isinstance(value, dict):
             if SECRET in value:
                 if len(value) > 1 or not isinstance(value[SECRET], str):
-                    errors.append(FieldError(at, f"is no reference to a secret; {_REFERENCE_RULE}, and nothing beside it"))
+                    errors.append(
+                        FieldError(at, f"is no reference to a secret; {_REFERENCE_RULE}, and nothing beside it")
+                    )
                 else:
                     check_name(value[SECRET], at, errors)
                 if at == "/params":
