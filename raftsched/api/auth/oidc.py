@@ -18,8 +18,8 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged
 from raftsched.api.http.requests import (
     NAMESPACE_HELP,
-    READ,
 )
+from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
 from raftsched.core.commands import encode
@@ -27,14 +27,7 @@ from raftsched.core.commands import encode
 _json = msgspec.json.Encoder(order="deterministic").encode
 
 
-@operation(
-    "Read the OpenID Connect issuer",
-    {200: Reply(OidcOut, "As it is.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
-    query=READ,
-    headers=("If-None-Match",),
-    codes=("not-found",),
-    role="admin",
-)
+@tagged_read("Read the OpenID Connect issuer", OidcOut, "As it is.", codes=("not-found",), role="admin")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """404 when no issuer is set."""
     return _reply(call, oidc_of(ctx))

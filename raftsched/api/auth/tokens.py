@@ -28,7 +28,8 @@ from raftsched.api.http.requests import (
     catch_up,
 )
 from raftsched.api.jobs.triggers import duration_of, time_of
-from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.openapi.declarations import action, listing, tagged_read
+from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.named import list_page
 from raftsched.api.resources.operators_schema import RateOut
 from raftsched.core.access import ANONYMOUS, NAMESPACES_MAX, CreateToken, Grant, RevokeToken, Role, SetAccess, Token
@@ -43,12 +44,11 @@ PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
 
 
-@operation(
+@action(
     "Create a token",
     {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
-    headers=("Idempotency-Key",),
     body=TokenIn,
-    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "not-found", "idempotency-mismatch"),
+    codes=("name-taken", "not-possible", "not-found"),
     role="admin",
 )
 async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
@@ -167,12 +167,7 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
     return rate.count, period or 0
 
 
-@operation(
-    "List tokens",
-    {200: Reply(PageOf(TokenOut), "A page of tokens, the oldest first.", ("Link",))},
-    query=("limit", "cursor", *READ),
-    role="admin",
-)
+@listing("List tokens", TokenOut, "A page of tokens, the oldest first.", role="admin")
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Without their secrets, which are shown only once. Revoked tokens are kept for a while."""
 
@@ -238,14 +233,7 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
 # ---------------------------------------------------------------- whether they are needed
 
 
-@operation(
-    "Read whether requests need a token",
-    {200: Reply(AccessOut, "Whether they do.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
-    query=READ,
-    headers=("If-None-Match",),
-    role="viewer",
-    scope="shared",
-)
+@tagged_read("Read whether requests need a token", AccessOut, "Whether they do.", scope="shared")
 async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         access = access_of(view)

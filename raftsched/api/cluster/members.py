@@ -21,7 +21,8 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_value
 from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.schema import MemberIn, TransferIn
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.api.openapi.declarations import action
+from raftsched.api.openapi.operation import WRITES, Reply, operation
 from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
 
@@ -35,21 +36,11 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value({"items": out.nodes, "waiting": out.waiting, "next": None})
 
 
-@operation(
+@action(
     "Add a member",
     {202: Reply(MemberLetIn, "It is a member.", ("Location",))},
-    headers=("Idempotency-Key",),
     body=MemberIn,
-    codes=(
-        *BODIES,
-        *WRITES,
-        "not-waiting",
-        "membership-busy",
-        "no-such-member",
-        "not-possible",
-        "name-taken",
-        "idempotency-mismatch",
-    ),
+    codes=("not-waiting", "membership-busy", "no-such-member", "not-possible", "name-taken"),
     role="admin",
 )
 async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
@@ -101,13 +92,12 @@ async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     return web.Response(status=204)
 
 
-@operation(
+@action(
     "Transfer leadership",
     {200: Transferred},
-    headers=("Idempotency-Key",),
     body=TransferIn,
+    codes=("no-such-member", "membership-busy", "not-possible"),
     body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "membership-busy", "not-possible", "idempotency-mismatch"),
     role="operator",
     scope="shared",
 )

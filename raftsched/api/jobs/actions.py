@@ -26,6 +26,7 @@ from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
+from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, H, Reply, operation
 from raftsched.api.openapi.types import JOB
 from raftsched.api.rows import get_job, requested_job
@@ -45,51 +46,47 @@ class _Said(msgspec.Struct):
     handler: msgspec.Raw
 
 
-_CHANGES = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
-_POSTS = (*_CHANGES, "idempotency-mismatch")
-
 _body = msgspec.json.Decoder(_Said)
 _state = msgspec.json.Decoder(StateIn)
 
 
-def _action(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> Callable[[H], H]:
+def _change(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> Callable[[H], H]:
     """Declares a POST that does something to one job, and answers with the job."""
-    return operation(
+    return action(
         summary,
         {200: Reply(JOB, "As it is now.", ("ETag",))},
-        headers=("Idempotency-Key", "If-Match"),
+        if_match=True,
         body=body,
         body_required=False,
-        codes=(*_POSTS, *codes),
+        codes=("illegal-transition", "stale-revision", *codes),
         role="editor",
         scope="checked",
     )
 
 
-@_action("Pause a job")
+@_change("Pause a job")
 async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
     return await _post(ctx, call, "pause", JobState.SUSPENDED)
 
 
-@_action("Resume a job")
+@_change("Resume a job")
 async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return await _post(ctx, call, "resume", JobState.SCHEDULED)
 
 
-@_action("Expire a job for good", ExpireIn)
+@_change("Expire a job for good", ExpireIn)
 async def expire(ctx: ApiContext, call: Call[ExpireIn]) -> web.Response:
     return await _post(ctx, call, "expire", JobState.EXPIRED, call.raw, kill=call.body.kill)
 
 
-@operation(
+@action(
     "Run a job now",
     {202: Reply(RunMade, "An instance was made.", ("Location",), leads_to="/v1/instances/{id}")},
-    headers=("Idempotency-Key",),
     body=RunIn,
+    codes=("illegal-transition", "too-many"),
     body_required=False,
     body_max=None,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
     role="editor",
     scope="checked",
     work=True,
@@ -143,7 +140,7 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
     return [FieldError(reference.pointer, why) for reference, why in found]
 
 
-@_action("Skip the next run", SkipNextIn, "not-next")
+@_change("Skip the next run", SkipNextIn, "not-next")
 async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
     """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
     it may be sent again as well."""
@@ -197,6 +194,13 @@ async def _set(
 # ---------------------------------------------------------------- as a state
 
 
+def _state_change(summary: str, body: Any = None) -> Callable[[H], H]:
+    """Declares a PUT or DELETE of the state of one job, which answers with the job."""
+    answers = {200: Reply(JOB, "As it is now.", ("ETag",))}
+    codes = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
+    return operation(summary, answers, headers=("If-Match",), body=body, codes=codes, role="editor", scope="checked")
+
+
 @operation(
     "Read the state of a job",
     {200: Reply(JobStateShown, "Its state.", ("ETag",))},
@@ -210,15 +214,7 @@ async def get_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_fields({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
 
 
-@operation(
-    "Set the state of a job",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
-    body=StateIn | Literal["SCHEDULED", "SUSPENDED"],
-    codes=_CHANGES,
-    role="editor",
-    scope="checked",
-)
+@_state_change("Set the state of a job", StateIn | Literal["SCHEDULED", "SUSPENDED"])
 async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
     """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
     raw = call.raw
@@ -230,14 +226,7 @@ async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
     return await _set(ctx, call, await target_job(ctx, call), JobState[given.state])
 
 
-@operation(
-    "Expire a job for good",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
-    codes=_CHANGES,
-    role="editor",
-    scope="checked",
-)
+@_state_change("Expire a job for good")
 async def delete_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     await read_no_body(call)
     return await _set(ctx, call, await target_job(ctx, call), JobState.EXPIRED)

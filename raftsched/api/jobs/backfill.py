@@ -18,7 +18,8 @@ from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import BackfillIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.api.openapi.declarations import action
+from raftsched.api.openapi.operation import Reply
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Backfill, encode
 from raftsched.core.ids import job_text
@@ -28,20 +29,11 @@ from raftsched.schedule import TriggerError
 TRIES = 5  # when the job is changed meanwhile
 
 
-@operation(
+@action(
     "Run a job for past times",
     {202: Reply(BackfillMade, "Instances were made.", ("Location",)), 200: Reply(BackfillSeen, "With dry_run.")},
-    headers=("Idempotency-Key",),
     body=BackfillIn,
-    codes=(
-        *BODIES,
-        *WRITES,
-        "illegal-transition",
-        "idempotency-mismatch",
-        "stale-revision",
-        "not-possible",
-        "too-many",
-    ),
+    codes=("illegal-transition", "stale-revision", "not-possible", "too-many"),
     role="editor",
     scope="checked",
 )

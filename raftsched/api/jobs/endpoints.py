@@ -17,7 +17,6 @@ from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.http.requests import (
-    READ,
     catch_up,
 )
 from raftsched.api.jobs.generated import JobIn
@@ -31,6 +30,7 @@ from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.targets import target_job
+from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.resources.amending import amend
@@ -86,14 +86,7 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its pl
     return reply_job(ctx, job_of(accepted))
 
 
-@operation(
-    "Read a job",
-    {200: Reply(JOB, "The job.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
-    query=READ,
-    headers=("If-None-Match",),
-    role="viewer",
-    scope="checked",
-)
+@tagged_read("Read a job", JOB, "The job.", scope="checked")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         job = requested_job(view, call)

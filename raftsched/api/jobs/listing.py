@@ -13,10 +13,9 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_page
-from raftsched.api.http.requests import READ
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.render import job_json
-from raftsched.api.openapi.operation import PageOf, Reply, operation
+from raftsched.api.openapi.declarations import listing
 from raftsched.api.openapi.types import JOB
 from raftsched.api.rows import page
 from raftsched.api.runs.states import JOB_STATES
@@ -24,13 +23,7 @@ from raftsched.core.model import Job
 from raftsched.core.selection import match, walk
 
 
-@operation(
-    "List jobs",
-    {200: Reply(PageOf(JOB), "A page of jobs.", ("Link",))},
-    query=(*PARAMETERS, "order", "limit", "cursor", *READ),
-    schemas={"state": JOB_STATES},
-    role="viewer",
-)
+@listing("List jobs", JOB, "A page of jobs.", (*PARAMETERS, "order"), schemas={"state": JOB_STATES})
 async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where
     a range of that is asked for. A page may be short, even empty, while `next` says that there is more to look through.

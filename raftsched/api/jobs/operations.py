@@ -32,7 +32,8 @@ from raftsched.api.jobs.operations_schema import (
     SampleOut,
 )
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.openapi.operation import BODIES, WRITES, AnyOf, PageOf, Reply, operation
+from raftsched.api.openapi.declarations import action, listing
+from raftsched.api.openapi.operation import WRITES, AnyOf, Reply, operation
 from raftsched.api.rows import get_job, page
 from raftsched.api.runs.states import JOB_STATES, OPERATION_STATE
 from raftsched.core.commands import CancelOperation, StartOperation, encode
@@ -64,13 +65,12 @@ class _Asked:
     kill: bool = False
 
 
-@operation(
+@action(
     "Run a bulk action on jobs",
     {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
-    headers=("Idempotency-Key",),
     body=ActionsIn,
+    codes=("not-found", "not-possible", "too-many"),
     body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
     role="editor",
     scope="checked",
 )
@@ -242,12 +242,12 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(_shown(found))
 
 
-@operation(
+@listing(
     "List operations",
-    {200: Reply(PageOf(OperationOut), "A page of operations, the newest first.", ("Link",))},
-    query=("state", "limit", "cursor", *READ),
+    OperationOut,
+    "A page of operations, the newest first.",
+    ("state",),
     schemas={"state": OPERATION_STATE},
-    role="viewer",
     scope="checked",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
@@ -266,16 +266,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, [_encode(_shown(one)) for one in found], _LISTING, query.filters(), last)
 
 
-@operation(
-    "Cancel an operation",
-    {200: OperationOut},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
-    role="editor",
-    scope="checked",
-)
+@action("Cancel an operation", {200: OperationOut}, codes=("illegal-transition",), role="editor", scope="checked")
 async def cancel(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """It makes no more steps; what was done stays. A repeat changes nothing."""
     number = _number(call)

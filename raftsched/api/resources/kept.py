@@ -19,7 +19,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.openapi.operation import BODIES, WRITES, operation
+from raftsched.api.openapi.declarations import action
 from raftsched.core.access import ForgetSecrets
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import decode_secret, decode_secrets
@@ -74,15 +74,7 @@ def unreadable(ctx: ApiContext) -> int:
     return sum(1 for nonce in nonces if nonce and (ctx.security.sealer is None or not ctx.security.sealer.knows(nonce)))
 
 
-@operation(
-    "Re-encrypt all secrets",
-    {200: ResealedOut},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "not-possible", "idempotency-mismatch"),
-    role="admin",
-)
+@action("Re-encrypt all secrets", {200: ResealedOut}, codes=("not-possible",), role="admin")
 async def reseal(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """With the first key in the key file of the node that is asked: what lies there as it is, and what was sealed with
     another key. A part of them at a time: send it again until nothing is left. What cannot be read is named, and has to

@@ -21,6 +21,7 @@ from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_tagged, reply_value
 from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.jobs.schema import Nothing
+from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
@@ -39,49 +40,24 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value({"items": await _details(ctx, call), "next": None})
 
 
-_REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
-
-
-@operation(
-    "Read a node",
-    {**_REPLY, 304: Reply(None, "Not changed.", ("ETag",))},
-    query=READ,
-    headers=("If-None-Match",),
-    codes=("no-such-member",),
-    role="viewer",
-    scope="shared",
-)
+@tagged_read("Read a node", NodeDetail, "As it is now.", codes=("no-such-member",), scope="shared")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The ETag is the revision of what was set here (drained, slots, labels); the state of the node changes without
     it."""
     return await _reply(ctx, call)
 
 
-@operation(
-    "Drain a node",
-    _REPLY,
-    headers=("Idempotency-Key", "If-Match"),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
-    role="operator",
-    scope="shared",
-)
+_REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
+_CODES = ("no-such-member", "stale", "stale-revision")
+
+
+@action("Drain a node", _REPLY, if_match=True, codes=_CODES, role="operator", scope="shared")
 async def drain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """It takes nothing new; what runs there ends as it would. Also while the node is down."""
     return await _set_drained(ctx, call, True)
 
 
-@operation(
-    "Undrain a node",
-    _REPLY,
-    headers=("Idempotency-Key", "If-Match"),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision", "idempotency-mismatch"),
-    role="operator",
-    scope="shared",
-)
+@action("Undrain a node", _REPLY, if_match=True, codes=_CODES, role="operator", scope="shared")
 async def undrain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return await _set_drained(ctx, call, False)
 
@@ -99,7 +75,7 @@ async def _set_drained(ctx: ApiContext, call: Call[Nothing], drained: bool) -> w
     headers=("If-Match",),
     body=NodeIn,
     media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "no-such-member", "stale", "stale-revision"),
+    codes=(*BODIES, *WRITES, *_CODES),
     role="operator",
     scope="shared",
 )

@@ -19,9 +19,9 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one
-from raftsched.api.http.requests import READ
 from raftsched.api.openapi import patterns
-from raftsched.api.openapi.operation import WRITES, PageOf, Reply, operation
+from raftsched.api.openapi.declarations import listing
+from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints, list_page
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.commands import encode
@@ -131,12 +131,7 @@ SECRETS = NamedResource(
 )
 
 
-@operation(
-    "List secrets",
-    {200: Reply(PageOf(SecretOut), "A page of secrets, without their values.", ("Link",))},
-    query=("namespace", "limit", "cursor", *READ),
-    role="viewer",
-)
+@listing("List secrets", SecretOut, "A page of secrets, without their values.", ("namespace",))
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """By namespace and name."""
 

@@ -17,9 +17,9 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.idempotency import propose_once
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_fields, reply_tagged
-from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.triggers import duration_of
+from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
@@ -31,14 +31,7 @@ from raftsched.core.limits import SETTINGS
 _DEFAULTS = Settings()
 
 
-@operation(
-    "Read the settings",
-    {200: Reply(SettingsOut, "All of them.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))},
-    query=READ,
-    headers=("If-None-Match",),
-    role="viewer",
-    scope="shared",
-)
+@tagged_read("Read the settings", SettingsOut, "All of them.", scope="shared")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return _reply(ctx, call)
 
@@ -83,31 +76,13 @@ def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
         )
 
 
-@operation(
-    "Pause the cluster",
-    {200: Paused},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "idempotency-mismatch"),
-    role="operator",
-    scope="shared",
-)
+@action("Pause the cluster", {200: Paused}, role="operator", scope="shared")
 async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """Nothing is fired or started any more; what runs goes on."""
     return await _set_paused(ctx, call, True)
 
 
-@operation(
-    "Resume the cluster",
-    {200: Paused},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "idempotency-mismatch"),
-    role="operator",
-    scope="shared",
-)
+@action("Resume the cluster", {200: Paused}, role="operator", scope="shared")
 async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     """The misfire policy of each job decides about the times that were missed."""
     return await _set_paused(ctx, call, False)

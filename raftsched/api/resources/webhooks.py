@@ -21,6 +21,7 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply, reply_tagged
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.jobs.triggers import duration_of
+from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.kept import secret_of, with_sealed_secret
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
@@ -184,14 +185,14 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return _made(ctx, call, name, made, accepted)
 
 
-@operation(
+@action(
     "Rotate a webhook's secret",
     {200: Reply(WebhookMade, "A secret that was made is shown this one time.", ("ETag",))},
-    headers=("Idempotency-Key", "If-Match"),
     body=RotateIn,
+    if_match=True,
+    codes=("stale-revision",),
     body_required=False,
     body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "stale-revision", "idempotency-mismatch"),
     role="operator",
 )
 async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
@@ -212,13 +213,10 @@ async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
     return _made(ctx, call, name, made, accepted, key.key, is_new=False)
 
 
-@operation(
+@action(
     "Send a test event to a webhook",
     {202: Reply(InstanceOut, "The instance that delivers it.", ("Location",))},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "too-many", "idempotency-mismatch"),
+    codes=("illegal-transition", "too-many"),
     role="operator",
 )
 async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:

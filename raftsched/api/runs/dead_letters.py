@@ -29,14 +29,14 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import (
     NAMESPACE_HELP,
-    READ,
     Query,
     bad_parameter,
     catch_up,
 )
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.openapi.declarations import action, listing
+from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.bounds import TIME_MAX_MS
@@ -109,13 +109,7 @@ def _of_query(query: Query) -> _Filter:
     return found
 
 
-@operation(
-    "List dead letters",
-    {200: Reply(PageOf(DeadLetter), "A page of dead letters.", ("Link",))},
-    query=(*_FILTERS, "order", "limit", "cursor", *READ),
-    codes=("not-found",),
-    role="viewer",
-)
+@listing("List dead letters", DeadLetter, "A page of dead letters.", (*_FILTERS, "order"), codes=("not-found",))
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The newest first, unless ?order=asc. A page may be short while `next` says that there is more."""
     query = call.query
@@ -145,13 +139,12 @@ def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> byte
 # ---------------------------------------------------------------- requeue and discard
 
 
-@operation(
+@action(
     "Requeue dead letters",
     {200: Requeued},
-    headers=("Idempotency-Key",),
     body=RequeueIn,
+    codes=("not-found",),
     body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
     role="editor",
     scope="checked",
 )

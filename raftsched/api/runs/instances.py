@@ -21,7 +21,8 @@ from raftsched.api.http.requests import (
     instance_key_of,
 )
 from raftsched.api.jobs.schema import InstanceOut, Nothing
-from raftsched.api.openapi.operation import BODIES, WRITES, PageOf, Reply, operation
+from raftsched.api.openapi.declarations import action
+from raftsched.api.openapi.operation import WRITES, PageOf, Reply, operation
 from raftsched.api.rows import (
     get_job,
     instances_of,
@@ -141,13 +142,10 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
     return reply_page(call.request, [instance_json(row, names) for row in found], listing, filters, last)
 
 
-@operation(
+@action(
     "Kill an instance",
     {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch"),
+    codes=("illegal-transition",),
     role="editor",
     scope="checked",
 )
@@ -158,13 +156,10 @@ async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return _reply(ctx, key, await propose_once(ctx, call.key("kill", key), Kill(key)))
 
 
-@operation(
+@action(
     "Run an instance again",
     {202: Reply(InstanceOut, "It waits again.", ("Location",))},
-    headers=("Idempotency-Key",),
-    body=Nothing,
-    body_required=False,
-    codes=(*BODIES, *WRITES, "illegal-transition", "idempotency-mismatch", "too-many"),
+    codes=("illegal-transition", "too-many"),
     role="editor",
     scope="checked",
     work=True,

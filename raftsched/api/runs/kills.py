@@ -27,7 +27,7 @@ from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
 from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.operation import BODIES, WRITES, operation
+from raftsched.api.openapi.declarations import action
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Kill, Rejected
@@ -133,13 +133,12 @@ class _Wanted:
         return row.key
 
 
-@operation(
+@action(
     "Kill matching instances",
     {200: KilledOut},
-    headers=("Idempotency-Key",),
     body=KillIn,
+    codes=("not-found",),
     body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "not-found", "idempotency-mismatch"),
     role="editor",
     scope="checked",
 )
