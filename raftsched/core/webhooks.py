@@ -12,12 +12,7 @@ import msgspec
 
 from raftsched.bounds import URL_MAX
 from raftsched.core.command import Command
-from raftsched.core.limits import (
-    LABEL_KEY_MAX,
-    LABEL_VALUE_MAX,
-    LABELS_MAX,
-    STORED_DURATION_MAX_MS,
-)
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, STORED_DURATION_MAX_MS
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
 from raftsched.core.notices import SYSTEM_QUEUE, Ending
 

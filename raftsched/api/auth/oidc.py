@@ -16,9 +16,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged
-from raftsched.api.http.requests import (
-    NAMESPACE_HELP,
-)
+from raftsched.api.http.requests import NAMESPACE_HELP
 from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc

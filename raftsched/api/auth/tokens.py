@@ -21,12 +21,7 @@ from raftsched.api.http.durations import format_duration, format_time, format_ti
 from raftsched.api.http.idempotency import Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged, reply_value
-from raftsched.api.http.requests import (
-    IDEMPOTENCY_KEY,
-    NAMESPACE_HELP,
-    READ,
-    catch_up,
-)
+from raftsched.api.http.requests import IDEMPOTENCY_KEY, NAMESPACE_HELP, READ, catch_up
 from raftsched.api.jobs.triggers import duration_of, time_of
 from raftsched.api.openapi.declarations import action, listing, tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation

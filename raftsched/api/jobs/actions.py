@@ -16,11 +16,7 @@ from raftsched.api.http.call import Call, read_no_body
 from raftsched.api.http.idempotency import UNNAMED, Named, done_before, propose_once, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
-from raftsched.api.http.requests import (
-    READ,
-    catch_up,
-    job_id_of,
-)
+from raftsched.api.http.requests import READ, catch_up, job_id_of
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn

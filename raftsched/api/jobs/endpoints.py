@@ -16,16 +16,9 @@ from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
-from raftsched.api.http.requests import (
-    catch_up,
-)
+from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.parse import (
-    Content,
-    create_command,
-    read_job,
-    read_plain,
-)
+from raftsched.api.jobs.parse import Content, create_command, read_job, read_plain
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn

@@ -16,28 +16,12 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.fields import POLICY
 from raftsched.api.jobs.handlers import check_params
-from raftsched.api.jobs.schema import (
-    ExponentialIn,
-    HandlerIn,
-    MisfireIn,
-    PlacementIn,
-    RetentionIn,
-    RetryIn,
-)
+from raftsched.api.jobs.schema import ExponentialIn, HandlerIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
-from raftsched.core.model import (
-    Delivery,
-    Misfire,
-    MisfirePolicy,
-    Outcome,
-    Overlap,
-    Retention,
-    Retry,
-    Trigger,
-)
+from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
 from raftsched.core.notices import SYSTEM_QUEUES
 from raftsched.core.references import may_refer
 

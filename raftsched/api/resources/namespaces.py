@@ -19,12 +19,7 @@ from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.parse import content_of
 from raftsched.api.jobs.schema import HandlerIn, TriggerIn
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.api.resources.operators_schema import (
-    NamespaceIn,
-    NamespaceLimits,
-    NamespaceLimitsOut,
-    NamespaceOut,
-)
+from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.cluster import Settings

@@ -8,13 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api.jobs.generated import DefaultsIn
-from raftsched.api.jobs.schema import (
-    Count,
-    Description,
-    Duration,
-    Owner,
-    Time,
-)
+from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS

@@ -27,12 +27,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_page
-from raftsched.api.http.requests import (
-    NAMESPACE_HELP,
-    Query,
-    bad_parameter,
-    catch_up,
-)
+from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, catch_up
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing

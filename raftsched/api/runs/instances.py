@@ -13,13 +13,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
-from raftsched.api.http.requests import (
-    READ,
-    Query,
-    bad_parameter,
-    catch_up,
-    instance_key_of,
-)
+from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, PageOf, Reply, operation

@@ -24,16 +24,7 @@ from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
-from raftsched.core.model import (
-    ASKED_FOR,
-    Attempt,
-    Delivery,
-    Instance,
-    InstanceState,
-    Job,
-    Outcome,
-    StepKind,
-)
+from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind
 from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 

@@ -14,15 +14,7 @@ from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.secrets import check_references
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, stale_revision
-from raftsched.core.commands import (
-    Accepted,
-    Answer,
-    CreateJob,
-    DeleteJob,
-    EditJob,
-    Rejected,
-    SetJobState,
-)
+from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, SetJobState
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance

@@ -9,14 +9,7 @@ from raftsched.core.apply.manual import run_now
 from raftsched.core.apply.refusals import no_job
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
-from raftsched.core.commands import (
-    Accepted,
-    Answer,
-    DeleteJob,
-    Rejected,
-    RunNow,
-    SetJobState,
-)
+from raftsched.core.commands import Accepted, Answer, DeleteJob, Rejected, RunNow, SetJobState
 from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.ids import job_text
 from raftsched.core.limits import U64_MAX

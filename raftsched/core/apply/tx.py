@@ -41,16 +41,7 @@ from raftsched.core.rows import (
     encode_row,
     read_meta,
 )
-from raftsched.core.tables import (
-    INSTANCES,
-    JOBS,
-    READY,
-    TIMERS,
-    Table,
-    View,
-    from_u64,
-    u64,
-)
+from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, u64
 from raftsched.core.webhooks import Webhook
 
 NOBODY = Attributed(msgspec.Raw(b""))

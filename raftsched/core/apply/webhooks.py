@@ -23,18 +23,7 @@ from raftsched.core.apply.users import jobs_with_tag, refusal_by_users
 from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
-from raftsched.core.model import (
-    DAY_MS,
-    Job,
-    JobState,
-    Outcome,
-    Overlap,
-    Policy,
-    Retention,
-    Retry,
-    Trigger,
-    TriggerKind,
-)
+from raftsched.core.model import DAY_MS, Job, JobState, Outcome, Overlap, Policy, Retention, Retry, Trigger, TriggerKind
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
 from raftsched.core.rows import decode_secrets, encode_row
 from raftsched.core.selection import webhook_tag
