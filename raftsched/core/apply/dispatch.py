@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from raftsched.core.apply import (
+from raftsched.core.apply import (  # noqa: F401 - found by the names of the registry
     access,
     attempts,
     calendars,
@@ -79,33 +79,10 @@ def _unknown(tx: Tx, c: Unknown) -> Answer:
     return UNKNOWN
 
 
-_FAMILIES = {
-    module.__name__.rpartition(".")[2]: vars(module)
-    for module in (
-        access,
-        attempts,
-        calendars,
-        checks,
-        cluster,
-        firing,
-        instances,
-        jobs,
-        keys,
-        manual,
-        namespaces,
-        nodes,
-        operations,
-        queues,
-        retention,
-        secrets,
-        webhooks,
-    )
-} | {"dispatch": globals()}
-
-
 def _handler(name: str) -> Handler:
     family, _, function = name.partition(".")
-    handler: Handler = _FAMILIES[family][function]
+    handlers = globals() if family == "dispatch" else vars(globals()[family])
+    handler: Handler = handlers[function]
     return handler
 
 

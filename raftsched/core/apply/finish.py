@@ -301,17 +301,17 @@ def exhaust(tx: Tx, job: Job) -> None:
 
 def drop_history(tx: Tx, job: Job) -> None:
     """Deletes earlier contents of the job."""
-    if job.revision == 1:
-        return
-    prefix = u64(job.id)
-    for key, _ in list(tx.view.scan(Table.HISTORY, prefix, after(prefix))):
-        tx.view.delete(Table.HISTORY, key)
+    _drop_past(tx, job, Table.HISTORY)
 
 
 def drop_revisions(tx: Tx, job: Job) -> None:
     """Deletes earlier revisions of the job. They are kept only while an instance may still run them."""
+    _drop_past(tx, job, Table.REVISIONS)
+
+
+def _drop_past(tx: Tx, job: Job, table: Table) -> None:
     if job.revision == 1:
         return
     prefix = u64(job.id)
-    for key, _ in list(tx.view.scan(Table.REVISIONS, prefix, after(prefix))):
-        tx.view.delete(Table.REVISIONS, key)
+    for key, _ in list(tx.view.scan(table, prefix, after(prefix))):
+        tx.view.delete(table, key)

@@ -49,12 +49,10 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
 def requeue(tx: Tx, c: Requeue) -> Answer:
     """Queues a dead letter again. Unless runs of the job may overlap it waits behind what is active, whatever the
     policy: requeuing a hundred of one job does not mean one of them."""
-    found = _finished(tx, c.instance)
+    found = _dead_letter(tx, c.instance)
     if isinstance(found, Rejected):
         return found
     job, instance = found
-    if not instance.dead_letter:
-        return _not_a_dead_letter(instance)
     refused = too_many_active(tx, job)
     if refused is not None:
         return refused
@@ -63,12 +61,10 @@ def requeue(tx: Tx, c: Requeue) -> Answer:
 
 
 def discard(tx: Tx, c: Discard) -> Answer:
-    found = _finished(tx, c.instance)
+    found = _dead_letter(tx, c.instance)
     if isinstance(found, Rejected):
         return found
     job, instance = found
-    if not instance.dead_letter:
-        return _not_a_dead_letter(instance)
     set_dead(instance, None)
     tx.events.instance(instance, InstanceEvent.DISCARDED)
     if listed_by_job(job, instance):
@@ -91,10 +87,12 @@ def _finished(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
     return job, instance
 
 
-def _not_a_dead_letter(instance: Instance) -> Rejected:
-    return Rejected(
-        "illegal-transition", f"The instance is {instance.state.name}, and no dead letter; use rerun to run it again."
-    )
+def _dead_letter(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
+    found = _finished(tx, key)
+    if isinstance(found, Rejected) or found[1].dead_letter:
+        return found
+    state = found[1].state.name
+    return Rejected("illegal-transition", f"The instance is {state}, and no dead letter; use rerun to run it again.")
 
 
 def _reopen(tx: Tx, job: Job, instance: Instance) -> None:

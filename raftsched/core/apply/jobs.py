@@ -182,17 +182,20 @@ def reschedule(tx: Tx, job: Job) -> bool:
     return True
 
 
-def edit_job(tx: Tx, c: EditJob) -> Answer:
-    job = tx.job(c.job_id)
+def _job_to_change(tx: Tx, job_id: int, if_revision: int | None) -> Job | Rejected:
+    job = tx.job(job_id)
     if job is None or job.state is JobState.DELETED:
-        return no_job(c.job_id)
-    if c.if_revision is not None and c.if_revision != job.revision:
+        return no_job(job_id)
+    if if_revision is not None and if_revision != job.revision:
         return stale_revision("The job", job, REPEAT)
-    refused = (
-        reject_system_job(job)
-        or _check(tx, job.namespace, c.policy, c.body)
-        or refuse_stale_defaults(tx, job.namespace, c.defaults)
-    )
+    return reject_system_job(job) or job
+
+
+def edit_job(tx: Tx, c: EditJob) -> Answer:
+    job = _job_to_change(tx, c.job_id, c.if_revision)
+    if isinstance(job, Rejected):
+        return job
+    refused = _check(tx, job.namespace, c.policy, c.body) or refuse_stale_defaults(tx, job.namespace, c.defaults)
     conditions = c.policy.conditions
     if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
         refused = circle(tx, job.namespace, c.name, c.policy)
@@ -320,14 +323,9 @@ def _relist(tx: Tx, job: Job, own: bytes | None) -> None:
 
 
 def set_job_state(tx: Tx, c: SetJobState) -> Answer:
-    job = tx.job(c.job_id)
-    if job is None or job.state is JobState.DELETED:
-        return no_job(c.job_id)
-    if c.if_revision is not None and c.if_revision != job.revision:
-        return stale_revision("The job", job, REPEAT)
-    refused = reject_system_job(job)
-    if refused is not None:
-        return refused
+    job = _job_to_change(tx, c.job_id, c.if_revision)
+    if isinstance(job, Rejected):
+        return job
     event = _EVENTS.get(c.state)
     state = None if event is None else job_next(job.state, event)
     if state is None:
@@ -351,14 +349,9 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
 
 
 def delete_job(tx: Tx, c: DeleteJob) -> Answer:
-    job = tx.job(c.job_id)
-    if job is None or job.state is JobState.DELETED:
-        return no_job(c.job_id)
-    if c.if_revision is not None and c.if_revision != job.revision:
-        return stale_revision("The job", job, REPEAT)
-    refused = reject_system_job(job)
-    if refused is not None:
-        return refused
+    job = _job_to_change(tx, c.job_id, c.if_revision)
+    if isinstance(job, Rejected):
+        return job
     remove(tx, job)
     return Accepted(job=job)
 

@@ -150,11 +150,9 @@ def _body(spec: WebhookSpec) -> bytes:
 
 
 def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
-    webhook = webhooks(tx).get(c.name)
-    if webhook is None:
-        return _no_webhook(c.name)
-    if is_stale(c.if_revision, webhook):
-        return stale_revision("The webhook", webhook, REPEAT)
+    webhook = _webhook_to_change(tx, c.name, c.if_revision)
+    if isinstance(webhook, Rejected):
+        return webhook
     wrong = webhook_secret_error(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
@@ -226,11 +224,9 @@ def send_test(tx: Tx, c: TestWebhook) -> Answer:
 
 
 def delete_webhook(tx: Tx, c: DeleteWebhook) -> Answer:
-    webhook = webhooks(tx).get(c.name)
-    if webhook is None:
-        return _no_webhook(c.name)
-    if is_stale(c.if_revision, webhook):
-        return stale_revision("The webhook", webhook, REPEAT)
+    webhook = _webhook_to_change(tx, c.name, c.if_revision)
+    if isinstance(webhook, Rejected):
+        return webhook
     detail = f'Jobs name the webhook {c.name}. Take it out of their notify first, or PATCH it to {{"active": false}}.'
     refused = refusal_by_users("illegal-transition", detail, _named_by(tx, c.name))
     if refused is not None:
@@ -251,6 +247,13 @@ def _named_by(tx: Tx, name: str) -> Iterator[Job]:
     for job in jobs_with_tag(tx, webhook_tag(name)):
         if any(one.webhook == name for one in job.policy.notify):
             yield job
+
+
+def _webhook_to_change(tx: Tx, name: str, if_revision: int | None) -> Webhook | Rejected:
+    webhook = webhooks(tx).get(name)
+    if webhook is None:
+        return _no_webhook(name)
+    return stale_revision("The webhook", webhook, REPEAT) if is_stale(if_revision, webhook) else webhook
 
 
 def _no_webhook(name: str) -> Rejected:
