@@ -144,6 +144,36 @@ def test_a_broken_response_fails(tmp_path: Path) -> None:
         assert reason in text
 
 
+def test_what_is_no_http_fails_at_once_also_when_it_keeps_talking(tmp_path: Path) -> None:
+    async def banner(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH\r\n")  # and waits for the client's
+        if not await reader.read(1):
+            raise ConnectionError
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(banner) as server:
+            end = await within(bed.run(server.get()))
+            assert end.error is not None
+            assert "does not begin like HTTP/1.1: 'SSH-2.0-OpenSSH'" in end.error
+
+    asyncio.run(body())
+
+
+def test_a_response_in_small_pieces_is_judged_by_its_whole_begin(tmp_path: Path) -> None:
+    async def pieces(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HT")
+        await asyncio.sleep(0.05)  # two packets
+        writer.write(b"TP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n")
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(pieces) as server:
+            end = await bed.run(server.get())
+            assert end.error is not None
+            assert "the response is not HTTP/1.1: bad Content-Length" in end.error
+
+    asyncio.run(body())
+
+
 def test_a_large_body_is_cut(tmp_path: Path) -> None:
     size = 300_000
     response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size

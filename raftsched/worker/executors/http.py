@@ -23,6 +23,7 @@ from raftsched.worker.spool import STDERR, STDOUT, Capture
 
 _HEAD_MAX = 1 << 20  # bytes of a response before its body
 _HEADERS_MAX = 200
+_BEGIN_MAX = 80  # bytes of a response that are shown where it is not HTTP
 _CHUNK = 64 * 1024
 _PRINTABLE = bytes(range(0x21, 0x7F)).decode()
 
@@ -202,16 +203,23 @@ class _Events:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 data = await self._reader.read(_CHUNK)
                 self._at_end = not data
-                self._begin = self._begin or data[:80]
+                if len(self._begin) < _BEGIN_MAX:
+                    self._begin += data[: _BEGIN_MAX - len(self._begin)]
+                    self._check_begin()
                 self._http.receive_data(data)
         except h11.RemoteProtocolError as exc:
             if self._at_end:
                 raise _Failed("the connection ended in the middle of the response") from None
-            if self._http.their_state is not h11.SEND_BODY and not self._begin.startswith(b"HTTP/1."):
-                line = self._begin.split(b"\n")[0].decode("latin-1").rstrip("\r")
-                raise _Failed(f"the response does not begin like HTTP/1.1: {line!r}") from None
             raise _Failed(f"the response is not HTTP/1.1: {exc}") from None
         return event
+
+    def _check_begin(self) -> None:
+        """Raises _Failed as soon as the first line is there: h11 says so only after an empty line, which a server of
+        something else may never send."""
+        line, ended, _ = self._begin.partition(b"\n")
+        if (ended or self._at_end or len(line) >= _BEGIN_MAX) and line and not line.startswith(b"HTTP/1."):
+            shown = line.decode("latin-1").rstrip("\r")
+            raise _Failed(f"the response does not begin like HTTP/1.1: {shown!r}")
 
 
 def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: str) -> bytes:
