@@ -143,6 +143,17 @@ def _dev() -> Context | None:
     return Context(servers, None, Trust(None if ca_file is None else str(ca_file)))
 
 
+def options(*added: Callable[[Any], Any]) -> Callable[[_F], _F]:
+    """Adds options to a command, in this order in its help."""
+
+    def decorate(function: _F) -> _F:
+        for option in reversed(added):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def check_namespace(text: str) -> str:
     """Returns the text. Raises a usage error when it is no namespace."""
     if not names.NAMESPACE.allows(text):

@@ -14,8 +14,8 @@ import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import check_namespace, each, format_option, remote
-from raftsched.cli.resources.resource import Resource, listing, named, print_one, rows, viewing
+from raftsched.cli.remote import check_namespace, format_option, remote
+from raftsched.cli.resources.resource import Resource, each_command, listing, named, print_one, rows, viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows
 from raftsched.errors import Exit
 
@@ -140,21 +140,22 @@ def create(
     _show_secret(fmt, client.post(_TOKENS.path, body))
 
 
-@tokens.command()
-@click.argument("names", metavar="TOKEN...", nargs=-1, required=True)
-@remote
-def revoke(client: Client, names: tuple[str, ...]) -> None:
+def _revoke(client: Client, name: str) -> None:
+    client.request("DELETE", f"{_TOKENS.path}/{_find(client, name)['id']}")
+    click.echo(f"revoked: {name}")
+
+
+each_command(
+    tokens,
+    "revoke",
+    "TOKEN",
     """Revoke tokens, by their names or ids. Each node refuses them as soon as it knows.
 
     \b
       raftsched tokens revoke web-ci
-    """
-
-    def act(name: str) -> None:
-        client.request("DELETE", f"{_TOKENS.path}/{_find(client, name)['id']}")
-        click.echo(f"revoked: {name}")
-
-    each(names, act)
+    """,
+    _revoke,
+)
 
 
 @tokens.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import format_option, remote
+from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.terminal.output import print_fields, print_json
 from raftsched.cli.terminal.progress import Progress, progress_option
 
@@ -32,21 +32,13 @@ def bench() -> None:
     """
 
 
-def _common(function: Any) -> Any:
-    for option in reversed(
-        (
-            click.option(
-                "--count", type=click.IntRange(1, 1_000_000), default=2_000, show_default=True, help="How many."
-            ),
-            click.option(
-                "--concurrency", type=click.IntRange(1, 10_000), default=64, show_default=True, help="At one time."
-            ),
-            format_option,
-            progress_option,
-        )
-    ):
-        function = option(function)
-    return remote(function)
+_common = options(
+    remote,
+    click.option("--count", type=click.IntRange(1, 1_000_000), default=2_000, show_default=True, help="How many."),
+    click.option("--concurrency", type=click.IntRange(1, 10_000), default=64, show_default=True, help="At one time."),
+    format_option,
+    progress_option,
+)
 
 
 @bench.command("create")

@@ -9,7 +9,7 @@ import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import Listing, remote
+from raftsched.cli.remote import Listing, options, remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_json, print_table
 from raftsched.errors import Exit
@@ -95,19 +95,19 @@ def tell_waiting(waiting: list[dict[str, Any]]) -> None:
         click.echo(f"  {cell(node['id'])}  {cell(node['raft'])}  store {node['store'][:8]}  {what}: {command}")
 
 
-_wait = click.option("--wait", is_flag=True, help="Until it votes; shows how far it is.")
-_timeout = click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(0.1), default=600, show_default=True, help="Of --wait."
+_letting_in = options(
+    click.argument("node", metavar="ID"),
+    click.option("--wait", is_flag=True, help="Until it votes; shows how far it is."),
+    click.option(
+        "--timeout", metavar="SECONDS", type=click.FloatRange(0.1), default=600, show_default=True, help="Of --wait."
+    ),
+    click.option("--store", metavar="HEX", help="Only with this disk, as 'members list -o json' names it."),
+    remote,
 )
-_store = click.option("--store", metavar="HEX", help="Only with this disk, as 'members list -o json' names it.")
 
 
 @members.command()
-@click.argument("node", metavar="ID")
-@_wait
-@_timeout
-@_store
-@remote
+@_letting_in
 def add(client: Client, node: str, wait: bool, timeout: float, store: str | None) -> None:
     """Let a new node in.
 
@@ -122,11 +122,7 @@ def add(client: Client, node: str, wait: bool, timeout: float, store: str | None
 
 
 @members.command()
-@click.argument("node", metavar="ID")
-@_wait
-@_timeout
-@_store
-@remote
+@_letting_in
 def replace(client: Client, node: str, wait: bool, timeout: float, store: str | None) -> None:
     """Let a member in whose disk is lost, with a new one.
 

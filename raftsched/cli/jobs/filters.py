@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from raftsched.cli.remote import check_namespace
+from raftsched.cli.remote import check_namespace, options
 from raftsched.cli.runs.states import JOB_STATES, state_option
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -27,26 +27,21 @@ _FIELDS = (
 )
 
 
-def filter_options(function: _F) -> _F:
-    """Gives the command `_FIELDS` as keyword arguments."""
-    for option in reversed(
-        (
-            click.option("--namespace", "-N", metavar="NS", help="Of this namespace."),
-            state_option(JOB_STATES),
-            click.option("--owner", help="Of this owner."),
-            click.option("--label", metavar="KEY=VALUE", help="With this label."),
-            click.option("--queue", metavar="QUEUE", help="In this queue."),
-            click.option("--calendar", metavar="NAME", help="Whose trigger uses this calendar."),
-            click.option("--name-prefix", metavar="TEXT", help="Whose name starts so."),
-            click.option("--name-contains", metavar="TEXT", help="Whose name has this in it."),
-            click.option("--created-from", metavar="TIME", help="Created at or after (RFC 3339)."),
-            click.option("--created-to", metavar="TIME", help="Created before."),
-            click.option("--next-from", metavar="TIME", help="Due next at or after."),
-            click.option("--next-to", metavar="TIME", help="Due next before."),
-        )
-    ):
-        function = option(function)
-    return function
+# Gives the command `_FIELDS` as keyword arguments.
+filter_options = options(
+    click.option("--namespace", "-N", metavar="NS", help="Of this namespace."),
+    state_option(JOB_STATES),
+    click.option("--owner", help="Of this owner."),
+    click.option("--label", metavar="KEY=VALUE", help="With this label."),
+    click.option("--queue", metavar="QUEUE", help="In this queue."),
+    click.option("--calendar", metavar="NAME", help="Whose trigger uses this calendar."),
+    click.option("--name-prefix", metavar="TEXT", help="Whose name starts so."),
+    click.option("--name-contains", metavar="TEXT", help="Whose name has this in it."),
+    click.option("--created-from", metavar="TIME", help="Created at or after (RFC 3339)."),
+    click.option("--created-to", metavar="TIME", help="Created before."),
+    click.option("--next-from", metavar="TIME", help="Due next at or after."),
+    click.option("--next-to", metavar="TIME", help="Due next before."),
+)
 
 
 def said(given: dict[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched.cli.jobs.filters import as_body, filter_options, said
-from raftsched.cli.remote import remote
+from raftsched.cli.remote import options, remote
 from raftsched.cli.resources.resource import identified, listing, print_one, rows, said_fields, viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows
 from raftsched.cli.terminal.progress import Progress, progress_option
@@ -37,17 +37,14 @@ _COLUMNS: list[Column] = [
 # ---------------------------------------------------------------- the same for many jobs
 
 
-def many_options(function: _F) -> _F:
-    """A filter instead of names, --all, and what goes with it."""
-    for option in reversed(
-        (
-            click.option("--all", "everything", is_flag=True, help="All jobs of the cluster."),
-            click.option("--dry-run", is_flag=True, help="Only say how many jobs are meant by the filter."),
-            click.option("--no-wait", is_flag=True, help="By filter: start it, print the operation, do not wait."),
-        )
-    ):
-        function = option(function)
-    return filter_options(progress_option(function))
+# A filter instead of names, --all, and what goes with it.
+many_options = options(
+    filter_options,
+    progress_option,
+    click.option("--all", "everything", is_flag=True, help="All jobs of the cluster."),
+    click.option("--dry-run", is_flag=True, help="Only say how many jobs are meant by the filter."),
+    click.option("--no-wait", is_flag=True, help="By filter: start it, print the operation, do not wait."),
+)
 
 
 def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[str, Any], fmt: str, **more: Any) -> bool:

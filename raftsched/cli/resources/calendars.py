@@ -15,12 +15,11 @@ from raftsched.cli.remote import format_option, remote, source_name
 from raftsched.cli.resources.resource import (
     Resource,
     delete_command,
+    get_command,
     list_command,
-    print_one,
     put_or_patch,
     said_fields,
     tell,
-    viewing,
 )
 from raftsched.cli.terminal.output import Column, cell, print_json
 
@@ -74,21 +73,25 @@ list_command(
 )
 
 
-@calendars.command()
-@click.argument("calendar", metavar="CALENDAR")
-@viewing
-def get(client: Client, calendar: str, fmt: str) -> None:
+def _shown(calendar: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {**calendar, "ranges": [f"{one['from']} to {one['to']}" for one in calendar["ranges"]]}
+    for field in ("dates", "ranges", "yearly", "weekdays"):
+        shown[field] = ", ".join(shown[field])
+    return said_fields(shown)
+
+
+get_command(
+    calendars,
+    _CALENDARS,
+    "CALENDAR",
     """Show the days of a calendar.
 
     \b
       raftsched calendars get holidays
       raftsched jobs list --calendar holidays      (who uses it)
-    """
-    found = client.get(_CALENDARS.path_of(calendar))
-    shown = {**found, "ranges": [f"{one['from']} to {one['to']}" for one in found["ranges"]]}
-    for field in ("dates", "ranges", "yearly", "weekdays"):
-        shown[field] = ", ".join(shown[field])
-    print_one(fmt, found, fields=said_fields(shown))
+    """,
+    _shown,
+)
 
 
 @calendars.command("set")

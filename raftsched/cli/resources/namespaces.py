@@ -13,12 +13,11 @@ from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import (
     Resource,
     delete_command,
+    get_command,
     list_command,
-    print_one,
     put_or_patch,
     said_fields,
     tell,
-    viewing,
 )
 from raftsched.cli.terminal.output import Column
 from raftsched.quantities import parse_size
@@ -71,19 +70,24 @@ list_command(
 )
 
 
-@namespaces.command()
-@click.argument("namespace", metavar="NAMESPACE")
-@viewing
-def get(client: Client, namespace: str, fmt: str) -> None:
+def _shown(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    limits = {name: namespace["limits"].get(name) for name in _LIMITS}
+    shown = {**namespace, "defaults": _defaults(namespace), **limits}
+    del shown["limits"]
+    return said_fields(shown)
+
+
+get_command(
+    namespaces,
+    _NAMESPACES,
+    "NAMESPACE",
     """Show a namespace: what is said about it, and how much is in it.
 
     \b
       raftsched namespaces get billing
-    """
-    found = client.get(_NAMESPACES.path_of(namespace))
-    shown = {**found, "defaults": _defaults(found), **{name: found["limits"].get(name) for name in _LIMITS}}
-    del shown["limits"]
-    print_one(fmt, found, fields=said_fields(shown))
+    """,
+    _shown,
+)
 
 
 @namespaces.command("set")

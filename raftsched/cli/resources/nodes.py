@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import each, format_option, remote
-from raftsched.cli.resources.resource import Resource, identified, print_one, tell, viewing
+from raftsched.cli.remote import format_option, remote
+from raftsched.cli.resources.resource import Resource, each_command, get_command, identified, tell, viewing
 from raftsched.cli.terminal.output import Column, cell, print_rows
 from raftsched.errors import Exit
 
@@ -55,25 +55,30 @@ def list_(client: Client, fmt: str) -> None:
     print_rows(fmt, client.get(_NODES.path)["items"], _COLUMNS, identified, "no nodes")
 
 
-@nodes.command()
-@click.argument("node", metavar="NODE")
-@viewing
-def get(client: Client, node: str, fmt: str) -> None:
+def _shown(node: Mapping[str, Any]) -> dict[str, Any]:
+    session = node["session"]
+    state = session and f"{session['id']}, {'open' if session['open'] else 'over'}, since {session['opened_at']}"
+    words = {
+        "labels": labels_text(node["labels"]),
+        "own_labels": labels_text(node["own_labels"]),
+        "handlers": ",".join(node["handlers"]),
+        "session": state,
+    }
+    return {**node, **words}
+
+
+get_command(
+    nodes,
+    _NODES,
+    "NODE",
     """Show a node: also what it was started with (own_slots, own_labels), where something else was said since.
 
     \b
       raftsched nodes get n2
-    """
-    found = client.get(_NODES.path_of(node))
-    session = found["session"]
-    state = session and f"{session['id']}, {'open' if session['open'] else 'over'}, since {session['opened_at']}"
-    words = {
-        "labels": labels_text(found["labels"]),
-        "own_labels": labels_text(found["own_labels"]),
-        "handlers": ",".join(found["handlers"]),
-        "session": state,
-    }
-    print_one(fmt, found, identified, {**found, **words})
+    """,
+    _shown,
+    identified,
+)
 
 
 @nodes.command()
@@ -122,21 +127,22 @@ def _still(node: Any) -> str:
     return f"{count} {'run' if count == 1 else 'runs'} still under way" if count else "nothing runs there"
 
 
-@nodes.command()
-@click.argument("names", metavar="NODE...", nargs=-1, required=True)
-@remote
-def undrain(client: Client, names: tuple[str, ...]) -> None:
+def _undrain(client: Client, name: str) -> None:
+    client.post(f"{_NODES.path_of(name)}/undrain")
+    click.echo(f"undrained: {name}")
+
+
+each_command(
+    nodes,
+    "undrain",
+    "NODE",
     """Give nodes work again.
 
     \b
       raftsched nodes undrain n2
-    """
-
-    def act(name: str) -> None:
-        client.post(f"{_NODES.path_of(name)}/undrain")
-        click.echo(f"undrained: {name}")
-
-    each(names, act)
+    """,
+    _undrain,
+)
 
 
 @nodes.command()

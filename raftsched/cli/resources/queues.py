@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftsched import names
-from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.remote import format_option, remote
 from raftsched.cli.resources.resource import (
     Resource,
     delete_command,
+    each_command,
+    get_command,
     list_command,
-    print_one,
     put_or_patch,
     tell,
-    viewing,
 )
 from raftsched.cli.terminal.output import Column
 
@@ -77,20 +78,24 @@ list_command(
 )
 
 
-@queues.command()
-@click.argument("queue", metavar="QUEUE")
-@viewing
-def get(client: Client, queue: str, fmt: str) -> None:
+def _shown(queue: Mapping[str, Any]) -> dict[str, Any]:
+    rate = queue["rate"] and f"{queue['rate']['count']}/{queue['rate']['per']}"
+    shown = {**queue, "rate": rate, "waiting": _waiting(queue)}
+    del shown["waiting_exact"]
+    return shown
+
+
+get_command(
+    queues,
+    _QUEUES,
+    "QUEUE",
     """Show a queue: its limits, what runs and what waits in it.
 
     \b
       raftsched queues get reports
-    """
-    found = client.get(_QUEUES.path_of(queue))
-    rate = found["rate"] and f"{found['rate']['count']}/{found['rate']['per']}"
-    shown = {**found, "rate": rate, "waiting": _waiting(found)}
-    del shown["waiting_exact"]
-    print_one(fmt, found, fields=shown)
+    """,
+    _shown,
+)
 
 
 @queues.command("set")
@@ -119,38 +124,40 @@ def set_(client: Client, queue: str, max_running: str | None, rate: str | None, 
     tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}{', paused' if found['paused'] else ''}")
 
 
-@queues.command()
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@remote
-def pause(client: Client, names: tuple[str, ...]) -> None:
+def _pause(client: Client, name: str) -> None:
+    put_or_patch(client, _QUEUES, name, {"paused": True})
+    click.echo(f"paused: {name}")
+
+
+each_command(
+    queues,
+    "pause",
+    "QUEUE",
     """Start nothing more of these queues; what runs goes on, what is due waits.
 
     \b
       raftsched queues pause reports mails
-    """
-
-    def act(name: str) -> None:
-        put_or_patch(client, _QUEUES, name, {"paused": True})
-        click.echo(f"paused: {name}")
-
-    each(names, act)
+    """,
+    _pause,
+)
 
 
-@queues.command()
-@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@remote
-def resume(client: Client, names: tuple[str, ...]) -> None:
+def _resume(client: Client, name: str) -> None:
+    client.request("PATCH", _QUEUES.path_of(name), body={"paused": False}, repeatable=True)
+    click.echo(f"resumed: {name}")
+
+
+each_command(
+    queues,
+    "resume",
+    "QUEUE",
     """Start what waits in these queues.
 
     \b
       raftsched queues resume reports
-    """
-
-    def act(name: str) -> None:
-        client.request("PATCH", _QUEUES.path_of(name), body={"paused": False}, repeatable=True)
-        click.echo(f"resumed: {name}")
-
-    each(names, act)
+    """,
+    _resume,
+)
 
 
 delete_command(

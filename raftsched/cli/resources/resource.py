@@ -4,13 +4,8 @@ group keeps its own help, columns and words.
     _QUEUES = Resource("/v1/queues", names.QUEUE)
 
     list_command(queues, _QUEUES, _COLUMNS, "no queues", "List the queues.")
+    get_command(queues, _QUEUES, "QUEUE", "Show a queue.")
     delete_command(queues, _QUEUES, "QUEUE", "Delete queues.")
-
-    @queues.command()
-    @click.argument("queue")
-    @viewing
-    def get(client, queue, fmt):
-        print_one(fmt, client.get(_QUEUES.path_of(queue)))
 
     @queues.command("set")
     ...
@@ -26,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import each, format_option, remote
+from raftsched.cli.remote import each, format_option, options, remote
 from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
 from raftsched.cli.terminal.watching import watchable
 from raftsched.errors import Exit
@@ -55,20 +50,12 @@ class Resource:
 def listing(limit: int = 100) -> Callable[[_F], _F]:
     """For a command that lists: --limit and --all (for `rows`), -o as `fmt`, --watch, and a Client first."""
 
-    def decorate(function: _F) -> _F:
-        for option in reversed(
-            (
-                click.option(
-                    "--limit", type=click.IntRange(1), default=limit, show_default=True, help="At most so many."
-                ),
-                click.option("--all", "everything", is_flag=True, help="No limit."),
-                format_option,
-            )
-        ):
-            function = option(function)
-        return remote(watchable(function))
-
-    return decorate
+    added = options(
+        click.option("--limit", type=click.IntRange(1), default=limit, show_default=True, help="At most so many."),
+        click.option("--all", "everything", is_flag=True, help="No limit."),
+        format_option,
+    )
+    return lambda function: remote(watchable(added(function)))
 
 
 def viewing(function: _F) -> _F:
@@ -133,18 +120,41 @@ def list_command(group: click.Group, resource: Resource, columns: list[Column], 
     group.command("list", help=help)(listing()(list_))
 
 
+def get_command(
+    group: click.Group,
+    resource: Resource,
+    metavar: str,
+    help: str,
+    shown: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda found: found,
+    name: Callable[[Mapping[str, Any]], str] = named,
+) -> None:
+    """Adds `get` to a group of commands. `shown`: the fields for people."""
+
+    def get(client: Client, one: str, fmt: str) -> None:
+        found = client.get(resource.path_of(one))
+        print_one(fmt, found, name, shown(found))
+
+    group.command("get", help=help)(click.argument("one", metavar=metavar)(viewing(get)))
+
+
 def delete_command(group: click.Group, resource: Resource, metavar: str, help: str, said: str = "deleted") -> None:
     """Adds `delete` to a group of commands; it takes several names."""
 
-    def delete(client: Client, names: tuple[str, ...]) -> None:
-        def act(name: str) -> None:
-            client.request("DELETE", resource.path_of(name))
-            click.echo(f"{said}: {name}")
+    def delete(client: Client, name: str) -> None:
+        client.request("DELETE", resource.path_of(name))
+        click.echo(f"{said}: {name}")
 
-        each(names, act)
+    each_command(group, "delete", metavar, help, delete)
+
+
+def each_command(group: click.Group, command: str, metavar: str, help: str, act: Callable[[Client, str], None]) -> None:
+    """Adds a command that takes several names, and acts on one after the other."""
+
+    def act_on_all(client: Client, names: tuple[str, ...]) -> None:
+        each(names, lambda name: act(client, name))
 
     argument = click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True)
-    group.command("delete", help=help)(argument(remote(delete)))
+    group.command(command, help=help)(argument(remote(act_on_all)))
 
 
 def put_or_patch(

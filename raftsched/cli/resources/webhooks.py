@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names
-from raftsched.cli.remote import check_namespace, format_option, read_json, remote
+from raftsched.cli.remote import check_namespace, format_option, options, read_json, remote
 from raftsched.cli.resources.resource import (
     Resource,
     delete_command,
+    get_command,
     list_command,
     listing,
-    print_one,
     rows,
     tell,
-    viewing,
 )
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import Column, print_json, print_rows
@@ -73,35 +72,30 @@ list_command(
 )
 
 
-@webhooks.command()
-@click.argument("webhook", metavar="WEBHOOK")
-@viewing
-def get(client: Client, webhook: str, fmt: str) -> None:
+get_command(
+    webhooks,
+    WEBHOOKS,
+    "WEBHOOK",
     """Show a webhook: all but its secret.
 
     \b
       raftsched webhooks get ops
-    """
-    print_one(fmt, client.get(WEBHOOKS.path_of(webhook)))
+    """,
+)
 
 
-def _content(function: Any) -> Any:
-    """Adds the options for the content of a webhook."""
-    for option in reversed(
-        (
-            click.option("--event", "events", type=click.Choice(ENDINGS), multiple=True, help="May be repeated."),
-            click.option("--namespace", "-N", metavar="NS", help="Listen to jobs of this namespace only."),
-            click.option("--owner", help="Only to those of this owner."),
-            click.option("--label", metavar="KEY=VALUE", multiple=True, help="Only with this label; may be repeated."),
-            click.option("--queue", metavar="NAME", help="Only to those of this queue."),
-            click.option("--header", metavar="NAME=VALUE", multiple=True, help="Sent along; may be repeated."),
-            click.option("--timeout", metavar="DURATION", help="For an answer.  [default: 15s]"),
-            click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,5m,1h; 'none'."),
-            click.option("--max-running", type=click.IntRange(1, 100), help="So many at one time.  [default: 4]"),
-        )
-    ):
-        function = option(function)
-    return function
+# The content of a webhook.
+_content = options(
+    click.option("--event", "events", type=click.Choice(ENDINGS), multiple=True, help="May be repeated."),
+    click.option("--namespace", "-N", metavar="NS", help="Listen to jobs of this namespace only."),
+    click.option("--owner", help="Only to those of this owner."),
+    click.option("--label", metavar="KEY=VALUE", multiple=True, help="Only with this label; may be repeated."),
+    click.option("--queue", metavar="NAME", help="Only to those of this queue."),
+    click.option("--header", metavar="NAME=VALUE", multiple=True, help="Sent along; may be repeated."),
+    click.option("--timeout", metavar="DURATION", help="For an answer.  [default: 15s]"),
+    click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,5m,1h; 'none'."),
+    click.option("--max-running", type=click.IntRange(1, 100), help="So many at one time.  [default: 4]"),
+)
 
 
 @webhooks.command()

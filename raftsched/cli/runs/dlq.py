@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.remote import check_namespace, find_job, options, remote
 from raftsched.cli.resources.resource import identified, listing, rows
 from raftsched.cli.runs.instances import check_id
+from raftsched.cli.runs.parts import go_through
 from raftsched.cli.terminal.output import Column, print_rows
-from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.cli.terminal.progress import progress_option
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -32,18 +32,21 @@ _COLUMNS: list[Column] = [
 ]
 
 
-def _filters(function: _F) -> _F:
-    for option in reversed(
-        (
-            click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id."),
-            click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace."),
-            click.option("--name-prefix", metavar="TEXT", help="Of jobs whose name starts so."),
-            click.option("--from", "start", metavar="TIME", help="Dead at or after (RFC 3339)."),
-            click.option("--to", "end", metavar="TIME", help="Dead before (RFC 3339)."),
-        )
-    ):
-        function = option(function)
-    return function
+_filters = options(
+    click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id."),
+    click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace."),
+    click.option("--name-prefix", metavar="TEXT", help="Of jobs whose name starts so."),
+    click.option("--from", "start", metavar="TIME", help="Dead at or after (RFC 3339)."),
+    click.option("--to", "end", metavar="TIME", help="Dead before (RFC 3339)."),
+)
+_choosing = options(
+    click.argument("ids", metavar="[ID]...", nargs=-1),
+    _filters,
+    click.option("--all", "everything", is_flag=True, help="All of them."),
+    click.option("--dry-run", is_flag=True, help="Only count."),
+    progress_option,
+    remote,
+)
 
 
 def _query(client: Client, given: dict[str, Any]) -> dict[str, Any]:
@@ -79,12 +82,7 @@ def list_(client: Client, fmt: str, limit: int, everything: bool, **given: Any) 
 
 
 @dlq.command()
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@_filters
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
-@progress_option
-@remote
+@_choosing
 def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
     """Run dead letters again, as further attempts with all their retries. Say which: by id, by filter, or --all.
 
@@ -106,16 +104,11 @@ def requeue(client: Client, ids: tuple[str, ...], everything: bool, dry_run: boo
     def ask(body: dict[str, Any]) -> Any:
         return client.post("/v1/dead-letters/requeue", {**body, "dry_run": dry_run})
 
-    _go_through(bodies(), ask, "requeued", dry_run)
+    go_through("dead letters", bodies(), ask, "requeued", "requeued", dry_run=dry_run)
 
 
 @dlq.command()
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@_filters
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
-@progress_option
-@remote
+@_choosing
 def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool, **given: Any) -> None:
     """Take dead letters off the list. Their instances stay as long as others that failed. Say which: by id, by
     filter, or --all.
@@ -139,7 +132,7 @@ def purge(client: Client, ids: tuple[str, ...], everything: bool, dry_run: bool,
         which = {**query, "dry_run": dry_run or None}
         return client.request("DELETE", "/v1/dead-letters", query=which, headers=own_key()).json()
 
-    _go_through(queries(), ask, "discarded", dry_run)
+    go_through("dead letters", queries(), ask, "discarded", "discarded", dry_run=dry_run)
 
 
 def _chosen(client: Client, ids: tuple[str, ...], everything: bool, given: dict[str, Any]) -> dict[str, Any]:
@@ -155,32 +148,3 @@ def _chosen(client: Client, ids: tuple[str, ...], everything: bool, given: dict[
 def _parts(ids: tuple[str, ...], size: int) -> Iterator[list[str]]:
     for start in range(0, len(ids), size):
         yield list(ids[start : start + size])
-
-
-def _go_through(
-    requests: Iterator[dict[str, Any]], ask: Callable[[dict[str, Any]], Any], done: str, dry_run: bool
-) -> None:
-    """A node does a bounded part for each request and says where to go on. Ends the command with 4 when some were
-    refused."""
-    matched = count = 0
-    refused: list[Any] = []
-    line = Progress("dead letters")
-    try:
-        for request in requests:
-            cursor: str | None = None
-            while True:
-                answer = ask({**request, "cursor": cursor} if cursor else request)
-                matched += answer["matched"]
-                count += answer[done]
-                refused += answer["refused"]
-                line.at(matched)
-                before, cursor = cursor, answer["next"]
-                if not cursor or cursor == before:
-                    break
-    finally:  # what was done is told, whatever came after it
-        line.end()
-        click.echo(f"would be {done}: {matched}" if dry_run else f"{done}: {count}")
-        for one in refused:
-            click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)
-    if refused:
-        sys.exit(4)

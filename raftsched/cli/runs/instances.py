@@ -11,9 +11,10 @@ import click
 
 from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
+from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import Column, cell, print_fields, print_json, print_rows, print_table
-from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.cli.terminal.progress import progress_option
 from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -220,29 +221,11 @@ def kill(
 
 
 def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> None:
-    """A node does a bounded part for each request and says where to go on. Ends the command with 4 when some were
-    refused."""
-    body: dict[str, Any] = {"filter": wanted, "dry_run": dry_run}
-    matched = killed = 0
-    refused: list[Any] = []
-    line = Progress("instances")
-    try:
-        while True:
-            answer = client.post("/v1/instances:kill", body)
-            matched += answer["matched"]
-            killed += answer["killed"]
-            refused += answer["refused"]
-            line.at(matched)
-            if not answer["next"]:
-                break
-            body["cursor"] = answer["next"]
-    finally:  # what was done is told, whatever came after it
-        line.end()
-        click.echo(f"would be asked to end: {matched}" if dry_run else f"asked to end: {killed}")
-        for one in refused:
-            click.echo(f"raftsched: {one['id']}: {one['detail']}", err=True)
-    if refused:
-        sys.exit(4)
+    def ask(body: dict[str, Any]) -> Any:
+        return client.post("/v1/instances:kill", body)
+
+    requests = [{"filter": wanted, "dry_run": dry_run}]
+    go_through("instances", requests, ask, "killed", "asked to end", dry_run=dry_run)
 
 
 @instances.command()
