@@ -191,13 +191,15 @@ def queue_error(queue: PutQueue) -> str | None:
         return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
     if queue.max_running is not None and not 1 <= queue.max_running <= COUNT_MAX:
         return f"max_running is {queue.max_running}; use 1 or more, or pause the queue."
-    if queue.rate_count is None:
-        return None
-    if not 1 <= queue.rate_count <= RATE_COUNT_MAX:
-        return f"a rate of {queue.rate_count} starts is out of bounds; use 1 to {RATE_COUNT_MAX}."
+    return None if queue.rate_count is None else _rate_error(queue.rate_count, queue.rate_period_ms, "starts")
+
+
+def _rate_error(count: int, period_ms: int, of: str) -> str | None:
+    if not 1 <= count <= RATE_COUNT_MAX:
+        return f"a rate of {count} {of} is out of bounds; use 1 to {RATE_COUNT_MAX}."
     least, most = RATE_PERIOD_MS
-    if not least <= queue.rate_period_ms <= most:
-        return f"the period of the rate is {queue.rate_period_ms} ms; use {least} to {most}."
+    if not least <= period_ms <= most:
+        return f"the period of the rate is {period_ms} ms; use {least} to {most}."
     return None
 
 
@@ -207,12 +209,7 @@ def rate_error(c: CreateToken) -> str | None:
         return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
     if c.rate_count is None:
         return None if c.burst is None else "a burst goes with a rate."
-    if not 1 <= c.rate_count <= RATE_COUNT_MAX:
-        return f"a rate of {c.rate_count} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
-    least, most = RATE_PERIOD_MS
-    if not least <= c.rate_period_ms <= most:
-        return f"the period of the rate is {c.rate_period_ms} ms; use {least} to {most}."
-    return None
+    return _rate_error(c.rate_count, c.rate_period_ms, "requests")
 
 
 def node_rule_error(rule: NodeRule) -> str | None:

@@ -59,12 +59,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, items, _LISTING, query.filters(), None if last is None else last[1:])
 
 
-@operation(
-    "Read the heads of the audit's hash chains",
-    {200: ChainsOut},
-    query=READ,
-    role="operator",
-)
+@operation("Read the heads of the audit's hash chains", {200: ChainsOut}, query=READ, role="operator")
 async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The same on every node that has applied the same log entries. `raftsched audit verify` checks the records, and a
     copy that was kept elsewhere, against it."""
@@ -78,12 +73,7 @@ async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(ChainsOut(index, *shown))
 
 
-@operation(
-    "List requests that this node refused",
-    {200: RefusedPage},
-    query=READ,
-    role="operator",
-)
+@operation("List requests that this node refused", {200: RefusedPage}, query=READ, role="operator")
 async def refusals(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Requests that this node answered with 401, 403 or 429."""
     items = [

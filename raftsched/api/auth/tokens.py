@@ -21,7 +21,7 @@ from raftsched.api.http.durations import format_duration, format_time, format_ti
 from raftsched.api.http.idempotency import Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged, reply_value
-from raftsched.api.http.requests import IDEMPOTENCY_KEY, NAMESPACE_HELP, READ, catch_up
+from raftsched.api.http.requests import IDEMPOTENCY_KEY, NAMESPACE_HELP, READ, catch_up, id_of
 from raftsched.api.jobs.triggers import duration_of, time_of
 from raftsched.api.openapi.declarations import action, listing, tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
@@ -189,15 +189,15 @@ async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
     return web.Response(status=204)
 
 
+_ABSENT = 'There is no token "{}"; tokens are named by their ids.'
+
+
 def _number(call: Call[Any]) -> int:
-    number = parse_job(call.path["id"])
-    if number is None:
-        raise _nothing(call)
-    return number
+    return id_of(call, parse_job, _ABSENT)
 
 
 def _nothing(call: Call[Any]) -> Problem:
-    return Problem("not-found", f'There is no token "{call.path["id"][:64]}"; tokens are named by their ids.')
+    return Problem("not-found", _ABSENT.format(call.path["id"][:64]))
 
 
 def _find(view: ReadView, number: int) -> Token | None:

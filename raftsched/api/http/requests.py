@@ -8,7 +8,7 @@ import ipaddress
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
@@ -21,6 +21,8 @@ from raftsched.api.http.durations import parse_time
 from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.openapi.operation import JSON, Operation
 from raftsched.core.ids import parse_instance, parse_job
+
+_Id = TypeVar("_Id")
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 1_000
@@ -359,21 +361,22 @@ async def catch_up(ctx: ApiContext) -> None:
     note_read_index(ctx.applied())
 
 
-def job_id_of(request: Addressed) -> int:
-    """Raises Problem not-found for a text that is no id, as for one that names nothing."""
+def id_of(request: Addressed, parse: Callable[[str], _Id | None], absent: str) -> _Id:
+    """Raises Problem not-found for a text that is no id, as for one that names nothing. `absent`: its detail, where {}
+    is the text."""
     text = request.match_info["id"]
-    job_id = parse_job(text)
-    if job_id is None:
-        raise Problem("not-found", f'There is no job "{text[:64]}"; ids have 13 characters, names go by namespace.')
-    return job_id
+    found = parse(text)
+    if found is None:
+        raise Problem("not-found", absent.format(text[:64]))
+    return found
+
+
+def job_id_of(request: Addressed) -> int:
+    return id_of(request, parse_job, 'There is no job "{}"; ids have 13 characters, names go by namespace.')
 
 
 def instance_key_of(request: Addressed) -> bytes:
-    text = request.match_info["id"]
-    key = parse_instance(text)
-    if key is None:
-        raise Problem("not-found", f'There is no instance "{text[:64]}".')
-    return key
+    return id_of(request, parse_instance, 'There is no instance "{}".')
 
 
 def if_match(request: web.Request) -> int | None:

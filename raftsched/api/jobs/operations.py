@@ -20,7 +20,7 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import Named, done_before, propose_once
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
-from raftsched.api.http.requests import READ, catch_up
+from raftsched.api.http.requests import READ, catch_up, id_of
 from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
 from raftsched.api.jobs.operations_schema import (
     ActionsIn,
@@ -286,15 +286,15 @@ async def cancel(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return reply_value(_shown(accepted.operation))
 
 
+_ABSENT = 'There is no operation "{}".'
+
+
 def _number(call: Call[Any]) -> int:
-    number = parse_job(call.path["id"])
-    if number is None:
-        raise _nothing(call)
-    return number
+    return id_of(call, parse_job, _ABSENT)
 
 
 def _nothing(call: Call[Any]) -> Problem:
-    return Problem("not-found", f'There is no operation "{call.path["id"][:64]}".')
+    return Problem("not-found", _ABSENT.format(call.path["id"][:64]))
 
 
 def _find(view: ReadView, number: int) -> Operation | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from raftsched import names, schedule
@@ -141,20 +143,16 @@ def _or(kinds: tuple[str, ...]) -> str:
 
 
 def duration_of(text: str | None, at: str, errors: list[FieldError]) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        errors.append(FieldError(at, str(error)))
-        return None
+    return None if text is None else _parsed(parse_duration, text, at, errors)
 
 
 def time_of(text: str | None, at: str, errors: list[FieldError]) -> int | None:
-    if text is None:
-        return None
+    return None if text is None else _parsed(parse_time, text, at, errors)
+
+
+def _parsed(parse: Callable[[str], int], text: str, at: str, errors: list[FieldError]) -> int | None:
     try:
-        return parse_time(text)
+        return parse(text)
     except ValueError as error:
         errors.append(FieldError(at, str(error)))
         return None

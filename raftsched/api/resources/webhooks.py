@@ -138,12 +138,15 @@ WEBHOOKS = NamedResource(
 )
 
 
+def _made_or(there: str) -> dict[int, Reply]:
+    """Returns the answers to a request that creates a webhook, and that to one of a webhook that is there."""
+    made = "Made. A secret that was made for it is shown this one time."
+    return {201: Reply(WebhookMade, made, ("ETag", "Location")), 200: Reply(WebhookMade, there, ("ETag",))}
+
+
 @operation(
     "Create a webhook",
-    {
-        201: Reply(WebhookMade, "Made. A secret that was made for it is shown this one time.", ("ETag", "Location")),
-        200: Reply(WebhookMade, "It is there, as it was given.", ("ETag",)),
-    },
+    _made_or("It is there, as it was given."),
     headers=("Idempotency-Key", "If-None-Match"),
     body=WEBHOOK_NEW,
     body_max=BODY_MAX,
@@ -163,10 +166,7 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
 @operation(
     "Create or replace a webhook",
-    {
-        201: Reply(WebhookMade, "Made. A secret that was made for it is shown this one time.", ("ETag", "Location")),
-        200: Reply(WebhookMade, "As it is now.", ("ETag",)),
-    },
+    _made_or("As it is now."),
     headers=("If-Match", "If-None-Match"),
     body=WEBHOOK_WHOLE,
     body_max=BODY_MAX,
