@@ -100,6 +100,7 @@ class NamedResource(Generic[R]):
     rows: Row[R, *tuple[Any, ...]]
     name_rules: tuple[NameRule, ...]  # of each part of the name
     absent: str  # the answer when it is not there; {0} is its name, {1} the second part of the name
+    unset: str = ""  # the same where it can be read, but is not set; "": as `absent`
     unmet: str  # the end of the answer to an If-Match when it is not there
     body: Any  # the struct of a PUT
     out: Any  # the struct of an answer
@@ -117,6 +118,7 @@ class NamedResource(Generic[R]):
     command: Callable[[ApiContext, Write[R]], Awaitable[Command]] = _no_put
     delete_command: Callable[..., Command] | None = None
     is_visible: Callable[[R], bool] = lambda row: True
+    is_listed: Callable[[R], bool] = lambda row: True
     is_set: Callable[[R], bool] = lambda row: True  # False: it can be read, but there is nothing to change or delete
     read: Callable[[bytes], Any] = strict.parse
     merge: Callable[[dict[str, Any], Any], Any] = merge
@@ -147,8 +149,9 @@ class NamedResource(Generic[R]):
     def is_name(self, names: tuple[str, ...]) -> bool:
         return all(rule.allows(name) for rule, name in zip(self.name_rules, names, strict=True))
 
-    def not_found(self, names: tuple[str, ...]) -> Problem:
-        return Problem("not-found", self.absent.format(*(name[:128] for name in names)))
+    def not_found(self, names: tuple[str, ...], *, is_unset: bool = False) -> Problem:
+        text = (is_unset and self.unset) or self.absent
+        return Problem("not-found", text.format(*(name[:128] for name in names)))
 
     def checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Raises Problem not-found for what cannot be a name."""
@@ -165,7 +168,7 @@ class NamedResource(Generic[R]):
             if row is not None and self.is_set(row):
                 return row
             if is_last or not self.is_name(names):
-                raise self.not_found(names)
+                raise self.not_found(names, is_unset=row is not None)
             await catch_up(ctx)
         raise AssertionError
 
@@ -186,7 +189,7 @@ class NamedResource(Generic[R]):
     async def list_all(self, ctx: ApiContext, call: Call[None]) -> web.Response:
         def take(_: bytes, raw: bytes) -> R | None:
             row = self.rows.decode(raw)
-            return row if self.is_visible(row) else None
+            return row if self.is_visible(row) and self.is_listed(row) else None
 
         def shown(view: ReadView, rows: list[R]) -> Iterable[Any]:
             return (self.shown(ctx, view, row, len(rows)) for row in rows)

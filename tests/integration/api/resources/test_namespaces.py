@@ -81,6 +81,28 @@ def test_preconditions(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_change_of_one_that_merely_has_jobs_does_not_say_that_nothing_is_in_it(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("POST", "/v1/jobs", {"namespace": "billing", **CRON}))[0] == 201
+        status, problem = await call("PATCH", PATH, {"owner": "ana"}, MERGE)
+        assert (status, problem["detail"]) == (404, 'The namespace "billing" is not declared; PUT declares it.')
+        status, problem = await call("PATCH", "/v1/namespaces/other", {"owner": "ana"}, MERGE)
+        assert (status, "nothing is in it" in problem["detail"]) == (404, True)
+
+    run(tmp_path, test)
+
+
+def test_that_of_the_cluster_is_not_listed_and_can_be_read(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await call("POST", "/v1/webhooks", {"name": "ops", "url": "https://hooks.example/x"})
+        status, found = await call("GET", "/v1/namespaces/_system")
+        assert (status, found["declared"], found["jobs"]) == (200, False, 1)
+        _, found = await call("GET", "/v1/namespaces")
+        assert "_system" not in [item["name"] for item in found["items"]]
+
+    run(tmp_path, test)
+
+
 def test_those_that_merely_have_jobs_are_listed_too(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         await call("PUT", JOB, CRON)
