@@ -67,26 +67,23 @@ GROUPS = sorted({name.partition(".")[0] for name in TYPES})
 _encode = msgspec.json.Encoder().encode
 
 
-class JobEventOut(msgspec.Struct):
-    """`job`: the name that it has now; null when it has none, or is gone."""
-
+class _OfJob(msgspec.Struct):
     id: str
     at: str
     type: str
     namespace: str
     job_id: str
     job: str | None
+
+
+class JobEventOut(_OfJob):
+    """`job`: the name that it has now; null when it has none, or is gone."""
+
     state: str
     revision: int
 
 
-class InstanceEventOut(msgspec.Struct):
-    id: str
-    at: str
-    type: str
-    namespace: str
-    job_id: str
-    job: str | None
+class InstanceEventOut(_OfJob):
     instance_id: str
     state: str
     attempt: int

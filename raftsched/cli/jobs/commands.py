@@ -145,36 +145,37 @@ def _each(client: Client, refs: tuple[str, ...], action: str, done: str, fmt: st
     _told(refs, fmt, act)
 
 
-@jobs.command()
-@click.argument("refs", metavar="[JOB]...", nargs=-1)
-@many_options
-@format_option
-@remote
-def pause(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+def _state_command(action: str, done: str, help: str) -> None:
+    """Adds a command that does this to the jobs that are named, or to those of a filter."""
+
+    def act(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+        if not by_filter(client, action, refs, given, fmt):
+            _each(client, refs, action, done, fmt)
+
+    refs = click.argument("refs", metavar="[JOB]...", nargs=-1)
+    jobs.command(action, help=help)(refs(many_options(format_option(remote(act)))))
+
+
+_state_command(
+    "pause",
+    "paused",
     """Suspend jobs: nothing new is started, what runs goes on. Pausing a paused job is no error.
 
     \b
       raftsched jobs pause billing/nightly-report
       raftsched jobs pause --owner ana --dry-run
-    """
-    if not by_filter(client, "pause", refs, given, fmt):
-        _each(client, refs, "pause", "paused", fmt)
-
-
-@jobs.command()
-@click.argument("refs", metavar="[JOB]...", nargs=-1)
-@many_options
-@format_option
-@remote
-def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
+    """,
+)
+_state_command(
+    "resume",
+    "resumed",
     """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
 
     \b
       raftsched jobs resume billing/nightly-report
       raftsched jobs resume --state SUSPENDED --label team=fin
-    """
-    if not by_filter(client, "resume", refs, given, fmt):
-        _each(client, refs, "resume", "resumed", fmt)
+    """,
+)
 
 
 @jobs.command()
