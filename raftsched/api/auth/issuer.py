@@ -12,7 +12,6 @@ import asyncio
 import ipaddress
 import json
 import logging
-import re
 from collections import OrderedDict
 from hashlib import sha256
 from urllib.parse import urlsplit
@@ -33,7 +32,6 @@ AGAIN_S = 10.0  # between two fetches, at least
 FETCH_S = 5.0  # for both documents together
 DOCUMENT_MAX = 256 * 1024  # bytes
 KNOWN_MAX = 10_000  # tokens
-_ADDRESS = re.compile(r"[\x21-\x7e]{1,512}", re.ASCII)
 MISSING = "This node cannot verify tokens of an issuer: PyJWT is missing; pip install 'raftsched[oidc]' on every node."
 
 

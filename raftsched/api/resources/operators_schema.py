@@ -100,9 +100,6 @@ class NamespaceOut(msgspec.Struct):
     modified_at: str | None
 
 
-NAMESPACE_READ_ONLY = frozenset(NamespaceOut.__struct_fields__) - frozenset(NamespaceIn.__struct_fields__)
-
-
 class RateOut(msgspec.Struct):
     count: int
     per: str
@@ -124,9 +121,6 @@ class QueueOut(msgspec.Struct):
     revision: int
     created_at: str
     modified_at: str
-
-
-QUEUE_READ_ONLY = frozenset(QueueOut.__struct_fields__) - frozenset(QueueIn.__struct_fields__)
 
 
 class NodeIn(msgspec.Struct, forbid_unknown_fields=True):
