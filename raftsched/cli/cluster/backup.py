@@ -15,7 +15,7 @@ import click
 
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, remote
-from raftsched.cli.terminal.output import print_fields, print_json
+from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option, size_text
 from raftsched.errors import Exit, StartupError
 from raftsched.security.keyring import read_keyring
@@ -175,11 +175,7 @@ def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -
         why = (error.strerror or str(error)).lower()
         raise Failure(f"cannot read {file}: {why}", Exit.NOT_FOUND if missing else Exit.ERROR) from None
     said = _said(found, checked=keys is not None)
-    if fmt == "json":
-        print_json(said)
-    elif fmt == "name":
-        click.echo(file)
-    else:
+    if not print_for_programs(fmt, said, str(file)):
         jobs = ", ".join(f"{count:,} {state}" for state, count in said["jobs"].items())
         words = {"size": size_text(said["size"]), "jobs": jobs or "none", "instances": f"{said['instances']:,}"}
         print_fields({**said, **words, "members": ", ".join(said["members"])})

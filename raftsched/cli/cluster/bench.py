@@ -13,7 +13,7 @@ import click
 
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, options, remote
-from raftsched.cli.terminal.output import print_fields, print_json
+from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 
 if TYPE_CHECKING:
@@ -163,10 +163,5 @@ async def _run(via: Client, count: int, concurrency: int) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any], fmt: str) -> None:
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        for name in found:
-            click.echo(name)
-    else:
+    if not print_for_programs(fmt, found, *found):
         print_fields(found)

@@ -9,7 +9,7 @@ import click
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, cell, print_json, print_table
+from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -57,12 +57,7 @@ def status(client: Client, fmt: str) -> None:
       raftsched cluster status -o json | jq -r .leader
     """
     answer = client.get("/v1/cluster")
-    if fmt == "json":
-        print_json(answer)
-    elif fmt == "name":
-        for node in answer["nodes"]:
-            click.echo(node["id"])
-    else:
+    if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
         _tell(answer)
 
 

@@ -11,7 +11,7 @@ from raftsched import names
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, options, remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, cell, print_json, print_table
+from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -67,12 +67,7 @@ def list_(client: Client, fmt: str) -> None:
       raftsched cluster members list -o json | jq -r '.waiting[].id'
     """
     answer = client.get(_PATH)
-    if fmt == "json":
-        print_json(answer)
-    elif fmt == "name":
-        for member in answer["items"]:
-            click.echo(member["id"])
-    else:
+    if not print_for_programs(fmt, answer, *(member["id"] for member in answer["items"])):
         print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
         tell_waiting(answer["waiting"])
 

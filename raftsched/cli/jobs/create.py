@@ -11,7 +11,7 @@ from raftsched.cli.jobs.fields import retry_of, set_field
 from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.documents import read_jobs
-from raftsched.cli.terminal.output import print_json
+from raftsched.cli.terminal.output import print_for_programs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -115,11 +115,7 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
     for setting in settings:
         set_field(job, setting)
     found = client.post("/v1/jobs", job)
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(job_ref(found))
-    else:
+    if not print_for_programs(fmt, found, job_ref(found)):
         due = found.get("next_fire_at")
         click.echo(f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}"))
 

@@ -11,7 +11,7 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, format_option, remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import cell, print_json, print_table
+from raftsched.cli.terminal.output import cell, print_for_programs, print_json, print_table
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
@@ -37,12 +37,7 @@ def list_(client: Client, fmt: str) -> None:
       raftsched cluster settings list -o json
     """
     found = client.get(_PATH)
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        for name in found:
-            click.echo(name)
-    else:
+    if not print_for_programs(fmt, found, *found):
         print_table(["SETTING", "VALUE"], [[name, cell(value)] for name, value in found.items()])
 
 

@@ -19,7 +19,7 @@ from raftsched.cli.resources.resource import (
     tell,
 )
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
-from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -122,11 +122,7 @@ def create(client: Client, webhook: str, url: str, inactive: bool, secret_file: 
     if secret_file is not None:
         body["secret"] = secret_file.read().strip()
     found = client.post(WEBHOOKS.path, body)
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["name"])
-    else:
+    if not print_for_programs(fmt, found, found["name"]):
         click.echo(f"created: {found['name']}")
         if found["secret"]:
             click.echo(f"its secret, which is not shown again: {found['secret']}")

@@ -13,7 +13,14 @@ from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
-from raftsched.cli.terminal.output import Column, cell, print_fields, print_json, print_rows, print_table
+from raftsched.cli.terminal.output import (
+    Column,
+    cell,
+    print_fields,
+    print_for_programs,
+    print_rows,
+    print_table,
+)
 from raftsched.cli.terminal.progress import progress_option
 from raftsched.quantities import format_duration
 
@@ -103,11 +110,7 @@ def get(client: Client, instance: str, fmt: str) -> None:
       raftsched instances get 0d3k5xw2a9f4m@1763600400000
     """
     found: dict[str, Any] = client.get(_path(instance))
-    if fmt == "json":
-        print_json(found)
-    elif fmt == "name":
-        click.echo(found["id"])
-    else:
+    if not print_for_programs(fmt, found, found["id"]):
         print_fields({k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)})
         attempts = found.get("attempts") or []
         if attempts:
@@ -129,11 +132,7 @@ def explain(client: Client, instance: str, fmt: str) -> None:
       raftsched instances explain 0d3k5xw2a9f4m@1763600400000
     """
     found: dict[str, Any] = client.get(_path(instance) + "/explain")
-    if fmt == "json":
-        print_json(found)
-        return
-    if fmt == "name":
-        click.echo(found["id"])
+    if print_for_programs(fmt, found, found["id"]):
         return
     click.echo(found["text"])
     for there in found["why_there"]:

@@ -59,6 +59,16 @@ def print_json(value: Any) -> None:
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_for_programs(fmt: str, value: Any, *names: str) -> bool:
+    """Prints JSON, or the names, where -o asks for it; False: it is people who read."""
+    if fmt == "json":
+        print_json(value)
+    elif fmt == "name":
+        for name in names:
+            click.echo(name)
+    return fmt in ("json", "name")
+
+
 def print_rows(
     fmt: str,
     rows: Iterable[Mapping[str, Any]],
