@@ -238,7 +238,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=float, default=10.0, help="seconds after the kill that count as failover (10)")
     slots(made)
 
-    made = part("tls", "creates with TLS and without, in turns", sealed_creates, tls)
+    made = part("tls", "creates with TLS and without, alternately", sealed_creates, tls)
     made.add_argument("--at", choices=tls.AT, default="api", help="what is sealed: the API, or what nodes say (api)")
     made.add_argument("--rounds", type=int, default=5, help="of each (5)")
     made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
@@ -261,8 +261,8 @@ def parser() -> argparse.ArgumentParser:
     made = part("slowdisk", "create rate while each flush takes longer", slow_disks, slowdisk)
     made.add_argument("--delay-ms", type=float, default=5.0, help="added to each flush and each O_DSYNC write (5)")
     made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
-    made.add_argument("--rounds", type=int, default=3, help="measurements without and with the delay, in turns (3)")
-    made.add_argument("--through", choices=("leader", "follower"), default="leader", help="who is asked (leader)")
+    made.add_argument("--rounds", type=int, default=3, help="alternating measurements without and with the delay (3)")
+    made.add_argument("--through", choices=("leader", "follower"), default="leader", help="node to ask (leader)")
 
     made = part("lateness", "how late jobs start, healthy and across kill -9 of the leader", late_starts, lateness)
     made.add_argument("--per-second", type=int, default=200, help="starts a second (200)")

@@ -7,7 +7,7 @@ and the checker holds what the jobs wrote against what was accepted and what the
 stdout, with one JSON line at the end; each violation and what is going on on stderr.
 
 With --once ROUNDS it is another trial: one request is sent fifty times at once over all nodes while the leader is
-killed (a job by an Idempotency-Key or by its name, a batch, a run, the next time left out), so many times each; it has
+killed (a job by an Idempotency-Key or by its name, a batch, a run, a skipped next time), ROUNDS times each; it has
 to be done once.
 
 Exit code 0: nothing was found. 1: a violation, or a trial that showed nothing (no fault, or no attempt lost).

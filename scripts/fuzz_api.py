@@ -85,7 +85,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--kill-leader", action="store_true", help="only the run during which leaders are killed")
     parser.add_argument("--role", choices=ROLES, help="require tokens, and send one of this role")
     parser.add_argument("--only", default="", metavar="IDS", help="ids of operations, separated by commas (all)")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many operations, chosen by the seed (all)")
+    parser.add_argument("--sample", type=int, metavar="N", help="this number of operations, chosen by the seed (all)")
     parser.add_argument("--phases", default=",".join(PHASES), help=f"some of {','.join(PHASES)} (all)")
     given = parser.parse_args()
     if given.role and given.kill_leader:
