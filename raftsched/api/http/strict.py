@@ -198,10 +198,10 @@ def _refuse_unknown(
 ) -> None:
     fields = {f.encode_name: f for f in info.fields}
     _struct({key: None for key in change if key not in fields}, info, at, errors, read_only)
-    for key in change.keys() & fields.keys():
-        inner = _struct_in(fields[key].type)
-        if inner is not None and isinstance(change[key], Mapping):
-            _refuse_unknown(change[key], inner, at + pointer(key), errors, frozenset())
+    for key, value in change.items():
+        inner = _struct_in(fields[key].type) if key in fields else None
+        if inner is not None and isinstance(value, Mapping):
+            _refuse_unknown(value, inner, at + pointer(key), errors, frozenset())
 
 
 def _struct_in(info: inspect.Type) -> inspect.StructType | None:

@@ -103,6 +103,18 @@ def test_that_of_the_cluster_is_not_listed_and_can_be_read(tmp_path: Path) -> No
     run(tmp_path, test)
 
 
+def test_what_is_wrong_deep_in_a_change_is_named_in_its_order(tmp_path: Path) -> None:
+    fields = ("retention", "misfire", "placement", "retry")
+
+    async def test(call: Client) -> None:
+        await declare(call)
+        status, problem = await call("PATCH", PATH, {"defaults": {field: {"x": None} for field in fields}}, MERGE)
+        assert status == 422
+        assert [error["pointer"] for error in problem["errors"]] == [f"/defaults/{field}/x" for field in fields]
+
+    run(tmp_path, test)
+
+
 def test_those_that_merely_have_jobs_are_listed_too(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         await call("PUT", JOB, CRON)
