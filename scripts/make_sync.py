@@ -30,7 +30,7 @@ def _sources() -> dict[str, dict[str, str]]:
 
 
 SOURCES = _sources()
-RENAMED = {"aio": "asked", "AsyncClient": "Asked"}
+RENAMED = {"aio": "calls", "AsyncClient": "Calls"}
 # Written by hand in sync/client.py.
 OWN = {"close", "within"}
 HAND_MADE = {"Underway": "raftsched.client.sync.underway"}

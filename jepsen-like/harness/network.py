@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -240,9 +242,12 @@ def ip(*commands: str, may_fail: bool = False) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """That nobody listens on now; all are held until the last is known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Returns different ports at which nobody listens, below those that Linux gives to connections by itself."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            if port not in ports:
+                ports.append(port)
     return ports

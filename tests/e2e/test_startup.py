@@ -17,7 +17,8 @@ import lmdb
 import pytest
 
 from tests.e2e.steps import at, create
-from tests.support.cluster import Cluster, free_ports
+from tests.support.cluster import Cluster
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
 

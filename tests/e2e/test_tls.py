@@ -20,7 +20,8 @@ import pytest
 import raftsched
 from raftsched.client.errors import ClientError
 from tests.support.authority import Files, ca_file, certificate, put
-from tests.support.cluster import Cluster, NodeProcess, free_ports
+from tests.support.cluster import Cluster, NodeProcess
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
 

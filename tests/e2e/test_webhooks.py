@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster, NodeProcess, free_ports
+from tests.support.cluster import Cluster, NodeProcess
 from tests.support.examples import ROOT
+from tests.support.ports import free_ports
 from tests.support.receiver import Received, Receiver, receiving
 
 pytestmark = pytest.mark.e2e

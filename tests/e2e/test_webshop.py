@@ -17,7 +17,7 @@ import pytest
 
 import raftsched
 from raftsched.security.keyring import KEY_FILE, own_key
-from tests.support.cluster import free_ports
+from tests.support.ports import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent
 SHOP = ROOT / "examples" / "webshop"

@@ -224,8 +224,9 @@ class Bed:
         while self._told.count(b"\n") < count:
             await within(readable(self._fifo_fd))
             self._told += os.read(self._fifo_fd, 4096)
-        *lines, self._told = self._told.split(b"\n")
-        return [int(line) for line in lines]
+        *lines, rest = self._told.split(b"\n")
+        self._told = b"\n".join([*lines[count:], rest])
+        return [int(line) for line in lines[:count]]
 
     def marked(self) -> list[int]:
         """Processes that carry this bed's mark in their environment: jobs, wherever they went."""

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,18 +17,10 @@ from typing import Any
 
 from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.authority import Files, ca_file, certificate, put
+from tests.support.ports import free_ports
 
 READY_S = 60.0
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are held until the last is known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class Reply:

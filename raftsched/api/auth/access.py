@@ -341,7 +341,7 @@ def _peer_keys(ctx: ApiContext) -> Sequence[bytes]:
 
 
 def _peer(ctx: ApiContext, request: web.Request) -> Caller | None:
-    """None: that was no node."""
+    """Returns the node that sent the request, as a caller; None: no node did."""
     header, target = request.headers[PEER], request.rel_url.raw_path_qs
     now_ms, now_s = ctx.now_ms(), ctx.clock.monotonic()
     node = ctx.peers_seen.caller(_peer_keys(ctx), header, ctx.node_id, request.method, target, now_ms, now_s)

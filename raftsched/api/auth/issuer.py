@@ -213,7 +213,7 @@ def _let(found: Verified) -> Caller:
 
 
 async def fetch_keys(issuer: str) -> tuple[Key, ...]:
-    """Those that the issuer shows. Raises ValueError, OSError, aiohttp.ClientError."""
+    """Fetches the keys that the issuer publishes. Raises ValueError, OSError, aiohttp.ClientError."""
     timeout = aiohttp.ClientTimeout(total=FETCH_S)
     async with (
         asyncio.timeout(FETCH_S),

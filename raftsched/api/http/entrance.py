@@ -197,7 +197,7 @@ class Entrance(Collector):
             guest.sock.close()
 
     def _leave(self, guest: _Guest) -> None:
-        """It counts no more; its socket stays open."""
+        """Stops counting the connection among those in a handshake; its socket stays open."""
         del self._guests[guest]
         if guest.group is not None:
             self._of_group[guest.group] -= 1

@@ -1,7 +1,7 @@
 """POST /v1/jobs:batch: up to 10,000 jobs, a result for each, in order.
 
 Decoded in one go when all are sound in structure, else one by one. The commands travel in several proposals at once;
-what becomes of one proposal does not touch the others. The loop gets its turn between the pieces.
+the outcome of one proposal does not touch the others. The event loop runs other tasks between the pieces.
 """
 
 from __future__ import annotations

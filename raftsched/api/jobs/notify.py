@@ -16,7 +16,7 @@ _CHOICES = ", ".join(f'"{name}"' for name in ENDINGS)
 
 
 def normal(given: Given) -> Given:
-    """Said in one way or the other, it is the same: one of them stands for itself, none is nothing."""
+    """Returns one form for all that mean the same: the item of a list of one, None for an empty list."""
     if isinstance(given, list):
         given = given[0] if len(given) == 1 else given or None
     for one in given if isinstance(given, list) else [given] if given is not None else []:

@@ -161,7 +161,7 @@ async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
 
 
 async def _ended(ctx: ApiContext, operation: Operation) -> Operation:
-    """As it is when it has ended, or when this has taken as long as a request may."""
+    """Returns the operation when it has ended, or as it is when this has taken as long as a request may."""
     until = ctx.clock.monotonic() + ctx.propose_timeout_s
     while operation.state is OperationState.RUNNING:
         left = until - ctx.clock.monotonic()

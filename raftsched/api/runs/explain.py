@@ -153,7 +153,7 @@ async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
 def _read(
     ctx: ApiContext, key: bytes, troubles: Mapping[str, str]
 ) -> tuple[Instance, Job | None, Policy | None, Obstacle | None]:
-    """As of one moment."""
+    """Reads all rows that the explanation needs, as of one moment."""
     with ctx.read() as view:
         row = requested_instance(view, key)
         job = rows.JOBS.get(view, row.job_id)

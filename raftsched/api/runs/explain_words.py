@@ -67,7 +67,7 @@ def _killed_next(policy: Policy | None) -> str:
 
 
 def trigger_words(job: Job | None, policy: Policy | None) -> str | None:
-    """None: not known any more."""
+    """Returns the trigger in words; None: the job's trigger at that time is not known any more."""
     if job is None or policy is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Actions on many jobs, and `raftsched operations`: what becomes of them."""
+"""Actions on many jobs, and `raftsched operations`: their progress and outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`raftsched webhooks`: addresses that are told what becomes of runs."""
+"""`raftsched webhooks`: addresses that are notified of the outcomes of runs."""
 
 from __future__ import annotations
 

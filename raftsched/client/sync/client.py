@@ -7,12 +7,12 @@ from os import PathLike
 from types import TracebackType
 
 from raftsched.client.aio import AsyncClient
-from raftsched.client.sync.asked import Asked
 from raftsched.client.sync.bridge import Threaded, Within
+from raftsched.client.sync.calls import Calls
 from raftsched.client.transport import TIMEOUT_S
 
 
-class Client(Asked):
+class Client(Calls):
     """Safe to use from any number of threads; creates of several threads travel together. A process that was forked off
     gets connections of its own.
 
@@ -60,7 +60,7 @@ class Client(Asked):
         """Creates that are under way are answered first."""
         self._threaded.close()
 
-    def within(self, seconds: float) -> Asked:
+    def within(self, seconds: float) -> Calls:
         """The same client with another time for each request and its repeats, as in
         `client.within(2).jobs.get("default/nightly")`."""
-        return Asked(Within(self._threaded, seconds))
+        return Calls(Within(self._threaded, seconds))

@@ -18,7 +18,7 @@ from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from tests.integration.embedded.house import belongings, children, open_files, sockets
-from tests.support.cluster import free_ports
+from tests.support.ports import free_ports
 
 
 def alone(directory: Path, **settings: object) -> raftsched.Node:
@@ -142,8 +142,9 @@ def test_nothing_is_left_of_a_node_that_was_stopped(tmp_path: Path) -> None:
 
     async def main() -> None:
         await asyncio.to_thread(int)  # the loop's own thread is there before and after
+        node = alone(tmp_path)  # its ports are the test's
         before = children(), open_files(), threading.active_count(), len(asyncio.all_tasks())
-        async with alone(tmp_path) as node:
+        async with node:
             await node.ready()
             script = "(setsid sh -c 'trap : TERM; while :; do sleep 1; done' &) ; echo here; sleep 1000"
             job = await node.jobs.create(trigger={"manual": True}, handler={"shell": script})

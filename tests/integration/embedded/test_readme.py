@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import raftsched
-from tests.support.cluster import free_ports
+from tests.support.ports import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

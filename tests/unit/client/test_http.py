@@ -11,14 +11,12 @@ from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import segment
 from raftsched.errors import Exit
+from tests.support import ports
 from tests.support.stub_server import Request, problem, serve
 
 
 def closed_port() -> str:
-    """An address that refuses connections."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{s.getsockname()[1]}"
+    return f"http://127.0.0.1:{ports.closed_port()}"
 
 
 def client(*urls: str, timeout: float = 10.0) -> Client:

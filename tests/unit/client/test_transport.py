@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 import raftsched
 from raftsched.client import creates
+from tests.support import ports
 from tests.support.stub_server import Reply, Request, problem, serve
 
 JOB: raftsched.JobSpec = {"trigger": {"in": "30m"}, "handler": {"shell": "true"}}
@@ -28,9 +28,7 @@ NO_LEADER = problem(503, "no-leader", "No leader.")
 
 
 def closed_port() -> str:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{s.getsockname()[1]}"
+    return f"http://127.0.0.1:{ports.closed_port()}"
 
 
 def client(*urls: str, timeout: float = 10.0) -> raftsched.AsyncClient:

@@ -176,7 +176,7 @@ def test_the_wait_is_the_time_until_one_more_may_come() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    buckets, rate = Buckets(most=3), Rate(1, 1)
+    buckets, rate = Buckets(size_max=3), Rate(1, 1)
     for address in "abcd":
         assert buckets.wait_s(address, rate, 0.0) == 0.0
     assert len(buckets) == 3

@@ -19,8 +19,8 @@ from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
-from tests.support.cluster import free_ports
 from tests.support.local_api import Client, run
+from tests.support.ports import free_ports
 from tests.support.tokens import make
 
 BODY = b'{"trigger":{"manual":true},"handler":{"exec":["true"]}}'

@@ -21,6 +21,7 @@ from raftsched.cli.dev.samples import sample_jobs
 from raftsched.cli.dev.state import DevState, Process
 from raftsched.cli.main import cli
 from raftsched.errors import StartupError
+from tests.support.ports import free_ports
 
 STUB = Path(__file__).parents[3] / "support" / "stub_node.py"
 START = f"""
@@ -36,9 +37,7 @@ cli.main(sys.argv[1:], prog_name="raftsched")
 def free_port() -> int:
     """Three free ports in a row, and the three 100 above."""
     for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        (port,) = free_ports(1)
         if port < 65_000:
             try:
                 check_ports(DevState.new(3, port))

@@ -16,7 +16,7 @@ from raftsched.client.sync.operations import Operations
 from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
 
 
-class Asked:
+class Calls:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self.jobs = Jobs(bridge)

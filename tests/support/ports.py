@@ -1,0 +1,39 @@
+"""Ports of 127.0.0.1 that nothing else takes: not another run of tests, and no connection of anybody."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+# Below those that Linux gives to connections by itself (net.ipv4.ip_local_port_range): a port that a node gave up for
+# a moment is not taken by a connection meanwhile.
+_FIRST, _LAST = 12_000, 32_000
+_LOCKS = Path(tempfile.gettempdir()) / f"raftsched-ports-{os.getuid()}"
+_held: list[int] = []  # descriptors of the locks, until this process ends
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports at which nobody listens, and which no other process of tests is given while this one lives."""
+    _LOCKS.mkdir(exist_ok=True)
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(_FIRST, _LAST)
+        lock = os.open(_LOCKS / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:  # another process has the port or its lock, or this one has
+            os.close(lock)
+            continue
+        _held.append(lock)
+        ports.append(port)
+    return ports
+
+
+def closed_port() -> int:
+    """Returns a port at which nobody listens as long as this process lives."""
+    return free_ports(1)[0]
