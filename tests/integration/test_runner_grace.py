@@ -75,8 +75,11 @@ class TestTheNodeStops:
                 fails = bed.launch(cleaner(bed, "", 3))
                 behind = bed.launch(cleaner(bed, '"$0" "$@"; true'))
                 await bed.pids(3)
+                naps = bed.launch(Python("jobs:naps", b'{"seconds":2}', {}))
+                async with asyncio.timeout(LONG_MS / 1000):
+                    while naps not in bed.started:  # noqa: ASYNC110 (its process is python by then, not what it was forked from)
+                        await asyncio.sleep(0.01)
                 goes_on = bed.launch(Exec(("sleep", "1"), {}))
-                naps = bed.launch(Python("jobs:naps", b'{"seconds":1}', {}))
                 breaks = bed.launch(Exec(("sh", "-c", "sleep 1; exit 3"), {}))
                 bed.runner.wind_down(LONG_MS)
                 ends = {token: await bed.end(token) for token in (told, fails, behind, goes_on, breaks, naps)}
