@@ -87,10 +87,6 @@ class Write(Generic[R]):
         return self.if_match if self.was is None else self.was.revision
 
 
-async def _no_put(ctx: ApiContext, write: Write[Any]) -> Command:
-    raise NotImplementedError("this kind has a PUT of its own, and no PATCH")
-
-
 @dataclass(frozen=True, kw_only=True)
 class NamedResource(Generic[R]):
     """A kind of named things. `path` is the address of one; the parts in braces are its name."""
@@ -115,7 +111,7 @@ class NamedResource(Generic[R]):
     shown: Callable[[ApiContext, ReadView, R, int], Any]
     # the JSON of a PUT that would change nothing: a PATCH is merged into it
     as_put: Callable[[R], dict[str, Any]] = msgspec.to_builtins
-    command: Callable[[ApiContext, Write[R]], Awaitable[Command]] = _no_put
+    command: Callable[[ApiContext, Write[R]], Awaitable[Command]]  # of a PUT, or of a PATCH that was merged
     delete_command: Callable[..., Command] | None = None
     is_visible: Callable[[R], bool] = lambda row: True
     is_listed: Callable[[R], bool] = lambda row: True
