@@ -78,3 +78,12 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError("is not a size; write bytes or a unit, such as 64MiB or 1GiB")
     return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def size_text(size: float) -> str:
+    """Such as 12.3 MiB."""
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        del units[0]
+    return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:.1f} {units[0]}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from raftsched.api.auth import audit, oidc, tokens, whoami
-from raftsched.api.cluster import cluster, health, members, snapshot
+from raftsched.api.cluster import cluster, doctor, health, members, snapshot
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.jobs import actions, backfill, batch, compare, operations, revisions, schedules
@@ -82,6 +82,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/events", events.get, "events_get"),
     Route("POST", "/v1/schedules/preview", schedules.preview, "schedules_preview"),
     Route("GET", "/v1/cluster", cluster.get, "cluster_get"),
+    Route("GET", "/v1/cluster/doctor", doctor.get, "doctor_get"),
     Route("GET", "/v1/cluster/members", members.list_all, "members_list_all"),
     Route("POST", "/v1/cluster/members", members.add, "members_add"),
     Route("DELETE", "/v1/cluster/members/{id}", members.remove, "members_remove"),

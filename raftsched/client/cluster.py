@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raftsched.client.models import Page
-from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail, Who
+from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Who
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, own_key, segment
 
@@ -18,6 +18,11 @@ class Cluster:
     async def status(self) -> ClusterView:
         """Returns the cluster as the answering node sees it, also when there is no leader."""
         return await self._transport.get(ClusterView, "/v1/cluster", own=False)
+
+    async def doctor(self) -> Doctor:
+        """Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there is no
+        leader."""
+        return await self._transport.get(Doctor, "/v1/cluster/doctor", own=False)
 
     async def settings(self) -> dict[str, Any]:
         """Returns all limits and defaults that hold on every node alike; durations as text."""

@@ -54,6 +54,24 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
 
 
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check: `state` is "ok", "warn" or "fail", `do` would make it right, `nodes` it is about."""
+
+    check: str
+    state: str
+    detail: str
+    do: str | None
+    nodes: list[str]
+
+
+class Doctor(msgspec.Struct, frozen=True, kw_only=True):
+    """The findings of all checks, from where `node` is. `state`: that of the worst."""
+
+    state: str
+    node: str
+    items: list[Finding]
+
+
 class Members(msgspec.Struct, frozen=True, kw_only=True):
     """The members of the cluster, and the nodes that ask to join."""
 

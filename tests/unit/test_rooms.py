@@ -35,13 +35,13 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "descriptors"),
+    *("cloudevents", "descriptors", "doctor"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "client": {"errors", "names", "bounds", "clock"},
-    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds"},
+    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "doctor"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12

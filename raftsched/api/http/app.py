@@ -16,6 +16,7 @@ from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.auth.strangers import STRANGERS, Strangers
+from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
 from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
@@ -52,6 +53,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
     app[SCRAPES] = Scrapes()
+    app[doctor.METRICS] = doctor.NodeMetrics()
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])

@@ -16,8 +16,9 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import print_fields, print_for_programs
-from raftsched.cli.terminal.progress import Progress, progress_option, size_text
+from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
+from raftsched.quantities import size_text
 from raftsched.security.keyring import read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.doctor.finding import Finding, State
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import print_json, print_table
+from raftsched.doctor import Finding, worst
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
-
-_ORDER: tuple[State, ...] = ("ok", "warn", "fail")
 
 
 @click.command()
@@ -44,19 +42,19 @@ def doctor(client: Client, data: Path | None, offline: bool, fmt: str) -> None:
     if not offline:
         parts.insert(0, lambda: look_at_cluster(client))
     findings = [finding for part in parts for finding in part()]
-    worst = max((finding.state for finding in findings), key=_ORDER.index)
+    state = worst(findings)
     if fmt == "json":
         items: list[dict[str, Any]] = [
             {"check": f.check, "state": f.state, "detail": f.detail, "do": f.do or None} for f in findings
         ]
-        print_json({"state": worst, "items": items})
+        print_json({"state": state, "items": items})
     elif fmt == "name":
         for finding in findings:
             if finding.state != "ok":
                 click.echo(finding.check)
     else:
         _print(findings)
-    sys.exit(int(Exit.ERROR) if worst == "fail" else 0)
+    sys.exit(int(Exit.ERROR) if state == "fail" else 0)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from raftsched.cli.doctor.finding import DISK_FAIL, DISK_WARN, Finding
-from raftsched.cli.terminal.progress import size_text
+from raftsched.doctor import DISK_FAIL, DISK_WARN, Finding
 from raftsched.errors import StartupError
+from raftsched.quantities import size_text
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.private import wide_in
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from raftsched.clock import SystemClock
+from raftsched.quantities import size_text
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -27,15 +28,6 @@ def progress_option(function: _F) -> _F:
     return click.option(
         "--no-progress", is_flag=True, expose_value=False, callback=_be_quiet, help="Draw no progress."
     )(function)
-
-
-def size_text(size: float) -> str:
-    """Such as 12.3 MiB."""
-    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size /= 1024
-        del units[0]
-    return f"{size:.0f} {units[0]}" if units[0] == "bytes" else f"{size:.1f} {units[0]}"
 
 
 @contextmanager

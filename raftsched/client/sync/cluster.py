@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.models_cluster import ClusterView, Leadership, Members, NodeDetail, Who
+from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Who
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -16,6 +16,11 @@ class Cluster:
     def status(self) -> ClusterView:
         """Returns the cluster as the answering node sees it, also when there is no leader."""
         return self._bridge.run(lambda c: c.cluster.status())
+
+    def doctor(self) -> Doctor:
+        """Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there is no
+        leader."""
+        return self._bridge.run(lambda c: c.cluster.doctor())
 
     def settings(self) -> dict[str, Any]:
         """Returns all limits and defaults that hold on every node alike; durations as text."""

@@ -12,8 +12,7 @@ import pytest
 from click.testing import Result
 
 from raftsched.cli.doctor import local as doctor_local
-from raftsched.cli.doctor.cluster import DAYS_LEFT, LAG
-from raftsched.cli.doctor.finding import DISK_WARN
+from raftsched.doctor import DAYS_LEFT, DISK_WARN, LAG
 from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run

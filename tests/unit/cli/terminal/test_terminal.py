@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from raftsched.cli.main import cli
 from raftsched.cli.terminal import progress
 from raftsched.cli.terminal.output import print_table
-from raftsched.cli.terminal.progress import Progress, size_text
+from raftsched.cli.terminal.progress import Progress
+from raftsched.quantities import size_text
 from tests.support.stub_server import Reply, Request, serve
 from tests.unit.cli.house import ID, JOB, listening, run
 

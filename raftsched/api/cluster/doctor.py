@@ -1,0 +1,141 @@
+"""GET /v1/cluster/doctor: what is wrong with the cluster or soon will be, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import chain, islice
+from typing import Literal
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import METRICS_PATH, access_of, peer_header
+from raftsched.api.auth.peers import trust, url_of
+from raftsched.api.cluster.cluster import NodeOut, seen
+from raftsched.api.cluster.health import SCRAPES
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ
+from raftsched.api.openapi.operation import operation
+from raftsched.api.runs.output_source import CLIENT
+from raftsched.core.notices import QUOTA_QUEUE
+from raftsched.core.rows import decode_queue
+from raftsched.core.tables import Table
+from raftsched.doctor import WAITING, examine, samples_of, worst
+
+ASK_S = 1.0  # how long the nodes have to tell their metrics, and
+FRESH_S = 2.0  # how long it counts for all who ask this node
+METRICS_BYTES_MAX = 8 << 20
+PIECE = 64 << 10  # bytes
+
+State = Literal["ok", "warn", "fail"]
+Told = dict[str, dict[str, float]]  # samples by node
+
+
+class FindingOut(msgspec.Struct):
+    """The result of one check. `detail`: what was found; `do`: what would make it right, null when all is well.
+    `nodes`: those it is about."""
+
+    check: str
+    state: State
+    detail: str
+    do: str | None
+    nodes: list[str]
+
+
+class DoctorOut(msgspec.Struct):
+    """`state`: that of the worst finding. `node`: from where the cluster was looked at."""
+
+    state: State
+    node: str
+    items: list[FindingOut]
+
+
+@operation("Check the cluster", {200: DoctorOut}, query=READ, role="viewer")
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """Each check is `ok`, `warn` (it works, but not as it should, or not for long) or `fail`. The node that is asked
+    asks the others for their metrics, at most every two seconds. `raftsched doctor` does the same from the machine
+    where it runs, and looks at that machine, too."""
+    cluster = await seen(ctx, call.request)
+    told, silent = await call.request.app[METRICS].of(ctx, call.request, cluster.nodes)
+    found = list(examine(msgspec.to_builtins(cluster), told, silent, _Facts(ctx), ctx.node_id))
+    items = [FindingOut(f.check, f.state, f.detail, f.do or None, list(f.nodes)) for f in found]
+    return reply_value(DoctorOut(worst(found), ctx.node_id, items))
+
+
+class _Facts:
+    """The facts as this node has them in its tables."""
+
+    def __init__(self, ctx: ApiContext) -> None:
+        self._ctx = ctx
+
+    def clock_limit_ms(self) -> int:
+        with self._ctx.read() as view:
+            return meta(view).settings.clock_limit_ms
+
+    def tokens_required(self) -> bool:
+        with self._ctx.read() as view:
+            return access_of(view).required
+
+    def waiting(self) -> int:
+        """Returns how many wait for a worker, or for another run of their job: conditions are no backlog."""
+        with self._ctx.read() as view:
+            return sum(1 for _ in islice(chain(view.scan(Table.READY), view.scan(Table.HELD)), WAITING))
+
+    def paused_queues(self) -> list[str]:
+        with self._ctx.read() as view:
+            queues = [decode_queue(raw) for _, raw in view.scan(Table.QUEUES)]
+        return [queue.name for queue in queues if queue.paused and not queue.name.startswith(QUOTA_QUEUE)]
+
+
+class NodeMetrics:
+    """The metrics of all nodes, asked for once for all who want them within FRESH_S."""
+
+    def __init__(self) -> None:
+        self._asking = asyncio.Lock()
+        self._until = -1.0
+        self._told: Told = {}
+        self._silent: dict[str, str] = {}
+
+    async def of(self, ctx: ApiContext, request: web.Request, nodes: list[NodeOut]) -> tuple[Told, Mapping[str, str]]:
+        """Returns the samples of the nodes that answer, and the addresses of those that do not."""
+        async with self._asking:
+            now = ctx.clock.monotonic()
+            if not now < self._until <= now + FRESH_S:
+                answers = await asyncio.gather(*(_ask(ctx, request, node) for node in nodes))
+                told = {node.id: answer for node, answer in zip(nodes, answers, strict=True)}
+                self._told = {name: answer for name, answer in told.items() if answer is not None}
+                self._silent = {node.id: node.http or "" for node in nodes if told[node.id] is None}
+                self._until = ctx.clock.monotonic() + FRESH_S
+            return self._told, self._silent
+
+
+METRICS: web.AppKey[NodeMetrics] = web.AppKey("node_metrics", NodeMetrics)
+
+
+async def _ask(ctx: ApiContext, request: web.Request, node: NodeOut) -> dict[str, float] | None:
+    """Returns what the node tells, nothing when it answers without its metrics; None: it does not answer."""
+    if node.id == ctx.node_id:
+        return samples_of(request.app[SCRAPES].text(ctx).decode())
+    if not node.http:
+        return None
+    try:
+        async with request.app[CLIENT].get(
+            url_of(node.http, METRICS_PATH),
+            headers={"Accept-Encoding": "identity", **peer_header(ctx, node.id, METRICS_PATH)},
+            timeout=aiohttp.ClientTimeout(total=ASK_S),
+            allow_redirects=False,
+            ssl=await trust(ctx, node.http),
+        ) as answer:
+            text = bytearray()
+            async for piece in answer.content.iter_chunked(PIECE):
+                text += piece
+                if len(text) > METRICS_BYTES_MAX:
+                    return {}
+            return samples_of(text.decode("utf-8", "replace")) if answer.status == 200 else {}
+    except (aiohttp.ClientError, Problem, TimeoutError, OSError):
+        return None
