@@ -1,0 +1,15 @@
+/** Starts the page: session, changes, keys, the frame around the pages, and the first page. */
+
+import "./components/frame.js";
+import * as changes from "./core/changes.js";
+import * as keys from "./core/keys.js";
+import * as router from "./core/router.js";
+import { ROUTES } from "./core/routes.js";
+import { session } from "./core/session.js";
+
+await session.start();
+changes.start();
+keys.start();
+await router.start(document.getElementById("main"));
+// A page that is visited later must not need the node that this one came from.
+(window.requestIdleCallback ?? setTimeout)(() => ROUTES.forEach((route) => route.load().catch(() => {})));

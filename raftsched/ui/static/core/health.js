@@ -1,0 +1,37 @@
+/** What is known of the connection: the node that answers, its leader, and whether it answers at all. */
+
+class Health extends EventTarget {
+  node = location.origin; // the origin that requests go to
+  nodes = [location.origin]; // all that are known, this page's own first
+  reachable = true;
+  leader = undefined; // undefined: not known yet; null: none
+  stale = false;
+  since = Date.now(); // of the last answer
+
+  /** Notes what is known now, and tells who listens when it is something else. */
+  set(changes) {
+    let changed = false;
+    for (const [name, value] of Object.entries(changes)) {
+      if (this[name] === value) continue;
+      this[name] = value;
+      changed ||= name !== "since";
+    }
+    if (changed) this.dispatchEvent(new Event("change"));
+  }
+
+  /** Notes the members of the cluster, by their advertised addresses, as places to go on. */
+  know(addresses) {
+    const others = addresses.map((address) => `${location.protocol}//${address}`);
+    const nodes = [location.origin, ...others.filter((origin) => origin !== location.origin)];
+    if (nodes.join() !== this.nodes.join()) this.set({ nodes });
+  }
+
+  /** Chooses the next node after one that did not answer. */
+  leave(origin) {
+    if (this.node !== origin) return; // somebody else did
+    const next = this.nodes[(this.nodes.indexOf(origin) + 1) % this.nodes.length];
+    this.set({ node: next });
+  }
+}
+
+export const health = new Health();

@@ -1,0 +1,122 @@
+/** Addresses to pages: one page at a time, loaded when it is first visited. */
+
+import { ROUTES } from "./routes.js";
+
+const compiled = ROUTES.map((route) => ({ ...route, parts: route.path.split("/").filter(Boolean) }));
+const TRIES = 60; // frames in which a page that was left may become as long as it was
+
+let outlet = null;
+let page = null;
+let shown = null; // {path, route}
+let turn = 0;
+const watchers = new Set();
+
+/** Returns the route of a path and its parameters, or null. */
+export function match(path) {
+  const parts = path.split("/").filter(Boolean);
+  for (const route of compiled) {
+    if (route.parts.length !== parts.length) continue;
+    const params = {};
+    const fits = route.parts.every((part, at) => {
+      if (!part.startsWith(":")) return part === parts[at];
+      try {
+        params[part.slice(1)] = decodeURIComponent(parts[at]);
+      } catch {
+        return false;
+      }
+      return true;
+    });
+    if (fits) return { route, params };
+  }
+  return null;
+}
+
+/** Shows the page of the address in an element, and follows links and the history from then on. */
+export function start(element) {
+  outlet = element;
+  history.scrollRestoration = "manual";
+  document.addEventListener("click", follow);
+  addEventListener("popstate", (event) => show(event.state?.scroll ?? 0, true));
+  return show(history.state?.scroll ?? 0, false);
+}
+
+/** Calls a function with the route and the path of each page that is shown. */
+export function onShown(listener) {
+  watchers.add(listener);
+}
+
+/** Goes to a path of this page: "/ui/jobs?state=NEW". */
+export function navigate(path, { replace = false } = {}) {
+  keepScroll();
+  const known = location.pathname + location.search;
+  if (replace || path === known) history.replaceState({}, "", path);
+  else history.pushState({ from: known }, "", path);
+  return outlet && show(0, true);
+}
+
+/** Returns the properties of a link. */
+export function link(path) {
+  return { href: path, "aria-current": path === location.pathname ? "page" : null };
+}
+
+/** Changes the query of the address, without a step in the history. */
+export function replaceQuery(query) {
+  const text = query.toString();
+  history.replaceState(history.state, "", location.pathname + (text ? `?${text}` : ""));
+}
+
+function keepScroll() {
+  history.replaceState({ ...history.state, scroll: scrollY }, "", location.href);
+}
+
+function follow(event) {
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const anchor = event.target.closest?.("a[href]");
+  if (!anchor || anchor.target || anchor.hasAttribute("download")) return;
+  const url = new URL(anchor.href, location.href);
+  if (url.origin !== location.origin || !match(url.pathname)) return;
+  if (url.hash && url.pathname === location.pathname && url.search === location.search) return;
+  event.preventDefault();
+  navigate(url.pathname + url.search + url.hash);
+}
+
+async function show(scroll, moved) {
+  const mine = ++turn;
+  const path = location.pathname;
+  const query = new URLSearchParams(location.search);
+  if (page && shown?.path === path) {
+    page.query = query;
+    page.queryChanged();
+    return;
+  }
+  if (page && !(await page.mayLeave())) {
+    if (mine === turn) history.pushState({}, "", shown.address);
+    return;
+  }
+  const found = match(path);
+  let made;
+  try {
+    const module = await (found ? found.route.load() : import("../pages/nowhere.js"));
+    made = new module.default();
+  } catch (error) {
+    const module = await import("../pages/failed.js");
+    made = new module.default();
+    made.error = error;
+  }
+  if (mine !== turn) return;
+  made.params = found?.params ?? {};
+  made.query = query;
+  page = made;
+  shown = { path, route: found?.route ?? null, address: location.pathname + location.search };
+  document.title = `${found?.route.title ?? "Not found"} · raftsched`;
+  outlet.replaceChildren(made);
+  for (const listener of watchers) listener(shown.route, path);
+  if (moved) outlet.focus({ preventScroll: true });
+  restore(scroll, mine);
+}
+
+function restore(scroll, mine, left = TRIES) {
+  if (mine !== turn) return;
+  scrollTo(0, scroll);
+  if (scrollY < scroll && left) requestAnimationFrame(() => restore(scroll, mine, left - 1));
+}

@@ -1,0 +1,147 @@
+/** A live cache: what was read of the API, read again when the cluster says that it changed. */
+
+import { request } from "./api.js";
+import { onChange } from "./changes.js";
+
+const APART_MS = 500; // between two readings of one path at least
+const KEEP_MS = 60_000; // what nobody shows is kept so long, for a step back
+
+const resources = new Map(); // path -> Resource
+
+/** What a path held when it was last read. */
+export class Resource {
+  data = undefined;
+  error = null;
+  at = 0; // ms since the epoch, of the reading
+  stale = false; // the node could not know whether this is the newest
+  loading = false;
+  #path;
+  #on;
+  #every;
+  #listeners = new Set();
+  #reading = null;
+  #began = -Infinity;
+  #timer = 0;
+  #poll = 0;
+  #forget = 0;
+  #due = true; // it may have changed since it was read
+  #again = false; // asked for while a reading goes on
+  #stop = null;
+
+  constructor(path, { on = [], every = null } = {}) {
+    this.#path = path;
+    this.#on = on;
+    this.#every = every;
+  }
+
+  /** Calls a function after each reading, until the function that is returned is called. */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    clearTimeout(this.#forget);
+    if (this.#listeners.size === 1) this.#begin();
+    return () => {
+      this.#listeners.delete(listener);
+      if (!this.#listeners.size) this.#rest();
+    };
+  }
+
+  /** Reads the path again, and returns a promise of the end of it. */
+  reload() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.#again = true;
+    this.#reading ??= this.#readAll();
+    return this.#reading;
+  }
+
+  /** Says that it may be something else by now: it is read soon, or when the page is seen again. */
+  touch() {
+    this.#due = true;
+    if (this.#reading || this.#timer || document.hidden || !this.#listeners.size) return;
+    const wait = Math.max(0, this.#began + APART_MS - performance.now());
+    this.#timer = setTimeout(() => this.reload(), wait);
+  }
+
+  #begin() {
+    this.#stop = onChange((change) => {
+      if (change === null || this.#concerns(change)) this.touch();
+    });
+    if (this.#every) this.#poll = setInterval(() => this.touch(), this.#every);
+    document.addEventListener("visibilitychange", this.#seen);
+    this.touch();
+  }
+
+  #rest() {
+    this.#stop?.();
+    clearInterval(this.#poll);
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.#due = true;
+    document.removeEventListener("visibilitychange", this.#seen);
+    this.#forget = setTimeout(() => resources.delete(this.#path), KEEP_MS);
+  }
+
+  #seen = () => {
+    if (!document.hidden && this.#due) this.touch();
+  };
+
+  #concerns(change) {
+    return this.#on.some((kind) => {
+      const [group, id] = split(kind);
+      if (id === undefined) return change.kinds.has(kind);
+      if (!change.kinds.has(group)) return false;
+      return change.more || change[group].has(id);
+    });
+  }
+
+  async #readAll() {
+    while (this.#again) {
+      this.#again = false;
+      this.#due = false;
+      this.#began = performance.now();
+      this.loading = true;
+      await this.#read();
+      for (const listener of [...this.#listeners]) listener(this);
+    }
+    this.#reading = null;
+    if (this.#due) this.touch();
+  }
+
+  async #read() {
+    try {
+      const { data, stale } = await request("GET", this.#path);
+      this.data = data;
+      this.stale = stale;
+      this.error = null;
+      this.at = Date.now();
+    } catch (error) {
+      this.error = error;
+    }
+    this.loading = false;
+  }
+}
+
+/**
+ * Returns the resource of a path, the same for all who ask.
+ *
+ * @param {string} path with its query
+ * @param {string[]} options.on kinds of changes after which it is read again; "job:ID" and "run:ID" are one job and one run
+ * @param {number|null} options.every ms after which it is read in any case
+ */
+export function watch(path, options) {
+  let found = resources.get(path);
+  if (!found) resources.set(path, (found = new Resource(path, options)));
+  return found;
+}
+
+/** Forgets all that was read: another token may see something else. */
+export function forgetAll() {
+  resources.clear();
+}
+
+const GROUPS = { job: "jobs", run: "runs" };
+
+function split(kind) {
+  const colon = kind.indexOf(":");
+  return colon < 0 ? [kind] : [GROUPS[kind.slice(0, colon)], kind.slice(colon + 1)];
+}
