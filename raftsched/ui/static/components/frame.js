@@ -18,11 +18,19 @@ const THEMES = ["system", "light", "dark"];
 
 onShown((route) => {
   for (const link of document.querySelectorAll("#menu a")) {
-    if (link.dataset.section === route?.section) link.setAttribute("aria-current", "page");
+    if (route && link.dataset.section === route.section) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.getElementById("menu-toggle").checked = false;
+  showMenu(false);
 });
+
+const menuButton = document.getElementById("menu-button");
+menuButton.addEventListener("click", () => showMenu(menuButton.getAttribute("aria-expanded") === "false"));
+
+/** Shows or hides the menu where it has no place of its own. */
+function showMenu(shown) {
+  menuButton.setAttribute("aria-expanded", String(shown));
+}
 
 /** Says when the connection, the node or the leader is lost. */
 class Banner extends View {
