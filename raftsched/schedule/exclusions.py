@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-from raftsched.schedule.cron import OFFSET_MAX
 from raftsched.schedule.errors import TriggerError, shown
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
+from raftsched.schedule.local_days import begin_of, day_of
 from raftsched.schedule.wall import DAY_S
 from raftsched.schedule.zones import Zone, zone
 
@@ -138,7 +138,7 @@ class Exclusion:
 
     def day_of(self, at: int) -> int:
         """The local day of an instant."""
-        return (at + self.place.stretch(at).offset) // DAY_S
+        return day_of(self.place, at)
 
     def holds(self, at: int) -> bool:
         """Returns whether the instant is excluded."""
@@ -156,8 +156,16 @@ class Exclusion:
                 if day >= _END_DAY:
                     return None
                 last = self._until(day)
-            at = self._begin(at, day)  # which a clock that is set back may leave again
+            at = self._set_back(at, begin_of(self.place, at, day))
         return None
+
+    def _set_back(self, at: int, until: int) -> int:
+        """The first instant after `at` at which clocks leave a day for the one before; at the latest `until`, at which
+        they may, too."""
+        end = self.place.stretch(at).end
+        while end < until and day_of(self.place, end) >= day_of(self.place, end - 1):
+            end = self.place.stretch(end).end
+        return min(end, until)
 
     def stretches(self, low: int, high: int) -> Iterator[tuple[int, int]]:
         """Yields the parts of low <= instant < high that are not excluded, as pairs, in order."""
@@ -183,14 +191,6 @@ class Exclusion:
                     return later * DAY_S - stretch.offset
             at = stretch.end
         return high
-
-    def _begin(self, at: int, day: int) -> int:
-        """The first instant after `at` at which the clocks have come to the day."""
-        wall = day * DAY_S
-        stretch = self.place.stretch(max(at, wall - OFFSET_MAX))
-        while wall - stretch.offset >= stretch.end:
-            stretch = self.place.stretch(stretch.end)
-        return max(wall - stretch.offset, stretch.start)
 
     def _until(self, day: int) -> int | None:
         """None: the day is not excluded; else the last day up to which all are, as far as is known at once."""

@@ -199,3 +199,12 @@ def test_minute_by_minute(data: st.DataObject, zone: str, begin: int, length: in
     found = missed(trigger, low * 1000 - 1, high * 1000 - 1, keep=3, calendar=given)
     assert (found.count, found.times) == (len(walked), tuple(walked[-3:]))
     assert all(not is_excluded(trigger, at, given) for at in walked)
+
+
+def test_an_hour_that_is_shown_again_is_that_of_the_day_before() -> None:
+    """At 00:01 on 2010-11-07 clocks in St John's went back to 23:01, out of the day that is excluded."""
+    held = exclusion(content(timezone="America/St_Johns", dates=["2010-11-07"]), "UTC")
+    midnight = ms("2010-11-07T02:30Z") // 1000
+    low, high = midnight - 120, midnight + 7200
+    assert list(held.stretches(low, high)) == [(low, midnight), (midnight + 60, midnight + 60 + 3540)]
+    assert held.free_from(midnight) == midnight + 60
