@@ -115,11 +115,20 @@ class AsyncClient:
         after that id are no longer kept."""
         return watch(self.transport, after, follow, filters)
 
-    async def preview(self, trigger: Trigger, *, start: Moment | None = None, count: int = 10) -> Preview:
-        """Returns a trigger in words and its next times. Nothing is saved."""
+    async def preview(
+        self,
+        trigger: Trigger,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        count: int = 10,
+        by_day: str | None = None,
+    ) -> Preview:
+        """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
+        zone; how many each of its days has is counted, too, up to `end`. Nothing is saved."""
         body: dict[str, Any] = {"trigger": trigger, "count": count}
-        if start is not None:
-            body["from"] = start
+        given = {"from": start, "to": end, "by_day": by_day}
+        body |= {name: value for name, value in given.items() if value is not None}
         return await self.transport.post(Preview, "/v1/schedules/preview", body)
 
     async def stats(

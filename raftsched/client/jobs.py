@@ -103,9 +103,19 @@ class Jobs:
             for instance in page:
                 yield instance
 
-    async def next(self, ref: JobRef, count: int = 10) -> Preview:
-        """Its trigger in words and its next `count` times."""
-        return await self._transport.get(Preview, f"{path_of(ref)}/next", {"count": count})
+    async def next(
+        self,
+        ref: JobRef,
+        count: int = 10,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        by_day: str | None = None,
+    ) -> Preview:
+        """Its trigger in words and its next `count` times, from `start` (None: now) to before `end`. `by_day`: as for
+        `Client.preview`."""
+        query = {"count": count, "from": start, "to": end, "by_day": by_day}
+        return await self._transport.get(Preview, f"{path_of(ref)}/next", query)
 
     async def state(self, ref: JobRef) -> JobState:
         return (await self._transport.get(_State, f"{path_of(ref)}/state")).state

@@ -100,11 +100,22 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
+class DueDay(msgspec.Struct, frozen=True, kw_only=True):
+    """How many times a trigger has on a day, and how many its calendar excludes."""
+
+    date: str
+    due: int
+    left_out: int
+
+
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger in words, and its next times."""
+    """A trigger in words, and its next times. `more`: there are more than these. `days`: those that have any times,
+    where they were asked for."""
 
     description: str
     next: list[Occurrence]
+    more: bool = False
+    days: list[DueDay] | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

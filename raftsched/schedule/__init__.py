@@ -6,11 +6,13 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
-describe, describe_rule and preview face people. exclusions reads calendars: days on which nothing is due.
+describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is due;
+local_days says where days begin.
 """
 
 from __future__ import annotations
 
+from raftsched.schedule.by_day import DueDay, due_days
 from raftsched.schedule.describe import describe
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.preview import Occurrence, preview
@@ -19,10 +21,12 @@ from raftsched.schedule.triggers import Missed, is_excluded, missed, never_fires
 from raftsched.schedule.validation import validate
 
 __all__ = [
+    "DueDay",
     "Missed",
     "Occurrence",
     "TriggerError",
     "describe",
+    "due_days",
     "is_excluded",
     "missed",
     "never_fires",

@@ -15,7 +15,7 @@ from raftsched.schedule.rule import recurrence
 from raftsched.schedule.triggers import missed, next_nominal
 from raftsched.schedule.zones import Stretch, Zone, local_text, zone
 
-PREVIEW_MAX = 100  # times
+PREVIEW_MAX = 100  # times at once; who wants more asks again from the last one on
 _LOOK_BACK_S = 366 * 86_400
 
 

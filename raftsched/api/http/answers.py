@@ -51,11 +51,22 @@ class Moment(msgspec.Struct):
     note: str | None
 
 
+class DueDayOut(msgspec.Struct):
+    """A day of the time zone that was asked for. `left_out`: times that the trigger's calendar excludes."""
+
+    date: str
+    due: int
+    left_out: int
+
+
 class Moments(msgspec.Struct):
-    """The trigger in plain words, and nominal times, before jitter."""
+    """The trigger in plain words, and nominal times, before jitter. `more`: there are more than these, up to `to` if
+    that was given. `days`: with `by_day`, those that have any times."""
 
     description: str
     next: list[Moment]
+    more: bool
+    days: list[DueDayOut] | None
 
 
 class BackfillMade(msgspec.Struct):

@@ -11,17 +11,24 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.http.requests import READ, catch_up
+from raftsched.api.http.requests import READ, bad_parameter, catch_up
+from raftsched.api.jobs.moments import (
+    COUNT_DEFAULT,
+    COUNT_MAX,
+    Source,
+    Window,
+    answer_times,
+    moments,
+    wrong_window,
+)
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
-from raftsched.core.model import JobState, Trigger, TriggerKind
+from raftsched.core.model import JobState, TriggerKind
 
 BODY_MAX = 16 * 1024  # bytes
-COUNT_DEFAULT = 10
-COUNT_MAX = 100
 
 
 @operation(
@@ -35,56 +42,69 @@ COUNT_MAX = 100
     scope="shared",
 )
 async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
-    """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there."""
+    """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there, and so does
+    `max_runs`. `by_day`: also how many times each day of that time zone has, up to `to`."""
     given = call.body
     errors: list[FieldError] = []
-    start = time_of(given.from_, "/from", errors)
+    start, to_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
     from_ms = ctx.now_ms() if start is None else start
+    wrong = wrong_window(from_ms, to_ms, given.by_day)
+    if wrong is not None:
+        errors.append(wrong)
     trigger = trigger_of(given.trigger, min(from_ms, ctx.now_ms()), errors)
     if errors:
         raise Problem("invalid-trigger", errors=errors)
     if trigger.kind is TriggerKind.AT and start is None and trigger.at_ms <= from_ms:
         times = [schedule.Occurrence(from_ms, f"{format_time(trigger.at_ms)} is past: runs at once")]
-        return _reply(schedule.describe(trigger), times)
+        return reply_fields(moments(schedule.describe(trigger), times, more=False))
     if trigger.calendar is not None and ctx.calendar(trigger.calendar) is None:
         await catch_up(ctx)
         if ctx.calendar(trigger.calendar) is None:
             detail = f"names no calendar that there is; PUT /v1/calendars/{trigger.calendar} creates it"
             raise Problem("invalid-trigger", errors=[FieldError("/trigger/calendar", detail)])
     anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
-    return _reply(schedule.describe(trigger), _times(ctx, trigger, from_ms, given.count, anchor_ms))
+    window = Window(from_ms, to_ms, given.count, given.by_day, trigger.max_runs)
+    return await answer_times(ctx, schedule.describe(trigger), Source(trigger, anchor_ms), window)
 
 
-@operation("Read when a job runs next", {200: Moments}, query=("count", *READ), role="viewer", scope="checked")
+@operation(
+    "Read when a job runs next",
+    {200: Moments},
+    query=("by_day", "count", "from", "to", *READ),
+    role="viewer",
+    scope="checked",
+)
 async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Nominal times, before jitter. None while the job is not scheduled."""
-    count = call.query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
+    """Nominal times, before jitter. None while the job is not scheduled, and none that went by. `by_day`: also how many
+    each day of a time zone has, up to `to`."""
+    query = call.query
+    count = query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
+    zone, to_ms, given_ms = query.text("by_day"), query.time("to"), query.time("from")
     with ctx.read() as view:
         job = requested_job(view, call)
+    now_ms = ctx.now_ms()
+    wrong = wrong_window(now_ms if given_ms is None else given_ms, to_ms, zone)
+    if wrong is not None:
+        raise bad_parameter(wrong.pointer[1:], wrong.detail)
     trigger = job.policy.trigger
     words = schedule.describe(trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
-    if job.state is not JobState.SCHEDULED:
-        return _reply(words, [])
-    if trigger.max_runs is not None:
-        count = min(count, max(0, trigger.max_runs - job.runs))
-    from_ms = ctx.now_ms()
+    if job.never_fires:
+        words = f"{words}. {never_fires(job)}"
+    from_ms = now_ms
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
     from_ms = max(from_ms, job.skipped_until_ms or 0)
-    if job.never_fires:
-        return _reply(f"{words}. {never_fires(job)}", [])
-    return _reply(words, _times(ctx, trigger, from_ms, count, job.anchor_at_ms, job.id))
+    if job.state is not JobState.SCHEDULED or job.never_fires:
+        return await answer_times(ctx, words, None, Window(from_ms, to_ms, count, zone))
+    source = Source(trigger, job.anchor_at_ms, job.id)
+    most = None if trigger.max_runs is None else max(0, trigger.max_runs - job.runs)
+    if given_ms is not None and given_ms > from_ms:
+        most = most and max(0, most - _count(ctx, source, from_ms, given_ms - 1))
+        from_ms = given_ms - 1
+    return await answer_times(ctx, words, source, Window(from_ms, to_ms, count, zone, most))
 
 
-def _times(
-    ctx: ApiContext, trigger: Trigger, from_ms: int, count: int, anchor_ms: int, job_id: int = 0
-) -> list[schedule.Occurrence]:
-    if trigger.kind is TriggerKind.MANUAL or count == 0:
-        return []
-    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
-    return schedule.preview(trigger, from_ms, count, anchor_ms=anchor_ms, job_id=job_id, calendar=content)
-
-
-def _reply(words: str, times: list[schedule.Occurrence]) -> web.Response:
-    shown = [{"at": format_time(time.at_ms), "note": time.note} for time in times]
-    return reply_fields({"description": words, "next": shown})
+def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int) -> int:
+    content = None if source.trigger.calendar is None else ctx.calendar(source.trigger.calendar)
+    whose = {"anchor_ms": source.anchor_ms, "job_id": source.job_id}
+    return schedule.missed(source.trigger, after_ms, until_ms, keep=0, calendar=content, **whose).count

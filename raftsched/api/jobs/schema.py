@@ -393,9 +393,13 @@ class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`to`: no times from then on. `by_day`: a time zone of whose days the times are counted, up to `to`."""
+
     trigger: TriggerIn | None = None
     from_: Time | None = field(default=None, name="from")
-    count: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 10
+    to: Time | None = None
+    count: Annotated[int, Meta(ge=1, le=1_000, description="an integer from 1 to 1,000")] = 10
+    by_day: Zone | None = None
 
 
 class EventShown(msgspec.Struct):

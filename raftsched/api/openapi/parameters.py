@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
-from raftsched.api.jobs.schedules import COUNT_DEFAULT, COUNT_MAX
+from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
 from raftsched.api.runs.output_source import TAIL_MAX
 
@@ -27,6 +27,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "all": (_FLAG, "true: everything is meant; instead of a filter."),
     "attempt": (_whole(1, 1_000_000_000), "Which attempt; the newest unless given."),
+    "by_day": (
+        {"type": "string", "format": "iana-time-zone"},
+        "A time zone: also how many times each of its days has, up to `to`.",
+    ),
     "calendar": ({"type": "string"}, "Whose trigger uses this calendar."),
     "consistency": (
         {"type": "string", "enum": ["local", "leader"]},

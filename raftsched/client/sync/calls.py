@@ -39,9 +39,18 @@ class Calls:
         after that id are no longer kept."""
         return self._bridge.each(lambda c: c.events(after=after, follow=follow, **filters))
 
-    def preview(self, trigger: Trigger, *, start: Moment | None = None, count: int = 10) -> Preview:
-        """Returns a trigger in words and its next times. Nothing is saved."""
-        return self._bridge.run(lambda c: c.preview(trigger, start=start, count=count))
+    def preview(
+        self,
+        trigger: Trigger,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        count: int = 10,
+        by_day: str | None = None,
+    ) -> Preview:
+        """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
+        zone; how many each of its days has is counted, too, up to `end`. Nothing is saved."""
+        return self._bridge.run(lambda c: c.preview(trigger, start=start, end=end, count=count, by_day=by_day))
 
     def stats(self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]) -> Stats:
         """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:

@@ -53,9 +53,18 @@ class Jobs:
         """The newest scheduled time first."""
         return self._bridge.each(lambda c: c.jobs.instances(ref, most=most, **filters))
 
-    def next(self, ref: JobRef, count: int = 10) -> Preview:
-        """Its trigger in words and its next `count` times."""
-        return self._bridge.run(lambda c: c.jobs.next(ref, count))
+    def next(
+        self,
+        ref: JobRef,
+        count: int = 10,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        by_day: str | None = None,
+    ) -> Preview:
+        """Its trigger in words and its next `count` times, from `start` (None: now) to before `end`. `by_day`: as for
+        `Client.preview`."""
+        return self._bridge.run(lambda c: c.jobs.next(ref, count, start=start, end=end, by_day=by_day))
 
     def state(self, ref: JobRef) -> JobState:
         return self._bridge.run(lambda c: c.jobs.state(ref))

@@ -326,7 +326,7 @@ WRONG: list[tuple[str, str, dict[str, str], int, str]] = [  # method, path, head
     ("GET", "/v1/jobs?min_index=-1", {}, 400, "min_index"),
     ("GET", "/v1/instances?from=yesterday", {}, 400, "RFC 3339"),
     ("GET", "/v1/instances?state=SCHEDULED", {}, 400, "RUNNING"),
-    ("GET", "/v1/jobs/0000000000000/next?count=101", {}, 400, "100"),
+    ("GET", "/v1/jobs/0000000000000/next?count=1001", {}, 400, "1000"),
     ("POST", "/v1/jobs", {}, 415, "application/json"),
     ("POST", "/v1/jobs", {"Content-Type": "text/plain"}, 415, "text/plain"),
     ("POST", "/v1/jobs:batch", {"Content-Type": "text/plain"}, 415, "text/plain"),

@@ -26,6 +26,8 @@ def test_created_shown_and_explained(tmp_path: Path) -> None:
                 {"at": "2030-01-25T16:00:00.000Z", "note": None},
                 {"at": "2030-02-22T16:00:00.000Z", "note": None},
             ],
+            "more": True,
+            "days": None,
         }
         assert (await call("POST", "/v1/jobs", JOB))[0] == 200
         status, same = await call("PUT", "/v1/namespaces/default/jobs/a", JOB)
@@ -51,6 +53,8 @@ def test_a_preview_says_what_the_clocks_do(tmp_path: Path) -> None:
                         "note": "DST: 02:30 does not exist on this day; runs at 03:00",
                     }
                 ],
+                "more": True,
+                "days": None,
             },
         )
 

@@ -1,0 +1,64 @@
+"""How many times of a trigger each day has: counted, so that one that is due each second costs no more than another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from raftsched.core.model import Trigger
+from raftsched.schedule.exclusions import day_text
+from raftsched.schedule.local_days import begin_of, day_of
+from raftsched.schedule.triggers import missed
+from raftsched.schedule.zones import Zone, zone
+
+
+class DueDay(NamedTuple):
+    date: str
+    due: int
+    left_out: int  # times that the trigger's calendar excludes
+
+
+def due_days(
+    trigger: Trigger,
+    from_ms: int,
+    to_ms: int,
+    zone_name: str,
+    *,
+    anchor_ms: int = 0,
+    job_id: int = 0,
+    calendar: bytes | None = None,
+    most: int | None = None,
+) -> Iterator[DueDay]:
+    """Yields the days of a time zone on which the trigger has nominal times in from_ms <= time < to_ms, or would have
+    but for its calendar. `most`: no more times than that in all; the other parameters as for `next_nominal`.
+
+    Raises:
+        TriggerError: the trigger is not valid (see `validate`), or there is no such zone.
+    """
+    whose: dict[str, Any] = {"keep": 0, "anchor_ms": anchor_ms, "job_id": job_id}
+    plain = replace(trigger, calendar=None)
+    for day, first_ms, end_ms in _spans(zone(zone_name), from_ms, to_ms):
+        every = missed(plain, first_ms - 1, end_ms - 1, **whose).count
+        count = every
+        if every and trigger.calendar is not None:
+            count = missed(trigger, first_ms - 1, end_ms - 1, **whose, calendar=calendar).count
+        left_out = every - count
+        if most is not None:
+            count = min(count, most)
+            most -= count
+        if count or left_out:
+            yield DueDay(day, count, left_out)
+        if most == 0:
+            return
+
+
+def _spans(place: Zone, from_ms: int, to_ms: int) -> Iterator[tuple[str, int, int]]:
+    """Yields (date, first, end) for each local day that has a part of from_ms <= time < to_ms, cut to it."""
+    day, low_ms = day_of(place, from_ms // 1000), from_ms
+    while low_ms < to_ms:
+        end_ms = min(begin_of(place, low_ms // 1000, day + 1) * 1000, to_ms)
+        if end_ms > low_ms:  # no clock ever showed the day when a zone moved to the other side of the date line
+            yield day_text(day), low_ms, end_ms
+        day, low_ms = day + 1, end_ms

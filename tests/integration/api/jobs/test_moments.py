@@ -1,0 +1,94 @@
+"""Previews and next times over a range: up to a time, counted by day, and with the end of a job's runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.local_api import Client, run
+
+PREVIEW = "/v1/schedules/preview"
+MINUTELY = {"trigger": {"cron": "* * * * *"}, "from": "2030-03-01T00:00:00Z"}
+MONTH = {"from": "2030-03-01T00:00:00Z", "to": "2030-04-01T00:00:00Z", "by_day": "UTC"}
+
+
+def test_it_says_when_there_are_more(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for count, to, found, more in (
+            (1000, None, 1000, True),
+            (59, "2030-03-01T01:00:00Z", 59, False),
+            (58, "2030-03-01T01:00:00Z", 58, True),
+            (100, "2030-03-01T01:00:00Z", 59, False),  # what is due at the end is not before it
+            (50, None, 50, True),
+        ):
+            body = {**MINUTELY, "count": count, **({"to": to} if to else {})}
+            status, shown = await call("POST", PREVIEW, body)
+            assert (status, len(shown["next"]), shown["more"]) == (200, found, more)
+            times = [one["at"] for one in shown["next"]]
+            assert times == sorted(set(times))
+        once = {"trigger": {"at": "2031-01-01T00:00:00Z"}}
+        assert (await call("POST", PREVIEW, once))[1]["more"] is False
+        limited = {"trigger": {"every": "1h", "max_runs": 3}, "count": 2}
+        assert (await call("POST", PREVIEW, limited))[1]["more"] is True
+        _, shown = await call("POST", PREVIEW, {**limited, "count": 9})
+        assert (len(shown["next"]), shown["more"]) == (3, False)
+
+    run(tmp_path, test)
+
+
+def test_a_month_is_counted_by_day(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("PUT", "/v1/calendars/weekends", {"weekdays": ["sat", "sun"]}))[0] == 201
+        status, shown = await call("POST", PREVIEW, {**MONTH, "trigger": {"cron": "* * * * *"}, "count": 1})
+        assert (status, len(shown["days"]), sum(day["due"] for day in shown["days"])) == (200, 31, 31 * 1440 - 1)
+        trigger = {"cron": "0 9 * * *", "calendar": "weekends"}
+        _, shown = await call("POST", PREVIEW, {**MONTH, "trigger": trigger})
+        assert [day["date"] for day in shown["days"] if day["left_out"]][:2] == ["2030-03-02", "2030-03-03"]
+        assert sum(day["due"] for day in shown["days"]) == 21
+        assert (await call("POST", PREVIEW, {"trigger": trigger}))[1]["days"] is None
+
+    run(tmp_path, test)
+
+
+def test_a_job_is_due_no_more_often_than_it_may_run(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        body = {"trigger": {"every": "1h", "max_runs": 30}, "handler": {"exec": ["true"]}}
+        _, job = await call("POST", "/v1/jobs", body)
+        path = f"/v1/jobs/{job['id']}/next?by_day=UTC"
+        _, shown = await call("GET", f"{path}&to=2030-03-01T00:00:00Z")
+        assert sum(day["due"] for day in shown["days"]) == 30
+        second = shown["days"][1]
+        _, rest = await call("GET", f"{path}&from={second['date']}T00:00:00Z&to=2030-03-01T00:00:00Z&count=1")
+        assert rest["days"] == shown["days"][1:], "what comes before counts"
+        assert rest["more"] is (sum(day["due"] for day in rest["days"]) > 1)
+        await call("POST", f"/v1/jobs/{job['id']}/pause", {})
+        _, paused = await call("GET", f"{path}&to=2030-03-01T00:00:00Z")
+        assert (paused["next"], paused["days"]) == ([], [])
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer", "detail"),
+    [
+        ({"to": "2030-03-01T00:00:00Z"}, "/to", "after from"),
+        ({"by_day": "UTC"}, "/to", "missing"),
+        ({"to": "2031-05-01T00:00:00Z", "by_day": "UTC"}, "/to", "400 days"),
+        ({"to": "2030-04-01T00:00:00Z", "by_day": "Mars/Olympus"}, "/by_day", "no time zone"),
+        ({"to": "soon"}, "/to", "RFC 3339"),
+        ({"count": 1001}, "/count", "1,000"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], pointer: str, detail: str) -> None:
+    async def test(call: Client) -> None:
+        status, problem = await call("POST", PREVIEW, {**MINUTELY, **more})
+        assert (status, [error["pointer"] for error in problem["errors"]]) == (422, [pointer])
+        assert detail in problem["errors"][0]["detail"]
+        _, job = await call("POST", "/v1/jobs", {"trigger": {"cron": "* * * * *"}, "handler": {"exec": ["true"]}})
+        query = "&".join(f"{name}={value}" for name, value in {"from": MINUTELY["from"], **more}.items())
+        status, problem = await call("GET", f"/v1/jobs/{job['id']}/next?{query}")
+        assert (status, problem["errors"][0]["parameter"]) == (400, pointer[1:])
+
+    run(tmp_path, test)
