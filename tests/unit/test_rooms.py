@@ -23,7 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "raft": {"core", "store", "config", "security"},
     "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security"},
-    "api": {"core", "store", "raft", "schedule", "worker", "config", "security"},
+    "api": {"core", "store", "raft", "schedule", "worker", "config", "security", "ui"},
+    "ui": set(),
     "client": set(),
     "cli": {"client", "schedule", "embedded", "config", "security"},
     "embedded": {"client", "config"},
@@ -42,6 +43,7 @@ LEAVES_OF = {
     "schedule": {"errors", "bounds"},
     "client": {"errors", "names", "bounds", "clock"},
     "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "doctor"},
+    "ui": set(),
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12

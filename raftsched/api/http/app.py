@@ -22,8 +22,10 @@ from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
+from raftsched.api.http import page
 from raftsched.api.http.call import parse_call
 from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
+from raftsched.api.http.origins import MemberOrigins, may_ask, preflight, show_to
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_site
@@ -58,7 +60,8 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)
-    check = HostCheck(ctx.hosts)
+    members = MemberOrigins(ctx)
+    check = HostCheck(ctx.hosts, members)
     expect = _expectation(ctx)
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
@@ -69,6 +72,11 @@ def build_app(ctx: ApiContext) -> web.Application:
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, endpoint, expect_handler=expect)
             methods[route.path].append("HEAD")
+    for path, respond in page.endpoints(ctx, members):
+        endpoint = _guarded(ctx, check, metrics.route("GET", path), respond)
+        for method in ("GET", "HEAD"):
+            app.router.add_route(method, path, endpoint, expect_handler=expect)
+            methods[path].append(method)
     for path, allowed in methods.items():
         endpoint = _guarded(ctx, check, metrics.route("*", path), _method_not_allowed(allowed))
         app.router.add_route("*", path, endpoint, expect_handler=expect)
@@ -110,13 +118,17 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
         began = monotonic()
         response: web.StreamResponse
         enter_request(NO_REQUEST)  # not to who asked before, over the same connection
+        show_to(None)
         try:
             headers = request.headers
-            check(headers.get("Host"), headers.get("Origin"))
-            check_site(request.method, request.path, headers)
+            origin = headers.get("Origin")
+            if check(headers.get("Host"), origin):
+                show_to(origin)
+            else:
+                check_site(request.method, request.path, headers)
             if not request.raw_path.isascii():
                 raise Problem("invalid-parameter", "The address must be ASCII; percent-encode what is not.")
-            response = await respond(request)
+            response = preflight(ctx, request) if may_ask(request) else await respond(request)
         except RaftschedError as error:
             response = answer(error)
         except web.HTTPException:

@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from raftsched.api.auth.callers import request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import encode_cursor
+from raftsched.api.http.origins import allow
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import etag_of, not_modified
 from raftsched.api.jobs.render import etag, job_json
@@ -93,6 +94,7 @@ def stamp(ctx: ApiContext, headers: CIMultiDict[str]) -> None:
     index = request.read_index or ctx.applied()
     headers.setdefault("Cache-Control", "no-store")
     headers.update(GUARDS)
+    allow(headers)
     if ctx.security.strict_transport:
         headers["Strict-Transport-Security"] = STRICT
     headers["Raftsched-Leader"] = leader or ""

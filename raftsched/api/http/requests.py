@@ -7,7 +7,7 @@ import asyncio
 import ipaddress
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -35,7 +35,8 @@ BODY_S = 30.0  # that a body may take to come,
 BODY_RATE = 64 * 1024  # and one second more for each so many bytes of it that came
 _PIECE = 64 * 1024  # bytes inflated before others have their turn
 _OWN_SITES = frozenset({"same-origin", "none"})  # none: the address was typed, or is a bookmark
-PAGES = ("/docs",)  # for people, so that links of other sites may lead there
+PAGES = ("/", "/ui", "/docs")  # for people, so that links of other sites may lead there,
+PAGES_BELOW = "/ui/"  # and to all that is below this
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _READ_PARAMETERS = frozenset({"consistency", "min_index"})
@@ -52,19 +53,24 @@ class HostCheck:
     """No web page may drive a node through a browser: neither by a name of its own that leads to this address (Host),
     nor by a request across origins (Origin, and what browsers say of themselves in Sec-Fetch-Site)."""
 
-    def __init__(self, hosts: Iterable[str]) -> None:
+    def __init__(self, hosts: Iterable[str], members: Container[str] = ()) -> None:
+        """`members`: other origins whose pages may ask here."""
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
+        self._members = members
         self._verdicts: dict[str, bool] = {}
 
-    def __call__(self, host: str | None, origin: str | None) -> None:
-        """Raises Problem forbidden-host."""
+    def __call__(self, host: str | None, origin: str | None) -> bool:
+        """Returns whether a page of another member asks. Raises Problem forbidden-host."""
         if host is None or not self._known(host):
             raise Problem(
                 "forbidden-host",
                 "The Host header must be an IP address, localhost, or the advertised name of this node.",
             )
-        if origin is not None and not _same(origin, host):
-            raise Problem("forbidden-host", f"Requests from pages of other origins are refused; this one is {host}.")
+        if origin is None or _same(origin, host):
+            return False
+        if origin in self._members:
+            return True
+        raise Problem("forbidden-host", f"Requests from pages of other origins are refused; this one is {host}.")
 
     def _known(self, host: str) -> bool:
         verdict = self._verdicts.get(host)
@@ -96,9 +102,9 @@ def check_site(method: str, path: str, headers: Mapping[str, str]) -> None:
     if site is None or site.strip().lower() in _OWN_SITES:
         return
     to_a_page = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest", "document") == "document"
-    if to_a_page and method in ("GET", "HEAD") and path in PAGES:
+    if to_a_page and method in ("GET", "HEAD") and (path in PAGES or path.startswith(PAGES_BELOW)):
         return
-    raise Problem("forbidden-host", f"Requests of other sites are refused; links may lead to {', '.join(PAGES)}.")
+    raise Problem("forbidden-host", "Requests of other sites are refused; links may lead to /ui/ and /docs.")
 
 
 def _same(origin: str, host: str) -> bool:

@@ -1,0 +1,105 @@
+"""The web page's files (`raftsched.ui`) as answers. It is no part of the API, and needs no token: nothing in it is
+secret, and what it shows it has to ask the API for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+from aiohttp import web
+
+from raftsched.api.auth.access import count_open
+from raftsched.api.context import ApiContext
+from raftsched.api.http.origins import MemberOrigins
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.requests import not_modified
+from raftsched.ui import files
+
+HOME = "/ui/"
+_FOR_EVER = "public, max-age=31536000, immutable"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {}; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_LOCKED_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def endpoints(ctx: ApiContext, members: MemberOrigins) -> list[tuple[str, Endpoint]]:
+    """Returns the addresses of the page, all of them for GET and HEAD, with what answers there."""
+
+    async def home(request: web.Request) -> web.StreamResponse:
+        if not for_people(request):
+            raise Problem("not-found", f"There is nothing at /; the page is at {HOME}, and /docs lists what there is.")
+        return _elsewhere()
+
+    async def below(request: web.Request) -> web.StreamResponse:
+        return _elsewhere()
+
+    async def asset(request: web.Request) -> web.StreamResponse:
+        count_open(ctx, request.remote or "")
+        found = await _files()
+        if request.match_info["digest"] != found.digest:
+            raise Problem("not-found", "This is of another version of the page; load it again.")
+        file = found.get(request.match_info["path"])
+        if file is None:
+            raise Problem("not-found", f"The page has no file {request.match_info['path'][:200]}.")
+        return _answer(request, file, _FOR_EVER, "")
+
+    async def shell(request: web.Request) -> web.StreamResponse:
+        count_open(ctx, request.remote or "")
+        found = await _files()
+        policy = _policy(members, "https://" if request.secure else "http://")
+        response = _answer(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
+        response.headers["Content-Security-Policy"] = policy
+        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        return response
+
+    return [
+        ("/", home),
+        (HOME.rstrip("/"), below),
+        (f"{files.ASSETS}/{{digest}}/{{path:.*}}", asset),
+        ("/ui/{tail:.*}", shell),
+    ]
+
+
+async def _files() -> files.Files:
+    return files.load() if files.load.cache_info().currsize else await asyncio.to_thread(files.load)
+
+
+def for_people(request: web.BaseRequest) -> bool:
+    """Returns whether a browser asks for something to show."""
+    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "").lower()
+
+
+def locked(refused: web.Response) -> web.Response:
+    """Returns the refusal of a locked node for people to read."""
+    refused.body = files.load().locked.body
+    refused.headers["Content-Type"] = files.load().locked.media_type
+    refused.headers["Content-Security-Policy"] = _LOCKED_POLICY
+    return refused
+
+
+def _policy(members: MemberOrigins, scheme: str) -> str:
+    """`scheme`: of this node. Browsers let a page of https ask nothing by plain HTTP."""
+    return _POLICY.format(" ".join(["'self'", *sorted(o for o in members.all() if o.startswith(scheme))]))
+
+
+def _elsewhere() -> web.Response:
+    return web.Response(status=302, headers={"Location": HOME})
+
+
+def _answer(request: web.Request, file: files.File, kept: str, variant: str) -> web.Response:
+    """`variant` ends the ETag of what has headers of its own."""
+    body, etag, encoding = file.encoded(request.headers.get("Accept-Encoding", ""))
+    if variant:
+        etag = f'{etag[:-1]}-{variant}"'
+    headers = {"ETag": etag, "Cache-Control": kept, "Vary": "Accept-Encoding"}
+    if not_modified(request, etag):
+        return web.Response(status=304, headers=headers)
+    headers["Content-Type"] = file.media_type
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    return web.Response(body=body, headers=headers)
