@@ -109,6 +109,10 @@ class Tab:
         page.wait_for_url(lambda url: "/sign-in" not in url)
         return page
 
+    def settle(self) -> None:
+        """Until nothing says that it is loading."""
+        expect(self.page.locator(".loading")).to_have_count(0)
+
     def call(self, module: str, function: str, *args: Any) -> Any:
         """The result of an exported function of one of the page's modules, as "core/format.js"."""
         return self.page.evaluate(
