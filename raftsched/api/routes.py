@@ -16,7 +16,7 @@ from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
-from raftsched.api.runs import dead_letters, events, explain, instances, kills, output, stats
+from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, output, stats
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -80,6 +80,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/dead-letters/requeue", dead_letters.requeue, "dead_letters_requeue"),
     Route("DELETE", "/v1/dead-letters", dead_letters.discard, "dead_letters_discard"),
     Route("GET", "/v1/events", events.get, "events_get"),
+    Route("GET", "/v1/changes", changes.get, "changes_get"),
     Route("POST", "/v1/schedules/preview", schedules.preview, "schedules_preview"),
     Route("GET", "/v1/cluster", cluster.get, "cluster_get"),
     Route("GET", "/v1/cluster/doctor", doctor.get, "doctor_get"),

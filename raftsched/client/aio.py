@@ -14,7 +14,7 @@ from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
-from raftsched.client.models import Event, Preview
+from raftsched.client.models import Changes, Event, Preview
 from raftsched.client.models_bulk import Stats
 from raftsched.client.nodes import Nodes
 from raftsched.client.operations import Operations
@@ -113,7 +113,13 @@ class AsyncClient:
         the id of the last event that was handled, or "oldest" for all that are kept; None: from now on. With
         `follow=False` it ends with the last event that there is. Raises NotFoundError "events-gone" when the events
         after that id are no longer kept."""
-        return watch(self.transport, after, follow, filters)
+        return watch(self.transport, Event, after, follow, filters)
+
+    def changes(self, *, after: str | None = None, follow: bool = True) -> AsyncIterator[Changes]:
+        """Gives digests of what changed, at most four a second whatever happens, and continues at another node when one
+        goes away: for what shows jobs and runs, and reads them again when they changed. `after`: the id of the last
+        digest; None: from now on. With `follow=False`: what changed since, and the end."""
+        return watch(self.transport, Changes, after, follow, {})
 
     async def preview(
         self,

@@ -173,6 +173,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
 
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """A digest of what changed since the one before: its `kinds`, and the ids of `jobs` and `runs`. With `more` any of
+    these may have changed; none is listed then. Going on after its id is possible at any node."""
+
+    id: str  # index of the log
+    at: datetime
+    more: bool
+    jobs: list[str]
+    runs: list[str]
+    kinds: list[str]  # such as "jobs", "runs", "cluster"
+    leader: str | None = None
+
+
 class Page(msgspec.Struct, frozen=True):
     """One page of a list; `items` are decoded by who knows what they are."""
 

@@ -1,37 +1,39 @@
-"""Iterates over GET /v1/events, and continues at another node when one goes away."""
+"""Iterates over GET /v1/events or /v1/changes, and continues at another node when one goes away."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 
 from raftsched.client.errors import ClientError, error_of_problem
 from raftsched.client.events import Parser, Said
-from raftsched.client.models import Event
+from raftsched.client.models import Changes, Event
 from raftsched.client.transport import Transport
 
 SILENCE_S = 45.0  # a node says every 15 s that it is there; after this it is taken for gone
 PAUSE_S = (0.05, 2.0)  # before the next node is asked: first, most
 _SSE = {"Accept": "text/event-stream"}
 
-_event = msgspec.json.Decoder(Event).decode
+T = TypeVar("T", Event, Changes)
+
+_PATHS = {Event: "/v1/events", Changes: "/v1/changes"}
 _problem = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def watch(
-    transport: Transport, after: str | None, follow: bool, filters: Mapping[str, Any]
-) -> AsyncIterator[Event]:
+    transport: Transport, kind: type[T], after: str | None, follow: bool, filters: Mapping[str, Any]
+) -> AsyncIterator[T]:
     """`after`: the id of an event, an index of the log, "oldest", or None for what comes from now on."""
     at = after
     pause, most = PAUSE_S
     while True:
         query = {**filters, "after": at, "follow": follow}
         try:
-            async with transport.stream("/v1/events", query, _SSE) as response:
+            async with transport.stream(_PATHS[kind], query, _SSE) as response:
                 async for said in _said(response):
                     at = said.id or at
                     pause = PAUSE_S[0]
@@ -39,7 +41,7 @@ async def watch(
                         problem = _problem(said.data)
                         raise error_of_problem(int(problem.get("status", 0)), "", problem)
                     if said.data:
-                        yield _event(said.data)
+                        yield msgspec.json.decode(said.data, type=kind)
                 if not follow:
                     return
         except (aiohttp.ClientError, TimeoutError, OSError):

@@ -103,7 +103,12 @@ def row_head(raw: bytes) -> tuple[int, int]:
     return at_ms, count
 
 
+def row_body(raw: bytes) -> memoryview:
+    """The events of a row, as msgpack."""
+    return memoryview(raw)[_HEAD.size :]
+
+
 def decode_row(raw: bytes) -> tuple[int, list[Change]]:
     """(time of the entry, events)"""
-    changes: list[Change] = _decoder.decode(memoryview(raw)[_HEAD.size :])
+    changes: list[Change] = _decoder.decode(row_body(raw))
     return row_head(raw)[0], changes

@@ -176,7 +176,7 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
     each time, and then 503 is right: this node may be behind."""
     if isinstance(query.get("cursor"), str) and query["cursor"]:
         del query["cursor"]
-    if query.get("follow", "true" if label == "GET /v1/events" else None) == "true":
+    if query.get("follow", "true" if label in ("GET /v1/events", "GET /v1/changes") else None) == "true":
         query["follow"] = "false"  # it might never end
     if label in BY_FILTER:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}

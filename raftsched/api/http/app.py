@@ -34,6 +34,7 @@ from raftsched.api.jobs.batch import BODY_MAX
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Handler
+from raftsched.api.runs.changes import FEED, Feed
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.errors import KINDS, RaftschedError
 
@@ -59,6 +60,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
+    app[FEED] = Feed(ctx)
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)
     members = MemberOrigins(ctx)
     check = HostCheck(ctx.hosts, members)

@@ -40,10 +40,11 @@ class Streams(Collector):
         self._of: Counter[str] = Counter()  # open ones, by what has a share
 
     @contextmanager
-    def one(self, remote: str | None) -> Iterator[None]:
-        """Counts one more stream of this caller and address while it is open. Raises Problem too-many: the caller has
-        their share; overloaded: the node has all it may have."""
-        shares = self._shares(remote or "")
+    def one(self, remote: str | None, kind: str = "") -> Iterator[None]:
+        """Counts one more stream of this caller and address while it is open. Streams of a `kind` have shares of their
+        own: those that cost little take nothing from the others. Raises Problem too-many: the caller has their share;
+        overloaded: the node has all it may have."""
+        shares = {f"{kind} {share}": bound for share, bound in self._shares(remote or "").items()}
         for share, (most, said) in shares.items():
             if self._of[share] >= most:
                 raise Problem("too-many", f"{most} streams are read {said}, as many as may be; close one of them.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
-from raftsched.client.models import Event, Preview
+from raftsched.client.models import Changes, Event, Preview
 from raftsched.client.models_bulk import Stats
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
@@ -38,6 +38,12 @@ class Calls:
         `follow=False` it ends with the last event that there is. Raises NotFoundError "events-gone" when the events
         after that id are no longer kept."""
         return self._bridge.each(lambda c: c.events(after=after, follow=follow, **filters))
+
+    def changes(self, *, after: str | None = None, follow: bool = True) -> Iterator[Changes]:
+        """Gives digests of what changed, at most four a second whatever happens, and continues at another node when one
+        goes away: for what shows jobs and runs, and reads them again when they changed. `after`: the id of the last
+        digest; None: from now on. With `follow=False`: what changed since, and the end."""
+        return self._bridge.each(lambda c: c.changes(after=after, follow=follow))
 
     def preview(
         self,

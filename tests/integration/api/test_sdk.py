@@ -132,6 +132,21 @@ def test_events_up_to_now(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_changes_go_on_after_the_digest_that_was_read(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        cluster.quiet = True
+        first = await client.jobs.create(JOB)
+        (seen,) = [c async for c in client.changes(after="oldest", follow=False)]
+        assert seen.jobs == [first.id]
+        second = await client.jobs.create(JOB)
+        async for found in client.changes(after=seen.id):
+            assert (found.jobs, found.more, found.leader) == ([second.id], False, "n1")
+            assert "jobs" in found.kinds
+            break
+
+    run(tmp_path, test)
+
+
 def test_previews_and_the_cluster(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         found = await client.preview({"cron": "0 2 * * *"}, start=datetime(2030, 1, 1, tzinfo=UTC), count=2)
