@@ -21,6 +21,7 @@ _CLUSTER = {
     "dev": ("dev.command", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("cluster.node", "node", "Run one node of a cluster."),
     "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
+    "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
     "bench": ("cluster.bench", "bench", "Measure how fast a running cluster takes jobs and runs them."),
     "keys": ("auth.keys", "keys", "Cluster keys: make one, check a file."),

@@ -13,6 +13,7 @@ from raftsched.api.auth.refusals import note_refusal
 from raftsched.api.auth.strangers import STRANGERS
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
+from raftsched.api.http import page
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.openapi.operation import HEALTH
@@ -36,7 +37,10 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
                 address = request.remote or ""
                 await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
         except RaftschedError as error:
-            response = answer(counted(ctx, request.remote or "", error))
+            refused = counted(ctx, request.remote or "", error)
+            response = answer(refused)
+            if refused.code == "locked" and page.is_asked_for(request):
+                await page.show_locked(response)
             note_refusal(ctx, response.status, request.method, request.path, "", request.remote or "")
             stamp(ctx, response.headers)
             counts.count(response.status, ctx.clock.monotonic() - began)

@@ -31,7 +31,7 @@ def endpoints(ctx: ApiContext, members: MemberOrigins) -> list[tuple[str, Endpoi
     """Returns the addresses of the page, all of them for GET and HEAD, with what answers there."""
 
     async def home(request: web.Request) -> web.StreamResponse:
-        if not for_people(request):
+        if not is_asked_for(request):
             raise Problem("not-found", f"There is nothing at /; the page is at {HOME}, and /docs lists what there is.")
         return _elsewhere()
 
@@ -69,17 +69,18 @@ async def _files() -> files.Files:
     return files.load() if files.load.cache_info().currsize else await asyncio.to_thread(files.load)
 
 
-def for_people(request: web.BaseRequest) -> bool:
-    """Returns whether a browser asks for something to show."""
-    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "").lower()
+def is_asked_for(request: web.BaseRequest) -> bool:
+    """Returns whether a browser asks for the page, to show it to people."""
+    ours = request.path in ("/", HOME.rstrip("/")) or request.path.startswith(HOME)
+    return ours and request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "").lower()
 
 
-def locked(refused: web.Response) -> web.Response:
-    """Returns the refusal of a locked node for people to read."""
-    refused.body = files.load().locked.body
-    refused.headers["Content-Type"] = files.load().locked.media_type
+async def show_locked(refused: web.Response) -> None:
+    """Makes the refusal of a locked node a page for people to read."""
+    file = (await _files()).locked
+    refused.body = file.body
+    refused.headers["Content-Type"] = file.media_type
     refused.headers["Content-Security-Policy"] = _LOCKED_POLICY
-    return refused
 
 
 def _policy(members: MemberOrigins, scheme: str) -> str:

@@ -280,6 +280,7 @@ def _serve(cluster: DevCluster, clock: Clock, directory: Path, samples: bool) ->
         return True
 
     cluster.wait_ready(ready, progress)
+    _say(f"the page: {next(m.url for m in members if m.id not in out)}/ui/")
     for member in members:
         gone = "  (no member any more)" if member.id in out else ""
         _say(f"  {member.id}  {member.url}  log {directory / (member.id + '.log')}{gone}")

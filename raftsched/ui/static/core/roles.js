@@ -1,4 +1,4 @@
-/** The role that each operation needs. */
+/** The role that each operation needs. Made by scripts/make-page-roles; not edited by hand. */
 
 export const ROLES = {
   actions_delete_state: "editor",
@@ -33,6 +33,7 @@ export const ROLES = {
   dead_letters_discard: "editor",
   dead_letters_list_all: "viewer",
   dead_letters_requeue: "editor",
+  doctor_get: "viewer",
   documents_openapi: "open",
   documents_page: "open",
   events_get: "viewer",
@@ -120,3 +121,31 @@ export const ROLES = {
   webhooks_test: "operator",
   whoami_get: "viewer",
 };
+
+/** Operations on what is in no namespace: a role that holds in some namespaces only does not do. */
+export const SHARED = new Set([
+  "calendars_delete",
+  "calendars_get",
+  "calendars_list_all",
+  "calendars_patch",
+  "calendars_put",
+  "cluster_get",
+  "members_list_all",
+  "members_transfer",
+  "nodes_drain",
+  "nodes_get",
+  "nodes_list_all",
+  "nodes_patch",
+  "nodes_undrain",
+  "queues_delete",
+  "queues_get",
+  "queues_list_all",
+  "queues_patch",
+  "queues_put",
+  "schedules_preview",
+  "settings_get",
+  "settings_pause",
+  "settings_resume",
+  "tokens_get_access",
+  "whoami_get",
+]);

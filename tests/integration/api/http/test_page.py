@@ -12,7 +12,9 @@ import pytest
 from raftsched.api.http.replies import GUARDS
 from raftsched.ui.files import load
 from tests.support.local_api import Client, run
+from tests.support.tokens import guarded
 
+MERGE = {"Content-Type": "application/merge-patch+json"}
 BROWSER = {"Accept": "text/html,application/xhtml+xml", "Accept-Encoding": "gzip, deflate, br"}
 
 
@@ -159,5 +161,34 @@ def test_links_of_other_sites_lead_to_the_page_and_frames_do_not(tmp_path: Path)
         for other in ({"Sec-Fetch-Dest": "iframe"}, {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}):
             assert (await call("GET", "/ui/", headers={**link, **other}))[0] == 403
         assert (await call("POST", "/ui/", headers=link))[0] == 403
+
+    run(tmp_path, test)
+
+
+def test_a_locked_node_tells_people_how_it_is_unlocked(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for path in ("/", "/ui/", "/ui/jobs", f"{load().assets}/app.js"):
+            status, body = await call("GET", path, headers=BROWSER)
+            assert (status, call.headers["Content-Type"]) == (401, "text/html; charset=utf-8")
+            assert "raftsched tokens bootstrap --data DIR" in body
+            assert call.headers["Content-Security-Policy"].startswith("default-src 'none'; base-uri")
+            assert "{{" not in body
+            assert "/ui/assets" not in body  # it would be refused
+            status, problem = await call("GET", path)
+            assert (status, problem["code"]) == (401, "locked")
+        for method, path in (("POST", "/v1/jobs"), ("GET", "/docs"), ("POST", "/ui/")):
+            assert (await call(method, path, headers=BROWSER))[1]["code"] == "locked"
+
+    run(tmp_path, test, guarded=True)
+
+
+def test_the_page_needs_no_token_and_is_counted_by_address(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        admin = (await guarded(call))["admin"]
+        path = f"{load().assets}/app.js"
+        change = {"rate_per_address": 1, "burst_per_address": 2}
+        assert (await admin("PATCH", "/v1/cluster/settings", change, MERGE))[0] == 200
+        call.context.forget_settings()
+        assert [(await call("GET", one))[0] for one in ("/ui/", path, "/ui/", path)] == [200, 200, 429, 429]
 
     run(tmp_path, test)

@@ -151,6 +151,8 @@ def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
     with dev(tmp_path, "--port", str(free_port())) as d:
         d.read_until("ready; Ctrl-C")
         assert b"n1.log  (no member any more)" in d.output
+        url = DevState.load(tmp_path).members[1].url  # type: ignore[union-attr]
+        assert f"\nthe page: {url}/ui/\n  n1  ".encode() in d.output
         assert d.output.count(b"no member any more") == 1
         code, text = d.command("status")
         assert code == 0
