@@ -18,6 +18,8 @@ from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
 from typing import NamedTuple
 
+from raftsched.ui.slim import slim
+
 ASSETS = "/ui/assets"
 SHELL = "index.html"
 LOCKED = "locked.html"
@@ -69,7 +71,11 @@ class Files:
         }
         self.shell = _file(SHELL, pages[SHELL])
         self.locked = _file(LOCKED, pages[LOCKED])
-        self._by_path = {path: _file(path, source) for path, source in sources.items() if path not in pages}
+        self._by_path = {
+            path: _file(path, slim(source) if path.endswith((".js", ".css")) else source)
+            for path, source in sources.items()
+            if path not in pages
+        }
 
     def get(self, path: str) -> File | None:
         """Returns the file of this path; None: there is none."""
