@@ -1,7 +1,7 @@
 """Scripts and styles without what only their readers need.
 
-There is no build step: lines stay lines, so that an error in the browser names the line of the source. Comments that have
-lines of their own become empty lines, and indentation goes: a fifth of what is sent.
+There is no build step: lines stay lines, so that an error in the browser names the line of the source. Comments that
+have lines of their own become empty lines, and indentation goes: a fifth of what is sent.
 """
 
 from __future__ import annotations

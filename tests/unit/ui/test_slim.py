@@ -15,7 +15,8 @@ SOURCES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".
 
 
 def test_comment_lines_and_indentation_go_and_lines_keep_their_numbers() -> None:
-    source = b"/** Said.\n *  twice\n */\nconst a = 1; // stays\n  // goes\n  if (a) {\n    b(); /* stays */\n  }\n/* c */ d();\n"
+    source = b"/** Said.\n *  twice\n */\nconst a = 1; // stays\n  // goes\n  if (a) {\n    b(); /* stays */\n  }\n"
+    source += b"/* c */ d();\n"
     assert slim(source) == b"\n\n\nconst a = 1; // stays\n\nif (a) {\nb(); /* stays */\n}\nd();\n"
 
 
