@@ -77,6 +77,30 @@ def output(client: Client, path: str, query: Mapping[str, Any]) -> Iterator[byte
         time.sleep(AGAIN_S)
 
 
+def pieces(client: Client, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Gives what a run prints, with the stream of each piece, as `query` asks for it. A stream that breaks is
+    continued behind the last piece, at any node. Raises ClientError when that fails `TRIES` times in a row."""
+    headers, failures = {"Accept": "text/event-stream"}, 0
+    while True:
+        try:
+            for said in parse(client.stream(path, query, headers=headers, silent_s=SILENT_S)):
+                failures = 0
+                if said.id:
+                    headers["Last-Event-ID"] = said.id
+                if said.event == "problem":
+                    problem = json.loads(said.data)
+                    raise ClientError(problem["code"], problem["detail"], status=problem["status"])
+                if said.event in ("end", "more"):
+                    return
+                if said.data:
+                    yield json.loads(said.data)
+        except ClientError as error:
+            failures += 1
+            if failures >= TRIES or not _passes(error):
+                raise
+        time.sleep(AGAIN_S)
+
+
 def _passes(error: ClientError) -> bool:
     """Returns True when another try may find a node that answers."""
     return error.code == "unreachable" or error.status == 503

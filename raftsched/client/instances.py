@@ -9,11 +9,12 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.models import DeadLetter, Instance, Refused, Run, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, Refused, Run, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.transport import Transport
+from raftsched.client.watching import pieces
 from raftsched.client.wire import own_key, segment
 
 InstanceRef = str | Instance | Run
@@ -101,6 +102,22 @@ class Instances:
                     continue  # once more, for what came last
             await asyncio.sleep(pause)
             pause = min(most, pause * 1.5)
+
+    async def pieces(
+        self,
+        ref: InstanceRef,
+        *,
+        attempt: int | None = None,
+        stream: Stream | None = None,
+        tail_bytes: int | None = None,
+        follow: bool = True,
+    ) -> AsyncIterator[OutputPiece]:
+        """Yields what it prints with the stream of each piece, in order, until the attempt ends; with `follow` False
+        what there is. `tail_bytes`: begins so many before the end, and skips what is further back when it falls
+        behind. Goes on where it was when the node that is asked goes away."""
+        query = {"attempt": attempt, "stream": stream, "tail_bytes": tail_bytes, "follow": follow}
+        async for piece in pieces(self._transport, f"{path_of(ref)}/output", self._own(query)):
+            yield piece
 
     async def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> AsyncIterator[Instance]:
         """The newest scheduled time first; `most` of them (None: all)."""

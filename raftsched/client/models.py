@@ -5,7 +5,7 @@ ignored.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -184,6 +184,15 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
     kinds: list[str]  # such as "jobs", "runs", "cluster"
     leader: str | None = None
+
+
+class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of what one stream of an attempt printed, without anything of the other between."""
+
+    offset: int  # bytes of both streams before it
+    text: str
+    stream: Literal["stdout", "stderr"]
+    skipped: int = 0  # bytes just before it that are not told: not kept, or further back than `tail_bytes`
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Iterates over GET /v1/events or /v1/changes, and continues at another node when one goes away."""
+"""Iterates over events, changes and output, and continues at another node when one goes away."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import msgspec
 
 from raftsched.client.errors import ClientError, error_of_problem
 from raftsched.client.events import Parser, Said
-from raftsched.client.models import Changes, Event
+from raftsched.client.models import Changes, Event, OutputPiece
 from raftsched.client.transport import Transport
 
 SILENCE_S = 45.0  # a node says every 15 s that it is there; after this it is taken for gone
 PAUSE_S = (0.05, 2.0)  # before the next node is asked: first, most
+TRIES = 30  # in a row, before the node that has an output is given up
 _SSE = {"Accept": "text/event-stream"}
 
 T = TypeVar("T", Event, Changes)
 
 _PATHS = {Event: "/v1/events", Changes: "/v1/changes"}
+_piece = msgspec.json.Decoder(OutputPiece).decode
 _problem = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -48,6 +50,33 @@ async def watch(
             pass  # another node has the same events under the same ids
         except ClientError as error:
             if error.code not in ("stopping", "behind"):
+                raise
+        await asyncio.sleep(pause)
+        pause = min(most, pause * 2)
+
+
+async def pieces(transport: Transport, path: str, query: Mapping[str, Any]) -> AsyncIterator[OutputPiece]:
+    """Gives the output of an attempt, with the stream of each piece, to its end or as far as `query` asks for."""
+    at, failures = "", 0
+    pause, most = PAUSE_S
+    while True:
+        try:
+            async with transport.stream(path, query, {**_SSE, "Last-Event-ID": at} if at else _SSE) as response:
+                async for said in _said(response):
+                    at = said.id or at
+                    pause, failures = PAUSE_S[0], 0
+                    if said.event == "problem":
+                        problem = _problem(said.data)
+                        raise error_of_problem(int(problem.get("status", 0)), "", problem)
+                    if said.event in ("end", "more"):
+                        return
+                    if said.data:
+                        yield _piece(said.data)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            pass  # what is missing comes with the next request
+        except ClientError as error:
+            failures += 1
+            if error.code not in ("stopping", "behind", "output-unavailable") or failures >= TRIES:
                 raise
         await asyncio.sleep(pause)
         pause = min(most, pause * 2)

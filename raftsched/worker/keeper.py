@@ -219,7 +219,7 @@ class Tree:
                 wake_at = min(wake_at, reap_at)
                 if self.capture.flush_at is not None:
                     if self.capture.flush_at <= now or self.capture.urgent:
-                        self.capture.flush(token())
+                        self.capture.flush(token(), now)
                     else:
                         wake_at = min(wake_at, self.capture.flush_at)
                 self._timer.arm(wake_at)

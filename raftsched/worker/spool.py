@@ -6,10 +6,12 @@ holds the number of bytes that were left out at this place (8 bytes, little endi
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from raftsched.worker.redaction import Redactor
 from raftsched.worker.wire import INLINE_MAX
@@ -17,10 +19,12 @@ from raftsched.worker.wire import INLINE_MAX
 STDOUT, STDERR, NOTE = 1, 2, 3
 FLUSH_AFTER_MS = 200  # how soon a reader of a running attempt sees what was printed
 REWRITE_AFTER_MS = 1_000  # the same, once the middle is being left out
+AGAIN_AFTER_MS = 50  # while a reader is in what would be rewritten
 
 HEAD = struct.Struct("<BI")
 _COUNT = struct.Struct("<Q")
 _TAIL = 1024
+_CHARACTER_MAX = 4  # bytes that UTF-8 makes of one
 
 
 def pack(stream: int, data: bytes) -> bytes:
@@ -52,7 +56,26 @@ def render(stored: bytes, stream: int | None = None) -> bytes:
 
 def note_of(data: bytes) -> bytes:
     """Returns the words of a NOTE where bytes were left out."""
-    return b"\n[... %d bytes of output left out ...]\n" % _COUNT.unpack(data)[0]
+    return b"\n[... %d bytes of output left out ...]\n" % left_out(data)
+
+
+def left_out(data: bytes) -> int:
+    """Returns the number in a NOTE."""
+    count: int = _COUNT.unpack(data)[0]
+    return count
+
+
+def complete(data: bytes) -> int:
+    """Returns the number of these bytes that end with a whole character (RFC 3629); what is no UTF-8 is one byte a
+    character."""
+    for back in range(1, min(_CHARACTER_MAX, len(data) + 1)):
+        byte = data[-back]
+        if byte >= 0xC0:  # begins one of 2, 3 or 4 bytes
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if needed > back else len(data)
+        if byte < 0x80:
+            break
+    return len(data)
 
 
 def live_name(token: int) -> str:
@@ -88,6 +111,7 @@ class Capture:
         self._left_out = 0
         self._failure: str | None = None  # why the spool file could not be written
         self._tails = {STDOUT: b"", STDERR: b""}
+        self._begun = {STDOUT: b"", STDERR: b""}  # a character that is not complete: its rest may come after the other
         self.flush_at: int | None = None
 
     def hide(self, values: Sequence[str]) -> None:
@@ -97,11 +121,15 @@ class Capture:
     def write(self, stream: int, data: bytes, now_ms: int) -> None:
         if self._hider is not None:
             data = self._hider.feed(stream, data)
-            if not data:
-                return
-        self._write(stream, data, now_ms)
+        if data:
+            data = self._begun[stream] + data
+            whole = complete(data)
+            self._begun[stream] = data[whole:]
+            self._write(stream, data[:whole], now_ms)
 
     def _write(self, stream: int, data: bytes, now_ms: int) -> None:
+        if not data:
+            return
         self._tails[stream] = (self._tails[stream] + data)[-_TAIL:]
         room = self._head_max - self._head_size
         if room > 0:
@@ -133,30 +161,47 @@ class Capture:
         """So much waits in memory that it should be flushed now."""
         return self._unwritten_size > INLINE_MAX
 
-    def flush(self, token: int) -> None:
-        """To the spool file, where `OutputStore.live` reads it."""
+    def flush(self, token: int, now_ms: int | None = None) -> None:
+        """To the spool file, where `OutputStore.live` reads it. With a time, what is written anew may wait for a
+        reader."""
         self.flush_at = None
         if self._failure is None:
             try:
-                self._flush(token)
+                if not self._flush(token, patient=now_ms is not None) and now_ms is not None:
+                    self.flush_at = now_ms + AGAIN_AFTER_MS
             except OSError as exc:
                 self._failure = exc.strerror
         if self._failure is not None:
             self._unwritten.clear()
             self._unwritten_size = 0
 
-    def _flush(self, token: int) -> None:
+    def _flush(self, token: int, *, patient: bool) -> bool:
+        """False: a reader is in the part that is written anew; it is left as it was."""
         if self._fd < 0:
             path = os.path.join(self._directory, live_name(token))
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        if not self._rest_changed:
+            self._flush_head()
+            return True
+        # Neither side ever waits for the other: a keeper that stood still would stop its job.
+        mine = _locked(self._fd)
+        if not mine and patient:
+            return False
+        try:
+            self._flush_head()
+            end = self._written + _write_at(self._fd, self._rest_frames(), self._written)
+            os.ftruncate(self._fd, end)
+            self._rest_changed = False
+        finally:
+            with suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return True
+
+    def _flush_head(self) -> None:
         if self._unwritten:
             self._written += _write_at(self._fd, b"".join(self._unwritten), self._written)
             self._unwritten.clear()
             self._unwritten_size = 0
-        if self._rest_changed:
-            end = self._written + _write_at(self._fd, self._rest_frames(), self._written)
-            os.ftruncate(self._fd, end)
-            self._rest_changed = False
 
     def _rest_frames(self) -> bytes:
         frames = [pack(stream, data) for stream, data in self._rest]
@@ -167,7 +212,11 @@ class Capture:
     def _settle(self) -> None:
         """The run is over: what waited for more of it does not wait any longer."""
         for stream, data in self._hider.rest() if self._hider is not None else ():
+            self._write(stream, self._begun[stream] + data, 0)
+            self._begun[stream] = b""
+        for stream, data in self._begun.items():
             self._write(stream, data, 0)
+            self._begun[stream] = b""
 
     def tail(self) -> str:
         """The end of stderr, or of stdout when nothing went to stderr. To be asked for when the run is over."""
@@ -189,6 +238,17 @@ class Capture:
             frames = pack(STDERR, f"raftsched: the output could not be kept: {self._failure}\n".encode())
         self._reset()
         return frames, spooled, left_out
+
+
+def _locked(fd: int) -> bool:
+    """Takes the file for its writer. False: somebody reads it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # files of this disk cannot be locked
+        pass
+    return True
 
 
 def _write_at(fd: int, data: bytes, offset: int) -> int:

@@ -9,7 +9,7 @@ from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
-from raftsched.api.runs.output_source import TAIL_MAX
+from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}
@@ -56,6 +56,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),
+    "limit_bytes": (_whole(1, OFFSET_MAX), "So many bytes of output, of both streams; for a stream of events."),
     "min_index": (
         _whole(0, 2**53),
         "Waits until this node has applied the log up to here: Raftsched-Index of an answer, to read what was written.",
@@ -76,6 +77,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
     "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),
     "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
+    "tail_bytes": (
+        _whole(TAIL_BYTES_MIN, OFFSET_MAX),
+        "Begins so many bytes before the end, and goes on there whenever the reader is further behind; for events.",
+    ),
     "to": (_TIME, "Up to this time, which is not included."),
     "type": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more types, or their first parts."),
 }

@@ -27,7 +27,7 @@ ATTEMPT = "Raftsched-Attempt"  # whose output it is
 OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
 TRUNCATED = "Raftsched-Output-Truncated"
 _CHUNK = 64 * 1024
-_PARAMETERS = ("attempt", "stream", "offset", "tail", "follow", *READ)
+_PARAMETERS = ("attempt", "stream", "offset", "tail", "tail_bytes", "limit_bytes", "follow", *READ)
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
 _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", ATTEMPT, OFFSET, TRUNCATED)
 
@@ -49,8 +49,9 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
     scope="checked",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """With follow=true and Accept: text/event-stream as server-sent events: {"offset", "text"} with the attempt and the
-    offset after it as id, which continues at any node as Last-Event-ID, then one named "end"."""
+    """With Accept: text/event-stream as server-sent events: {"offset", "text", "stream"}, and "skipped" where bytes
+    before it are not sent; the id is the attempt and the offset after it, and continues at any node as Last-Event-ID.
+    The last one is named "end", or "more" where the rest was not asked for. Offsets count what both streams printed."""
     request = call.request
     asked = Asked(request, call.query)
     key = instance_key_of(call)

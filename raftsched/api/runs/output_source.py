@@ -18,7 +18,7 @@ from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import newest_session, requested_instance
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Attempt, Instance, Outcome
-from raftsched.worker.reading import Text
+from raftsched.worker.reading import Span, Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"
@@ -28,6 +28,7 @@ FRESH_S = 0.2  # a look at what is written counts for others for so long
 TAIL_MAX = 100_000  # lines
 ATTEMPT_MAX = 1_000_000_000
 OFFSET_MAX = 2**53
+TAIL_BYTES_MIN = 64 * 1024  # below this a reader would be left behind all the time
 CONNECT_S = 2.0
 SILENT_S = 60.0
 
@@ -43,14 +44,26 @@ class Asked:
         self.stream = query.choice("stream", "stdout", "stderr")
         self.offset = query.integer("offset", 0, OFFSET_MAX) or 0
         self.tail = query.integer("tail", 0, TAIL_MAX)
+        self.tail_bytes = query.integer("tail_bytes", TAIL_BYTES_MIN, OFFSET_MAX)
+        self.limit_bytes = query.integer("limit_bytes", 1, OFFSET_MAX)
         self.follow = query.flag("follow")
+        self.events = MEDIA_TYPE in request.headers.get("Accept", "")
         if self.tail is not None and self.offset:
             raise Problem("invalid-parameter", '"tail" (lines) and "offset" (bytes) exclude each other.')
-        self.events = self.follow and MEDIA_TYPE in request.headers.get("Accept", "")
+        if self.tail_bytes is not None and (self.tail is not None or self.offset or self.limit_bytes is not None):
+            raise Problem("invalid-parameter", '"tail_bytes" excludes "tail" (lines), "offset" and "limit_bytes".')
+        if self.limit_bytes is not None and self.tail is not None:
+            raise Problem("invalid-parameter", '"limit_bytes" and "tail" (lines) exclude each other.')
+        for name, value in (("tail_bytes", self.tail_bytes), ("limit_bytes", self.limit_bytes)):
+            if value is not None and not self.events:
+                why = f'"{name}" is for a stream of events: send Accept: {MEDIA_TYPE}.'
+                raise Problem("invalid-parameter", why)
         text = request.headers.get(RESUME)
         match = _RESUMED.fullmatch(text) if text else None
         if text and match is None:
             raise Problem("invalid-parameter", f"{RESUME} must be an id that was answered here, such as 1.4096.")
+        self.end = None if self.limit_bytes is None else self.offset + self.limit_bytes
+        self.resumed = match is not None and self.events
         if match is not None and self.events:  # who is cut off goes on with the attempt that it was reading
             self.attempt, self.offset, self.tail = max(1, int(match[1])), int(match[2]), None
 
@@ -100,6 +113,23 @@ async def piece_of(text: Text | None, at: int) -> bytes:
         return b""
     piece = text.has_read(at)
     return piece if piece is not None else await asyncio.to_thread(text.read, at)
+
+
+async def printed_in(text: Text | None, asked: Asked) -> int:
+    """Returns the place where events begin: bytes of both streams that were printed before."""
+    if text is None or asked.resumed or (asked.tail is None and asked.tail_bytes is None):
+        return asked.offset
+    if asked.tail is not None:
+        return await asyncio.to_thread(lambda: text.printed_before(text.start_of(asked.tail or 0)))
+    return max(0, text.printed - (asked.tail_bytes or 0))
+
+
+async def spans_of(text: Text | None, at: int) -> list[Span]:
+    """Returns what was printed next; empty: nothing at the moment."""
+    if text is None or at >= text.printed:
+        return []
+    spans = text.has_spans(at)
+    return spans if spans is not None else await asyncio.to_thread(text.spans, at)
 
 
 async def pause(request: web.Request) -> bool:

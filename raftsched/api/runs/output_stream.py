@@ -1,5 +1,8 @@
-"""Output as server-sent events: each piece with its offset in bytes, so that a reader who is cut off goes on, at any
-node, behind what it has. A node that does not hold the output passes on what the other one sends."""
+"""Output as server-sent events: each piece with its stream and its place, so that a reader who is cut off goes on, at
+any node, behind what it has. A node that does not hold the output passes on what the other one sends.
+
+A place is the number of bytes that both streams printed before, also of those that are not kept: it stays what it is
+when the middle of the output is left out, and whichever stream is asked for."""
 
 from __future__ import annotations
 
@@ -10,22 +13,31 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.streams import HEARTBEAT_S, STREAMS, begin, frame, problem_frame, send
-from raftsched.api.runs.output_source import POLL_S, Asked, ask, find, pause, piece_of, start_in, text_of
+from raftsched.api.runs.output_source import POLL_S, Asked, ask, find, pause, printed_in, spans_of, text_of
 from raftsched.core.model import FINAL, Attempt, Instance, Outcome
 from raftsched.errors import KINDS, RaftschedError
+from raftsched.worker.reading import Span, Text
+from raftsched.worker.spool import STDERR, complete
 
 PIECE_MAX = 64 * 1024  # bytes of output in one event
-_CHARACTER_MAX = 4  # bytes that UTF-8 makes of one
 _BEAT = b":\n\n"
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Piece(msgspec.Struct):
-    """A piece of output, from `offset` on. The id is the attempt and the offset of what follows."""
+class Piece(msgspec.Struct, omit_defaults=True):
+    """A piece of what one stream printed. The id is the attempt and the offset of what follows."""
 
-    offset: int  # bytes
+    offset: int  # bytes of both streams before it
     text: str
+    stream: str
+    skipped: int = 0  # bytes just before it that are not sent: not kept, or the reader was too slow
+
+
+class More(msgspec.Struct):
+    """As much was sent as was asked for, or as there is until now; the rest begins at this offset."""
+
+    offset: int
 
 
 class End(msgspec.Struct):
@@ -62,10 +74,16 @@ class _Reading:
         self._key = key
         self._asked = asked
         self._silent_s = 0.0
+        self._end = asked.end  # a place; None: the end of the attempt
+        self._begins = False  # in the middle, perhaps of a character
+        self._skipped = 0  # bytes, which nobody was told yet
 
     async def run(self) -> None:
         row, attempt = find(self._ctx, self._key, self._asked)
         while attempt is None and row.state not in FINAL:
+            if not self._asked.follow:
+                await self._send(frame(_encode(More(self._asked.offset)), event="more"))
+                return
             if await self._over():
                 return
             row, attempt = find(self._ctx, self._key, self._asked)
@@ -82,28 +100,74 @@ class _Reading:
             await self._pass_on(row, attempt)
 
     async def _own(self, attempt: Attempt) -> None:
-        at: int | None = None
+        asked = self._asked
+        at = await printed_in(await text_of(self._ctx, attempt, asked.stream if asked.tail else None), asked)
+        text = await text_of(self._ctx, attempt, None)  # of both: who reads another stream reads the same text
+        self._begins = asked.tail_bytes is not None and not asked.resumed
         while True:
-            text = await text_of(self._ctx, attempt, self._asked.stream)
-            if at is None:
-                at = await start_in(text, self._asked)
-            while read := await piece_of(text, at):
-                last = attempt.outcome is not None and text is not None and at + len(read) >= text.size
-                before = at
-                for piece in _pieces(read, 0, whole=last):
-                    shown = _encode(Piece(at, piece.decode("utf-8", "replace")))
-                    at += len(piece)
-                    await self._send(frame(shown, f"{attempt.number}.{at}"))
-                if at == before:  # a part of a character
-                    break
-            if attempt.outcome is not None:
+            before = at
+            at = await self._send_next(attempt, text, at)
+            limited = self._end is not None and at >= self._end
+            if at != before and not limited:
+                continue
+            if attempt.outcome is not None and (text is None or at >= text.printed):
                 cut = 0 if attempt.output is None else attempt.output.truncated
                 end = End(attempt.number, attempt.outcome.name.lower(), attempt.exit_code, cut)
                 await self._send(frame(_encode(end), f"{attempt.number}.{at}", "end"))
                 return
+            if limited or not asked.follow:
+                await self._send(frame(_encode(More(at)), f"{attempt.number}.{at}", "more"))
+                return
             if await self._over():
                 return
-            attempt = find(self._ctx, self._key, self._asked)[1] or attempt
+            attempt = find(self._ctx, self._key, asked)[1] or attempt
+            text = await text_of(self._ctx, attempt, None)
+
+    async def _send_next(self, attempt: Attempt, text: Text | None, at: int) -> int:
+        """Sends a bounded part of what there is, and returns the place behind it."""
+        if text is None:
+            return at
+        lag, most = text.printed - at, self._asked.tail_bytes
+        spans = await spans_of(text, at if most is None or lag <= most else at + lag - most)
+        events: list[bytes] = []
+        for number, span in enumerate(spans, 1):
+            start, data = self._trimmed(at, span)
+            end = start + len(data)
+            ended = attempt.outcome is not None and end >= text.printed
+            at = self._add(
+                events, attempt.number, span._replace(printed=start, data=data), whole=ended or number < len(spans)
+            )
+            if at in (self._end, start) or at < end:
+                break
+        if events:
+            await self._send(b"".join(events))
+        return at
+
+    def _trimmed(self, at: int, span: Span) -> tuple[int, bytes]:
+        """Returns what is to be sent of it, and its place; notes how much is left out between the last one and it."""
+        start, data = span.printed, span.data
+        if start > at or self._begins:
+            lead = _inside(data)
+            start, data = start + lead, data[lead:]
+            self._skipped += 0 if self._begins else start - at
+            self._begins = False
+        if self._end is not None and start + len(data) >= self._end:
+            data = data[: max(0, self._end - start)]
+            data = data[: complete(data)] or data
+            self._end = start + len(data)
+        return start, data
+
+    def _add(self, events: list[bytes], attempt: int, span: Span, *, whole: bool) -> int:
+        """Returns the place behind what was added."""
+        at, stream, data = span
+        name = "stderr" if stream == STDERR else "stdout"
+        for piece in _pieces(data, whole=whole or at + len(data) == self._end):
+            offset, at = at, at + len(piece)
+            if self._asked.stream in (None, name):
+                shown = Piece(offset, piece.decode("utf-8", "replace"), name, self._skipped)
+                events.append(frame(_encode(shown), f"{attempt}.{at}"))
+                self._skipped = 0
+        return at
 
     async def _pass_on(self, row: Instance, attempt: Attempt) -> None:
         """Its node's stream as it is; who is cut off in the middle of it comes again, to a node that may know more."""
@@ -147,28 +211,19 @@ def _refusal(node: str, status: int, raw: bytes) -> Problem:
     return Problem("output-unavailable", f"Node {node}, which ran it, answers {status}. {said.detail}".rstrip())
 
 
-def _pieces(text: bytes, at: int, *, whole: bool) -> list[bytes]:
-    """Yields what follows, cut between characters; the bytes of one that is not complete wait, unless nothing
-    follows."""
+def _pieces(data: bytes, *, whole: bool) -> list[bytes]:
+    """Returns these bytes cut between characters; those of one that is not complete wait, unless nothing follows."""
     pieces = []
-    end = len(text) if whole else at + _complete(text[at:])
+    at, end = 0, len(data) if whole else complete(data)
     while at < end:
         size = min(PIECE_MAX, end - at)
         if at + size < end:
-            size = _complete(text[at : at + size]) or size
-        pieces.append(text[at : at + size])
+            size = complete(data[at : at + size]) or size
+        pieces.append(data[at : at + size])
         at += size
     return pieces
 
 
-def _complete(data: bytes) -> int:
-    """Returns the number of these bytes that end with a whole character (RFC 3629); what is no UTF-8 is one byte a
-    character."""
-    for back in range(1, min(_CHARACTER_MAX, len(data) + 1)):
-        byte = data[-back]
-        if byte >= 0xC0:  # begins one of 2, 3 or 4 bytes
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) - back if needed > back else len(data)
-        if byte < 0x80:
-            break
-    return len(data)
+def _inside(data: bytes) -> int:
+    """Returns the number of bytes at the beginning that end a character."""
+    return next((at for at, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))

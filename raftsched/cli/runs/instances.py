@@ -154,20 +154,29 @@ def explain(client: Client, instance: str, fmt: str) -> None:
 @click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
 @click.option("--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
+@click.option("--split", is_flag=True, help="What it wrote to stderr goes to stderr.  [default: both to stdout]")
 @remote
 def output(
-    client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None
+    client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None, split: bool
 ) -> None:
     """Print what an instance wrote, byte for byte, whichever node ran it.
 
     \b
       raftsched instances output 0d3k5xw2a9f4m@1763600400000
       raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
+      raftsched instances output --split 0d3k5xw2a9f4m@1763600400000 2>errors.txt
     """
     from raftsched.client.events import output as follow_output
+    from raftsched.client.events import pieces
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
     path = _path(instance) + "/output"
+    if split:
+        for said in pieces(client, path, query):
+            sink = sys.stderr if said["stream"] == "stderr" else sys.stdout
+            sink.buffer.write(said["text"].encode())
+            sink.buffer.flush()
+        return
     for piece in follow_output(client, path, query) if follow else client.stream(path, query):
         sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Unpack
 
 from raftsched.client.instances import InstanceRef, Stream
-from raftsched.client.models import DeadLetter, Instance, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.sync.bridge import Bridge
@@ -52,6 +52,22 @@ class Instances:
         """Yields what it prints, as it comes, from this byte on until the attempt ends. Goes on where it was when the
         node that is asked goes away; waits for an attempt that is still to come."""
         return self._bridge.each(lambda c: c.instances.follow(ref, attempt=attempt, stream=stream, offset=offset))
+
+    def pieces(
+        self,
+        ref: InstanceRef,
+        *,
+        attempt: int | None = None,
+        stream: Stream | None = None,
+        tail_bytes: int | None = None,
+        follow: bool = True,
+    ) -> Iterator[OutputPiece]:
+        """Yields what it prints with the stream of each piece, in order, until the attempt ends; with `follow` False
+        what there is. `tail_bytes`: begins so many before the end, and skips what is further back when it falls
+        behind. Goes on where it was when the node that is asked goes away."""
+        return self._bridge.each(
+            lambda c: c.instances.pieces(ref, attempt=attempt, stream=stream, tail_bytes=tail_bytes, follow=follow)
+        )
 
     def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:
         """The newest scheduled time first; `most` of them (None: all)."""

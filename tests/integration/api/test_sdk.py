@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 import raftsched
+from raftsched.core.commands import Assign, Ended
+from raftsched.core.ids import parse_instance
+from raftsched.core.model import Outcome
 from raftsched.errors import NoLeader
+from raftsched.worker.output import Record
+from raftsched.worker.spool import STDERR, STDOUT, pack
 from tests.support.local_api import LocalCluster, serving
 
 JOB: raftsched.JobSpec = {"trigger": {"in": timedelta(minutes=30)}, "handler": {"shell": "true"}}
@@ -77,6 +82,31 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         await client.jobs.delete(job)
         with pytest.raises(raftsched.NotFoundError):
             await client.jobs.get(job)
+
+    run(tmp_path, test)
+
+
+def test_pieces_of_output_say_their_stream(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        cluster.open_session("n1", "127.0.0.1:1")
+        job = await client.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
+        asked = await client.jobs.run(job)
+        key = parse_instance(asked.id)
+        assert key is not None
+        (answer,) = cluster.apply(Assign(key, cluster.sessions["n1"]))
+        token = getattr(answer, "number", 0)
+        now = cluster.clock.wall
+        frames = pack(STDOUT, b"one\n") + pack(STDERR, b"oops\n")
+        (ref,) = cluster.outputs["n1"].append([Record(token, now, frames)])
+        cluster.apply(Ended(cluster.sessions["n1"], token, Outcome.SUCCEEDED, now, now, 0, output=ref))
+        for follow in (True, False):
+            pieces = [piece async for piece in client.instances.pieces(asked, follow=follow)]
+            assert [(p.offset, p.stream, p.text) for p in pieces] == [(0, "stdout", "one\n"), (4, "stderr", "oops\n")]
+        assert [p.text async for p in client.instances.pieces(asked, stream="stderr")] == ["oops\n"]
+        cluster.outputs["n1"].drop_before(2**62)
+        with pytest.raises(raftsched.ClientError) as gone:
+            await anext(client.instances.pieces(asked))
+        assert gone.value.code == "output-gone"
 
     run(tmp_path, test)
 

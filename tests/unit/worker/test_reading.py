@@ -146,3 +146,56 @@ def test_many_readers_share_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read <= 1 << 20
     capture.finish(TOKEN)
     store.close()
+
+
+def test_a_follower_sees_each_byte_at_its_place(tmp_path: Path) -> None:
+    """However often it looks: what it gets is what was printed there, by that stream, and it misses only what was
+    left out before it looked."""
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    rng = random.Random(seed)
+    limit = rng.choice((3_000, 200_000, 1_000_000))
+    store = OutputStore(tmp_path, max_attempt_bytes=limit)
+    capture = Capture(str(store.live_directory), limit)
+    everything, streams = bytearray(), bytearray()
+    place = 0
+
+    def look(text: reading.Text, at: int) -> int:
+        while spans := text.spans(at):
+            assert sum(len(span.data) for span in spans) <= reading.SPAN
+            for printed, stream, data in spans:
+                assert printed == at or at <= limit + len(everything) - len(data)
+                assert data == everything[printed : printed + len(data)]
+                assert streams[printed : printed + len(data)] == bytes([stream]) * len(data)
+                assert printed >= at
+                at = printed + len(data)
+        return at
+
+    for now, (number, raw) in enumerate(printed(rng, 600_000)):
+        data = bytes(byte & 0x7F for byte in raw)
+        capture.write(number, data, now)
+        everything += data
+        streams += bytes([number]) * len(data)
+        if rng.random() < 0.1:
+            capture.flush(TOKEN, now)
+            text = store.open_live(TOKEN)
+            assert text is not None
+            place = look(text, place)
+            assert place == len(everything)
+            assert text.printed == len(everything)
+    _, spooled, truncated = capture.finish(TOKEN)
+    (ref,) = store.append([Record(TOKEN, 1_000, spooled=spooled, truncated=truncated)])
+    assert ref is not None
+    text = store.open(ref)
+    assert text.printed == len(everything)
+    for at in (0, limit // 2, place, rng.randrange(len(everything))):
+        assert look(text, at) == len(everything)
+    assert sum(len(span.data) for span in iter_spans(text)) == len(everything) - truncated
+    store.close()
+
+
+def iter_spans(text: reading.Text) -> list[reading.Span]:
+    found: list[reading.Span] = []
+    while spans := text.spans(found[-1].printed + len(found[-1].data) if found else 0):
+        found += spans
+    return found

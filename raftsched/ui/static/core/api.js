@@ -7,6 +7,7 @@ const TRY_MS = 10_000; // for one answer
 const PATIENCE_MS = 15_000; // for a request as a whole, over all nodes
 const PAUSE_MS = 250;
 const SILENCE_MS = 35_000; // a stream sends something every 15 s
+const LAST = new Set(["end", "more", "problem"]); // events after which a stream is over
 // Answers that another try may better: no leader at the moment, an outcome that is not known, too much at once.
 const AGAIN = new Set([502, 503, 504]);
 
@@ -125,7 +126,7 @@ export async function open(path, { query, headers, signal } = {}) {
 }
 
 /**
- * Reads server-sent events until one is called "end" or "problem", or the signal aborts.
+ * Reads server-sent events until one is called "end", "more" or "problem", or the signal aborts.
  *
  * A connection that is lost is made again after the last id, at another node when its node does not answer.
  *
@@ -165,7 +166,7 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
         for (const event of parse(value)) {
           if (event.id !== undefined) last = event.id;
           if (event.data !== "") await onEvent(event);
-          ended ||= event.event === "end" || event.event === "problem";
+          ended ||= LAST.has(event.event);
         }
       }
       if (ended) {

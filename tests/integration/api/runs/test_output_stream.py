@@ -40,11 +40,11 @@ def test_it_comes_while_the_run_goes_on_here_and_through_the_other_node(tmp_path
             async with get(call, path) as answer:
                 assert answer.headers["Content-Type"] == "text/event-stream"
                 lines = (said async for said in sse.read(answer) if said.data is not None)
-                assert await anext(lines) == ("", "1.4", {"offset": 0, "text": "one\n"})
+                assert await anext(lines) == ("", "1.4", {"offset": 0, "text": "one\n", "stream": "stdout"})
                 write(first, token, one + spool.pack(spool.STDERR, "gr\u00fc\u00df".encode()[:-1]))
-                assert await anext(lines) == ("", "1.8", {"offset": 4, "text": "gr\u00fc"})
+                assert await anext(lines) == ("", "1.8", {"offset": 4, "text": "gr\u00fc", "stream": "stderr"})
                 end(first.cluster, token, one + spool.pack(spool.STDERR, "gr\u00fc\u00df\n".encode()))
-                assert await anext(lines) == ("", "1.11", {"offset": 8, "text": "\u00df\n"})
+                assert await anext(lines) == ("", "1.11", {"offset": 8, "text": "\u00df\n", "stream": "stderr"})
                 told = {"attempt": 1, "outcome": "succeeded", "exit_code": 0, "truncated": 0}
                 assert await anext(lines) == ("end", "1.11", told)
                 assert await anext(lines, None) is None
@@ -111,15 +111,15 @@ def test_an_id_that_was_not_answered_here(ident: str, tmp_path: Path) -> None:
 
 def test_pieces_are_cut_between_characters() -> None:
     text = ("\u00e4\u20ac\U0001f600x" * PIECE_MAX).encode()
-    pieces = _pieces(text, 0, whole=True)
+    pieces = _pieces(text, whole=True)
     assert b"".join(pieces) == text
     assert max(map(len, pieces)) <= PIECE_MAX
     assert "".join(piece.decode() for piece in pieces) == text.decode()
     for cut in range(1, 5):
-        assert b"".join(_pieces(text[:-cut], 0, whole=False)).decode(errors="strict")
+        assert b"".join(_pieces(text[:-cut], whole=False)).decode(errors="strict")
     raw = bytes(range(256)) * 1_000  # no UTF-8: nothing is kept back for ever
-    assert b"".join(_pieces(raw, 0, whole=True)) == raw
-    assert len(raw) - len(b"".join(_pieces(raw, 0, whole=False))) < 4
+    assert b"".join(_pieces(raw, whole=True)) == raw
+    assert len(raw) - len(b"".join(_pieces(raw, whole=False))) < 4
 
 
 def test_plain_text_says_whose_it_is_and_where_it_begins(tmp_path: Path) -> None:

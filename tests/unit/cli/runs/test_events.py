@@ -130,3 +130,29 @@ def test_output_that_is_gone_is_an_error() -> None:
     assert next(pieces) == b"a"
     with pytest.raises(ClientError, match=r"Lost\."):
         next(pieces)
+
+
+def test_pieces_say_their_stream_and_go_on_behind_the_last_one() -> None:
+    def piece(place: int, text: str, stream: str) -> bytes:
+        data = json.dumps({"offset": place - len(text), "text": text, "stream": stream})
+        return f"id: 1.{place}\ndata: {data}\n\n".encode()
+
+    ended = b'event: end\nid: 1.9\ndata: {"attempt":1,"outcome":"failed","exit_code":1,"truncated":0}\n\n'
+    away = {"code": "output-unavailable", "detail": "Not there.", "status": 503}
+    answers = [
+        (200, piece(4, "one\n", "stdout") + piece(9, "oops\n", "stderr")[:-3]),  # cut in the middle
+        (200, f"event: problem\ndata: {json.dumps(away)}\n\n".encode()),
+        (200, piece(9, "oops\n", "stderr") + ended),
+    ]
+    asked: list[str | None] = []
+
+    def answer(request: Request) -> tuple[int, Any]:
+        asked.append(request.headers.get("last-event-id"))
+        assert request.headers["accept"] == "text/event-stream"
+        return answers[len(asked) - 1]
+
+    with serve(answer) as stub:
+        args = ["--server", stub.url, "instances", "output", "-f", "--split", f"{ID}@1"]
+        result = CliRunner().invoke(cli, args)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "one\n", "oops\n")
+    assert asked == [None, "1.4", "1.4"]
