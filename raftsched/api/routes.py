@@ -11,7 +11,7 @@ from raftsched.api.auth import audit, oidc, tokens, whoami
 from raftsched.api.cluster import cluster, doctor, health, members, snapshot
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.jobs import actions, backfill, batch, compare, operations, revisions, schedules
+from raftsched.api.jobs import actions, backfill, batch, checking, compare, operations, revisions, schedules
 from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
@@ -34,6 +34,7 @@ def _of_job(path: str, by: str = "") -> list[Route]:
         Route("GET", path, jobs.get, f"jobs_get{by}"),
         Route("PATCH", path, jobs.patch, f"jobs_patch{by}"),
         Route("DELETE", path, jobs.delete, f"jobs_delete{by}"),
+        Route("POST", f"{path}/check", checking.check_change, f"checking_check_change{by}"),
         Route("POST", f"{path}/pause", actions.pause, f"actions_pause{by}"),
         Route("POST", f"{path}/resume", actions.resume, f"actions_resume{by}"),
         Route("POST", f"{path}/run", actions.run, f"actions_run{by}"),
@@ -58,6 +59,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/jobs", jobs_list.list_jobs, "jobs_list_list_jobs"),
     Route("DELETE", "/v1/jobs", operations.delete_matching, "operations_delete_matching"),
     Route("POST", "/v1/jobs:batch", batch.create_batch, "batch_create_batch"),
+    Route("POST", "/v1/jobs:check", checking.check_new, "checking_check_new"),
     Route("POST", "/v1/jobs:actions", operations.act, "operations_act"),
     *_of_job(_BY_ID),
     Route("PUT", _BY_ID, jobs.put, "jobs_put"),

@@ -16,7 +16,7 @@ import msgspec
 from raftsched.client.creates import Creates
 from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.instances import Instances
-from raftsched.client.models import Backfilled, Created, Deleted, Instance, Page, Preview, Run
+from raftsched.client.models import Backfilled, Checked, Created, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.models_generated import Job
 from raftsched.client.operations import Operations, Underway
@@ -82,6 +82,16 @@ class Jobs:
         """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
         answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=condition(if_match))
         return answer.decoded(Job)
+
+    async def check(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Checked:
+        """Returns what `create` would make. Raises what it would raise, and makes nothing."""
+        return await self._transport.post(Checked, "/v1/jobs:check", {**(job or {}), **fields})
+
+    async def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Checked:
+        """Returns what `patch` would make of the job. Raises what it would raise, and changes nothing."""
+        path, headers = f"{path_of(ref)}/check", condition(if_match)
+        answer = await self._transport.send("POST", path, body=encode(changes), headers=headers, repeatable=True)
+        return answer.decoded(Checked)
 
     async def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this

@@ -118,6 +118,17 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     days: list[DueDay] | None = None
 
 
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that could be written: the result that this would have ("created", "changed", "unchanged"), its content
+    with defaults filled in, its trigger in words and its next times."""
+
+    result: str
+    job: dict[str, Any]
+    description: str
+    next: list[Occurrence]
+    more: bool = False
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A manual run that was accepted; `id` is that of its instance."""
 

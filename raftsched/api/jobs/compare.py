@@ -10,19 +10,17 @@ from aiohttp import web
 from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
+from raftsched.api.jobs.checking import refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.openapi.operation import JOB_BODIES, operation
-from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import get_named
 from raftsched.core.model import Job, JobState
-from raftsched.core.references import missing, references
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
 
@@ -75,13 +73,8 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
 
 def _check_named(ctx: ApiContext, content: Content, namespace: str, job: Job | None) -> None:
-    """The webhooks and secrets that it names. Raises Problem invalid-job."""
     with ctx.read() as view:
-        refuse_unseen(view, content, job)
-        refuse_unknown(view, content.policy)
-        lost = list(missing(view, namespace, references(namespace, content.body)))
-    if lost:
-        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
+        refuse_missing(view, content, namespace, job)
 
 
 def _given(namespace: str, name: str, suspended: bool, body: bytes) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.parse import Content, create_command, read_job, read_plain
+from raftsched.api.jobs.parse import Content, DefaultsLookup, create_command, read_job, read_plain
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
@@ -173,14 +173,12 @@ async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """RFC 7396 on the job as given; null: the default, that of the namespace first. Without If-Match, a change in
     between means to merge again."""
     change = call.json()
-    if not isinstance(change, dict):
-        raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
     if call.create_only:
         await target_job(ctx, call)
         call.must_not_exist()
 
     async def command(job: Job) -> bytes:
-        content = _patched(ctx, job, change)
+        content = patched(ctx, job, change, ctx.defaults_of)
         await check_notify(ctx, content, _as_is(job))
         return encode(EditJob(job.id, content.policy, content.body, job.revision, content.name, content.defaults))
 
@@ -188,7 +186,10 @@ async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return reply_job(ctx, job_of(done))
 
 
-def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
+def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> Content:
+    """Returns the content of the job with the change merged in. Raises Problem invalid-job, invalid-trigger."""
+    if not isinstance(change, dict):
+        raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
     errors = [FieldError(place, detail) for place, detail in _unknown_nulls(change)]
     if errors:
         raise Problem("invalid-job", errors=errors)
@@ -199,7 +200,7 @@ def _patched(ctx: ApiContext, job: Job, change: dict[str, Any]) -> Content:
     merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
     unsaid = frozenset(key for key, value in change.items() if value is None or key == "trigger")
     content = read_plain(
-        {**merged, **whole}, ctx.settings(), ctx.now_ms(), ctx.defaults_of, job.namespace, job.policy.trigger, unsaid
+        {**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, job.policy.trigger, unsaid
     )
     _stays(content, job)
     return content

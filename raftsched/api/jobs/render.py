@@ -14,7 +14,7 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.jobs.generated import JobShown, fill_in
 from raftsched.api.jobs.schema import JobOut
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Job, JobState
+from raftsched.core.model import Attempt, Job, JobState, Policy
 from raftsched.schedule import TriggerError
 
 Contents = Callable[[str], bytes | None]  # of calendars, by name
@@ -75,11 +75,16 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
         )
     )
     try:
-        content = _shown(job.body)
+        return content_json(head, job.body, job.policy)
     except ValueError as error:
         log.error("job %s cannot be shown whole: %s", job_text(job.id), error)
         return _as_it_is(head, job.body)
-    fill_in(content, job.policy)
+
+
+def content_json(head: bytes, body: bytes, policy: Policy) -> bytes:
+    """Returns the object `head` with the content of a job in it, defaults filled in. Raises ValueError."""
+    content = _shown(body)
+    fill_in(content, policy)
     return head[:-1] + b"," + _encode(content)[1:]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 
 from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
-from raftsched.client.models import Backfilled, Created, Deleted, Instance, Preview, Run
+from raftsched.client.models import Backfilled, Checked, Created, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.models_generated import Job
 from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
@@ -37,6 +37,14 @@ class Jobs:
     def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
         """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
         return self._bridge.run(lambda c: c.jobs.patch(ref, changes, if_match=if_match))
+
+    def check(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Checked:
+        """Returns what `create` would make. Raises what it would raise, and makes nothing."""
+        return self._bridge.run(lambda c: c.jobs.check(job, **fields))
+
+    def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Checked:
+        """Returns what `patch` would make of the job. Raises what it would raise, and changes nothing."""
+        return self._bridge.run(lambda c: c.jobs.check_patch(ref, changes, if_match=if_match))
 
     def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this

@@ -8,20 +8,18 @@ so that a lost message or a lost leader costs one check.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice
 
 from raftsched.core.actions import ConditionsWanted
 from raftsched.core.apply.queues import rank
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Rejected
+from raftsched.core.creation import split_name
 from raftsched.core.limits import AWAITED_NAME_MAX, ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind, Instance, Job, Policy, StepKind
 from raftsched.core.tables import Table, after, awaited_key, from_awaited, from_u64, name_key
 
 CONDITIONS = "conditions"  # the reason of an instance that waits for them
-CIRCLE_MAX = 100  # jobs that one that is written may wait for, by way of others, and that are looked at for a circle
 AWAITED_MAX = 100  # instances that one success lets go at once; what awaits it beyond that looks by its timer
 
 
@@ -112,38 +110,6 @@ def note_missing(instance: Instance, detail: str | None) -> bool:
     return True
 
 
-def circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
-    """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
-    job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are
-    looked at."""
-    if name is None:
-        return None  # nobody can wait for it
-    own = f"{namespace}/{name}"
-    paths: deque[tuple[int, tuple[str, ...]]] = deque(
-        (place, (condition.target,))
-        for place, condition in enumerate(policy.conditions)
-        if condition.kind is ConditionKind.JOB
-    )
-    seen: set[str] = set()
-    while paths and len(seen) < CIRCLE_MAX:
-        place, path = paths.popleft()
-        last = path[-1]
-        if last == own:
-            # Whoever writes a job may not be allowed to know jobs of other namespaces, but for those that they name.
-            known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
-            way = ", which waits for ".join(known)
-            detail = f"it would never run: {own} waits for {way}; take out one of these conditions"
-            return Rejected("invalid-job", detail, f"/conditions/{place}/job_succeeded")
-        if last in seen:
-            continue
-        seen.add(last)
-        raw = tx.view.get(Table.NAMES, name_key(*_split_name(last)))
-        job = None if raw is None else tx.job(from_u64(raw))
-        if job is not None:
-            paths.extend((place, (*path, c.target)) for c in job.policy.conditions if c.kind is ConditionKind.JOB)
-    return None
-
-
 def seen_by_machines(policy: Policy) -> bool:
     """Returns whether a worker has to check some of the conditions."""
     return any(condition.kind is not ConditionKind.JOB for condition in policy.conditions)
@@ -209,12 +175,7 @@ def _row(condition: Condition, instance: Instance) -> bytes:
 
 
 def _name(condition: Condition) -> bytes:
-    return name_key(*_split_name(condition.target))
-
-
-def _split_name(target: str) -> tuple[str, str]:
-    namespace, _, name = target.partition("/")
-    return namespace, name
+    return name_key(*split_name(condition.target))
 
 
 def _words(condition: Condition) -> str:

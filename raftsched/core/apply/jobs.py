@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.conditions import circle, succeeded
+from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, keep_until, note_unfired, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
@@ -15,13 +15,14 @@ from raftsched.core.apply.secrets import check_references
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, stale_revision
 from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, SetJobState
+from raftsched.core.creation import circle, name_error, name_taken, taken
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import may_refer
 from raftsched.core.rows import encode_row
-from raftsched.core.tables import KEY_MAX, Table, after, by_job_key, from_u64, name_key, revision_key, u64
+from raftsched.core.tables import Table, after, by_job_key, from_u64, name_key, revision_key, u64
 from raftsched.core.transitions import job_after, job_next
 
 _NEW, _SCHEDULED = JobState.NEW, JobState.SCHEDULED
@@ -39,20 +40,20 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
     if refused is None and c.policy.conditions:
-        refused = circle(tx, c.namespace, c.name, c.policy)
+        refused = circle(tx.named, c.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
         return Rejected("invalid-job", f"The namespace {SYSTEM_NAMESPACE} is the cluster's own; take another.")
     key = b""
     if c.name is not None:
-        wrong = _name_error(c.namespace, c.name)
+        wrong = name_error(c.namespace, c.name)
         if wrong is not None:
             return wrong
         key = name_key(c.namespace, c.name)
-        taken = tx.view.get(Table.NAMES, key)
-        if taken is not None:
-            return _answer_taken_name(tx, c, from_u64(taken))
+        there = tx.view.get(Table.NAMES, key)
+        if there is not None:
+            return _answer_taken_name(tx, c, from_u64(there))
     refused = refuse_new_job(tx, c.namespace)
     if refused is not None:
         return refused
@@ -77,15 +78,6 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     return Accepted(job=job, created=True)
 
 
-def _name_error(namespace: str, name: str) -> Rejected | None:
-    key = name_key(namespace, name)
-    if len(key) > KEY_MAX:
-        return Rejected("invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit.")
-    if not name or key.count(0) > 1:
-        return Rejected("invalid-job", "A name has one character at least, and no NUL in it.")
-    return None
-
-
 def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
     """Answers a create under a name that exists: the same content is the same job; other content replaces it only when
     asked to."""
@@ -94,7 +86,6 @@ def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
         return no_job(job_id)
     if c.if_none:
         return Rejected("exists", f"The name {c.name} exists already in namespace {c.namespace}.")
-    same = job.policy == c.policy and job.body == c.body
     if c.replace:
         answer = edit(tx, job, c.policy, c.body)
         if isinstance(answer, Accepted) and c.suspended and job.state is JobState.SCHEDULED:
@@ -103,15 +94,9 @@ def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
             job.modified_at_ms = tx.now
             tx.put_job(job)
         return answer
-    if same:
-        if c.suspended and job.state is JobState.SCHEDULED:
-            return Rejected(
-                "name-taken",
-                f"The name {c.name} is taken in namespace {c.namespace} by the same job, but it is SCHEDULED, not "
-                "suspended; pause it.",
-            )
-        return Accepted(job=job, created=False)  # also one that was paused: creating again resumes nothing
-    return Rejected("name-taken", f"The name {c.name} is taken in namespace {c.namespace} by a job with other content.")
+    assert c.name is not None
+    refused = taken(job, c.namespace, c.name, c.policy, c.body, suspended=c.suspended)
+    return refused or Accepted(job=job, created=False)  # also one that was paused: creating again resumes nothing
 
 
 def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | None:
@@ -198,7 +183,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     refused = _check(tx, job.namespace, c.policy, c.body) or refuse_stale_defaults(tx, job.namespace, c.defaults)
     conditions = c.policy.conditions
     if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
-        refused = circle(tx, job.namespace, c.name, c.policy)
+        refused = circle(tx.named, job.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
@@ -206,12 +191,12 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
 
 def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
     if name is not None:
-        wrong = _name_error(job.namespace, name)
+        wrong = name_error(job.namespace, name)
         if wrong is not None:
             return wrong
         key = name_key(job.namespace, name)
         if tx.view.get(Table.NAMES, key) is not None:
-            return Rejected("name-taken", f"The name {name} is taken in namespace {job.namespace}.")
+            return name_taken(job.namespace, name)
         tx.view.put(Table.NAMES, key, u64(job.id))
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))

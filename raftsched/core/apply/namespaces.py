@@ -7,6 +7,7 @@ from raftsched.core.apply.quotas import follow
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.creation import no_room, undeclared
 from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
@@ -19,7 +20,6 @@ from raftsched.core.namespaces import (
     namespace_error,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.selection import DEFAULT_NAMESPACE
 
 
 def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
@@ -108,23 +108,9 @@ def refuse_stale_defaults(tx: Tx, name: str, defaults: int | None) -> Rejected |
 
 def refuse_new_job(tx: Tx, name: str) -> Rejected | None:
     """Refuses one more job when the namespace is full or not declared."""
-    namespace = tx.namespace(name)
-    wrong = namespace_error(name) if namespace is None else None
-    if wrong is not None:
-        return Rejected("invalid-job", wrong)
-    refused = known(tx, name) if tx.meta.settings.namespaces_strict else None
-    if refused is not None:
-        return refused
-    if namespace is None or namespace.max_jobs is None or namespace.jobs < namespace.max_jobs:
-        return None
-    return Rejected("not-possible", f"The namespace {name} holds {namespace.jobs} jobs, as many as it may.")
+    return no_room(tx.namespace(name), name, strict=bool(tx.meta.settings.namespaces_strict))
 
 
 def known(tx: Tx, name: str) -> Rejected | None:
     """Refuses a namespace that is not declared, where it has to be. The default one never has to."""
-    if not tx.meta.settings.namespaces_strict or name == DEFAULT_NAMESPACE:
-        return None
-    namespace = tx.namespace(name)
-    if namespace is not None and namespace.revision:
-        return None
-    return Rejected("invalid-job", "is not declared, which it has to be in this cluster; PUT it first", "/namespace")
+    return undeclared(tx.namespace(name), name) if tx.meta.settings.namespaces_strict else None

@@ -41,7 +41,7 @@ from raftsched.core.rows import (
     encode_row,
     read_meta,
 )
-from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, u64
+from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, name_key, u64
 from raftsched.core.webhooks import Webhook
 
 NOBODY = Attributed(msgspec.Raw(b""))
@@ -147,6 +147,10 @@ class Tx:
         self.events.namespaces[job_id] = job.namespace
         self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms
         return job
+
+    def named(self, namespace: str, name: str) -> Job | None:
+        raw = self.view.get(Table.NAMES, name_key(namespace, name))
+        return None if raw is None else self.job(from_u64(raw))
 
     def put_job(self, job: Job) -> None:
         """Stores the job and brings its index rows in step with it."""

@@ -67,6 +67,11 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         assert (await client.jobs.resume(job)).state == "SCHEDULED"
         preview = await client.jobs.next(job)
         assert [o.at for o in preview.next] == [at]
+        checked = await client.jobs.check_patch(job, {"priority": 3}, if_match=(await client.jobs.get(job)).revision)
+        assert (checked.result, checked.job["priority"], checked.next[0].at) == ("changed", 3, at)
+        assert (await client.jobs.check(JOB, namespace="billing", name="c")).result == "created"
+        with pytest.raises(raftsched.ConflictError):
+            await client.jobs.check(JOB, namespace="billing", name="b", priority=1)
         asked = await client.jobs.run(job, params={"n": 2})
         (instance,) = [i async for i in client.jobs.instances(job)]
         assert (instance.id, instance.params, instance.final) == (asked.id, {"n": 2}, False)

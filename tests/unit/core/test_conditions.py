@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core import creation
 from raftsched.core.actions import ConditionsWanted, InstanceReady, InstanceStarted
 from raftsched.core.apply import conditions as module
 from raftsched.core.apply import jobs as jobs_module
@@ -570,7 +571,7 @@ class TestCircles:
         world.ok(c.EditJob(first.id, msgspec.structs.replace(first.policy, priority=9), first.body, name="a"))
 
     def test_a_long_way_is_looked_along_so_far_and_no_further(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "CIRCLE_MAX", 5)
+        monkeypatch.setattr(creation, "CIRCLE_MAX", 5)
         world = World()
         for number in range(6):
             world.create(name=f"j{number}", **self.after(f"default/j{number + 1}"))

@@ -332,6 +332,7 @@ def test_how_long_and_how_many_are_settings(tmp_path: Path) -> None:
     [
         ("/v1/schedules/preview", {"trigger": {"every": "1h"}}),
         ("/v1/namespaces/default/jobs/a/compare", HOURLY),
+        ("/v1/jobs:check", HOURLY),
     ],
 )
 def test_what_changes_nothing_takes_a_key_and_does_not_look_at_it(tmp_path: Path, path: str, body: Any) -> None:

@@ -1,0 +1,186 @@
+"""POST /v1/jobs:check and POST /v1/jobs/{id}/check: whether a create, or a PATCH, of the same body would be refused.
+Nothing is done, and nothing is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from raftsched import schedule
+from raftsched.api.auth.callers import check_permitted
+from raftsched.api.context import ApiContext
+from raftsched.api.http.answers import Moment
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import FieldError, Problem, from_rejected
+from raftsched.api.http.replies import reply
+from raftsched.api.jobs.defaults import find_namespace, read_defaults
+from raftsched.api.jobs.endpoints import patched
+from raftsched.api.jobs.generated import JobIn
+from raftsched.api.jobs.moments import COUNT_DEFAULT, Source, Window, moments, times_of
+from raftsched.api.jobs.notify import refuse_unknown
+from raftsched.api.jobs.parse import Content, read_job
+from raftsched.api.jobs.render import content_json
+from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, operation
+from raftsched.api.openapi.types import JOB_PATCH
+from raftsched.api.resources.webhooks_seen import refuse_unseen
+from raftsched.api.rows import requested_job
+from raftsched.core.commands import Rejected
+from raftsched.core.creation import circle, name_error, name_taken, no_room, taken
+from raftsched.core.model import Job
+from raftsched.core.references import missing, references
+from raftsched.core.rows import META_KEY, decode_job, decode_meta
+from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
+
+T = TypeVar("T")
+Result = Literal["created", "changed", "unchanged"]
+
+
+class CheckedOut(msgspec.Struct):
+    """`job`: its content, defaults filled in. `description` and `next`: its trigger in words, and its next times."""
+
+    result: Result
+    job: dict[str, Any]
+    description: str
+    next: list[Moment]
+    more: bool
+
+
+@operation(
+    "Check a job that is to be created",
+    {200: CheckedOut},
+    headers=("If-None-Match",),
+    body=JobIn,
+    body_max=None,
+    codes=(*JOB_BODIES, "name-taken", "exists", "not-possible"),
+    changes_nothing=True,
+    role="editor",
+    scope="checked",
+)
+async def check_new(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """The body is checked as that of a create is, and refused as that would be: its fields, the limits, what it names,
+    its name and its namespace."""
+
+    def look(view: ReadView) -> tuple[Content, Result]:
+        content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda name: read_defaults(view, name))
+        namespace = content.namespace or DEFAULT_NAMESPACE
+        refuse_missing(view, content, namespace, None)
+        check_permitted(namespace)
+        return content, _outcome(view, content, namespace, create_only=call.create_only)
+
+    content, result = await _seen(ctx, look)
+    return await _reply(ctx, result, content, content.namespace or DEFAULT_NAMESPACE, None)
+
+
+@operation(
+    "Check a change of a job",
+    {200: CheckedOut},
+    headers=("If-Match",),
+    body=JOB_PATCH,
+    body_max=None,
+    media=(JSON, MERGE_PATCH),
+    codes=(*JOB_BODIES, "name-taken", "stale-revision"),
+    changes_nothing=True,
+    role="editor",
+    scope="checked",
+)
+async def check_change(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """The body is checked as that of a PATCH is, and refused as that would be."""
+    change = call.json()
+
+    def look(view: ReadView) -> tuple[Job, Content, Result]:
+        job = requested_job(view, call)
+        if call.if_match not in (None, job.revision):
+            raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
+        content = patched(ctx, job, change, lambda name: read_defaults(view, name))
+        refuse_missing(view, content, job.namespace, job)
+        if content.policy.conditions != job.policy.conditions or content.name != job.name:
+            _refuse(circle(_finder(view), job.namespace, content.name, content.policy))
+        if content.name is not None and content.name != job.name:
+            _refuse(name_error(job.namespace, content.name))
+            if _find(view, job.namespace, content.name) is not None:
+                _refuse(name_taken(job.namespace, content.name))
+        same = (job.policy, job.body, job.name) == (content.policy, content.body, content.name)
+        return job, content, "unchanged" if same else "changed"
+
+    job, content, result = await _seen(ctx, look)
+    return await _reply(ctx, result, content, job.namespace, job)
+
+
+def refuse_missing(view: ReadView, content: Content, namespace: str, job: Job | None) -> None:
+    """Refuses a job that names a webhook, a calendar or a secret that is not there. `job`: as it is until now. Raises
+    Problem invalid-job, invalid-trigger."""
+    refuse_unseen(view, content, job)
+    calendar = content.policy.trigger.calendar
+    if calendar is not None and view.get(Table.CALENDARS, calendar.encode()) is None:
+        detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
+        raise Problem("invalid-trigger", errors=[FieldError("/trigger/calendar", detail)])
+    refuse_unknown(view, content.policy)
+    lost = list(missing(view, namespace, references(namespace, content.body)))
+    if lost:
+        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
+
+
+async def _seen(ctx: ApiContext, look: Callable[[ReadView], T]) -> T:
+    """Returns what `look` finds. What it misses may have been made elsewhere a moment ago, so it looks twice."""
+    try:
+        with ctx.read() as view:
+            return look(view)
+    except Problem:
+        await ctx.catch_up_soon()
+    with ctx.read() as view:
+        return look(view)
+
+
+def _outcome(view: ReadView, content: Content, namespace: str, *, create_only: bool) -> Result:
+    name, policy = content.name, content.policy
+    _refuse(circle(_finder(view), namespace, name, policy) if policy.conditions else None)
+    if name is not None:
+        _refuse(name_error(namespace, name))
+        job = _find(view, namespace, name)
+        if job is not None:
+            if create_only:
+                raise Problem("exists", f"The name {name} exists already in namespace {namespace}.")
+            _refuse(taken(job, namespace, name, policy, content.body, suspended=content.suspended))
+            return "unchanged"
+    raw = view.get(Table.META, META_KEY)
+    strict = raw is not None and bool(decode_meta(raw).settings.namespaces_strict)
+    _refuse(no_room(find_namespace(view, namespace), namespace, strict=strict))
+    return "created"
+
+
+def _refuse(rejected: Rejected | None) -> None:
+    if rejected is not None:
+        raise from_rejected(rejected)
+
+
+def _finder(view: ReadView) -> Callable[[str, str], Job | None]:
+    return lambda namespace, name: _find(view, namespace, name)
+
+
+def _find(view: ReadView, namespace: str, name: str) -> Job | None:
+    """Returns the job of this name, whoever may see it: so does apply."""
+    raw = view.get(Table.NAMES, name_key(namespace, name))
+    row = None if raw is None else view.get(Table.JOBS, u64(from_u64(raw)))
+    return None if row is None else decode_job(row)
+
+
+async def _reply(ctx: ApiContext, result: Result, content: Content, namespace: str, job: Job | None) -> web.Response:
+    trigger, now_ms, job_id = content.policy.trigger, ctx.now_ms(), 0 if job is None else job.id
+    anchor_ms = now_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
+    if job is not None and job.policy.trigger == trigger:
+        anchor_ms = job.anchor_at_ms
+    words = schedule.describe(trigger, job_id=job_id, anchor_ms=None if job is None else anchor_ms)
+    window = Window(now_ms, None, COUNT_DEFAULT, most=trigger.max_runs)
+    times, more = await times_of(ctx, Source(trigger, anchor_ms, job_id), window)
+    shown = moments(words, times, more=more)
+    del shown["days"]
+    head: dict[str, Any] = {"name": content.name, "namespace": namespace}
+    if job is None:
+        head["suspended"] = content.suspended
+    whole = content_json(msgspec.json.encode(head), content.body, content.policy)
+    fields = {"result": result, "job": msgspec.Raw(whole), **shown}
+    return reply(msgspec.json.encode(fields))

@@ -1,0 +1,95 @@
+"""Rules for a job that is made or edited, beside those of its fields: its name, its namespace, the jobs that it waits
+for. Apply decides by them; the API asks them when a job is only checked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from raftsched.core.commands import Rejected
+from raftsched.core.model import ConditionKind, Job, JobState, Policy
+from raftsched.core.namespaces import Namespace, namespace_error
+from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.tables import KEY_MAX, name_key
+
+CIRCLE_MAX = 100  # jobs that one that is written may wait for, by way of others, and that are looked at for a circle
+
+
+def name_error(namespace: str, name: str) -> Rejected | None:
+    key = name_key(namespace, name)
+    if len(key) > KEY_MAX:
+        return Rejected("invalid-job", f"Namespace and name together take {len(key)} bytes; {KEY_MAX} is the limit.")
+    if not name or key.count(0) > 1:
+        return Rejected("invalid-job", "A name has one character at least, and no NUL in it.")
+    return None
+
+
+def no_room(namespace: Namespace | None, name: str, *, strict: bool) -> Rejected | None:
+    """Refuses one more job when the namespace is full or not declared. `namespace`: its row, None where there is none;
+    `strict`: namespaces have to be declared."""
+    wrong = namespace_error(name) if namespace is None else None
+    if wrong is not None:
+        return Rejected("invalid-job", wrong)
+    refused = undeclared(namespace, name) if strict else None
+    if refused is not None:
+        return refused
+    if namespace is None or namespace.max_jobs is None or namespace.jobs < namespace.max_jobs:
+        return None
+    return Rejected("not-possible", f"The namespace {name} holds {namespace.jobs} jobs, as many as it may.")
+
+
+def undeclared(namespace: Namespace | None, name: str) -> Rejected | None:
+    """Refuses a namespace that is not declared. The default one never has to be."""
+    if name == DEFAULT_NAMESPACE or (namespace is not None and namespace.revision):
+        return None
+    return Rejected("invalid-job", "is not declared, which it has to be in this cluster; PUT it first", "/namespace")
+
+
+def taken(job: Job, namespace: str, name: str, policy: Policy, body: bytes, *, suspended: bool) -> Rejected | None:
+    """Refuses a job under the name of another one, which `job` is unless its content is the same."""
+    if job.policy != policy or job.body != body:
+        return name_taken(namespace, name, " by a job with other content")
+    if suspended and job.state is JobState.SCHEDULED:
+        return name_taken(namespace, name, " by the same job, but it is SCHEDULED, not suspended; pause it")
+    return None
+
+
+def name_taken(namespace: str, name: str, how: str = "") -> Rejected:
+    return Rejected("name-taken", f"The name {name} is taken in namespace {namespace}{how}.")
+
+
+def circle(find: Callable[[str, str], Job | None], namespace: str, name: str | None, policy: Policy) -> Rejected | None:
+    """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
+    job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are
+    looked at. `find` returns the job of a namespace and a name."""
+    if name is None:
+        return None  # nobody can wait for it
+    own = f"{namespace}/{name}"
+    paths: deque[tuple[int, tuple[str, ...]]] = deque(
+        (place, (condition.target,))
+        for place, condition in enumerate(policy.conditions)
+        if condition.kind is ConditionKind.JOB
+    )
+    seen: set[str] = set()
+    while paths and len(seen) < CIRCLE_MAX:
+        place, path = paths.popleft()
+        last = path[-1]
+        if last == own:
+            # Whoever writes a job may not be allowed to know jobs of other namespaces, but for those that they name.
+            known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
+            way = ", which waits for ".join(known)
+            detail = f"it would never run: {own} waits for {way}; take out one of these conditions"
+            return Rejected("invalid-job", detail, f"/conditions/{place}/job_succeeded")
+        if last in seen:
+            continue
+        seen.add(last)
+        job = find(*split_name(last))
+        if job is not None:
+            paths.extend((place, (*path, c.target)) for c in job.policy.conditions if c.kind is ConditionKind.JOB)
+    return None
+
+
+def split_name(target: str) -> tuple[str, str]:
+    """Returns namespace and name of a job that a condition names."""
+    namespace, _, name = target.partition("/")
+    return namespace, name
