@@ -30,6 +30,7 @@ from scripts.benches import (
     figures,
     lateness,
     lives,
+    page,
     periodic,
     run,
     scale,
@@ -165,6 +166,12 @@ def whole_lives(loop: Loop, given: argparse.Namespace) -> bool:
     return True
 
 
+def pages(loop: Loop, given: argparse.Namespace) -> bool:
+    # Half of what a run prints more than this is kept: then a page has as much as it can get.
+    with started("--output-max", "16MiB") as cluster:
+        return page.bench_page(cluster, loop, given.parts, given.jobs, given.seconds)
+
+
 def kept_table(loop: Loop, given: argparse.Namespace) -> bool:
     for file in given.files:
         for line in file.read_text().splitlines():
@@ -286,6 +293,11 @@ def parser() -> argparse.ArgumentParser:
 
     made = part("table", "the Markdown table of JSON lines that were kept", kept_table, table)
     made.add_argument("files", type=Path, nargs="+", metavar="FILE", help="of JSON lines")
+
+    made = part("page", "the page in Chromium: paint, size, changes, a long list, live output, creates", pages, page)
+    made.add_argument("--parts", nargs="+", choices=page.PARTS, default=page.PARTS, help="which (all)")
+    made.add_argument("--jobs", type=int, default=100_000, help="how many are in the list (100,000)")
+    made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement of creates (5)")
 
     made = part("bulk", "pages of long lists, and one action on all jobs", many_at_once, bulk)
     made.add_argument("--jobs", type=int, default=100_000, help="how many there are (100,000)")

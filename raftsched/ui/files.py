@@ -81,6 +81,10 @@ class Files:
         """Returns the file of this path; None: there is none."""
         return self._by_path.get(path)
 
+    def all(self) -> list[File]:
+        """Returns all files: what a browser has loaded that visited every page."""
+        return [self.shell, *self._by_path.values()]
+
 
 @cache
 def load() -> Files:

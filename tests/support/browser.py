@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, WebError, expect, sync_playwright
 
+import raftsched
 from tests.support.cluster import NodeProcess
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -28,6 +30,7 @@ _BREACH = "breach of the content security policy"
 _WATCH = f"""addEventListener("securitypolicyviolation", (e) =>
   console.error("{_BREACH}: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))"""
 
+PAGES = Path(raftsched.__file__).parent / "ui" / "static" / "pages"
 Theme = Literal["light", "dark"]
 
 
@@ -112,6 +115,22 @@ class Tab:
     def settle(self) -> None:
         """Until nothing says that it is loading."""
         expect(self.page.locator(".loading")).to_have_count(0)
+
+    def wait(self, script: str, *args: Any) -> Any:
+        """The result of a function once it is true. Playwright's own wait needs a policy that lets text run."""
+        deadline = time.monotonic() + WAIT_MS / 1000
+        while not (found := self.page.evaluate(script, *args)):
+            assert time.monotonic() < deadline, f"waited in vain for {script}"
+            self.page.wait_for_timeout(20)
+        return found
+
+    def load_all(self) -> None:
+        """Until the modules of all pages are there, which are loaded when there is nothing else to do."""
+        self.wait(
+            "(count) => count <= performance.getEntriesByType('resource').filter(({ name }) => "
+            "name.includes('/pages/')).length",
+            sum(1 for path in PAGES.glob("*.js") if path.name not in ("failed.js", "nowhere.js")),
+        )
 
     def call(self, module: str, function: str, *args: Any) -> Any:
         """The result of an exported function of one of the page's modules, as "core/format.js"."""

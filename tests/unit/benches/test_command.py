@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     *("create", "run", "burst", "periodic", "sustained", "scale", "snapshot"),
-    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "table"),
+    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "page", "table"),
 )
 
 
