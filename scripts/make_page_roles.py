@@ -1,28 +1,36 @@
 """Writes raftsched/ui/static/core/roles.js from the declarations of the API's operations: the role that each needs, and
-which of them belong to no namespace. The page offers nothing that the token may not do."""
+which of them are about no namespace, or about all. The page offers nothing that the token may not do.
+
+What it says is what `raftsched.api.auth.access` decides for tokens that do not have one role everywhere.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from raftsched.api.openapi.operation import OPERATIONS
-from raftsched.api.routes import ROUTES
+from raftsched.api.openapi.operation import OPERATIONS, Operation
+from raftsched.api.routes import ROUTES, Route
 
 PATH = Path(__file__).resolve().parent.parent / "raftsched" / "ui" / "static" / "core" / "roles.js"
 _HEAD = "/** The role that each operation needs. Made by scripts/make-page-roles; not edited by hand. */\n"
 
 
 def render() -> str:
-    declared = sorted(
-        {route.operation_id: OPERATIONS[route.handler] for route in ROUTES}.items(), key=lambda item: item[0]
-    )
-    roles = "".join(f'  {name}: "{said.role or "admin"}",\n' for name, said in declared)
-    shared = "".join(f'  "{name}",\n' for name, said in declared if said.scope == "shared")
+    declared = sorted(((route, OPERATIONS[route.handler]) for route in ROUTES), key=lambda one: one[0].operation_id)
+    roles = "".join(f'  {route.operation_id}: "{said.role or "admin"}",\n' for route, said in declared)
+    shared = "".join(f'  "{route.operation_id}",\n' for route, said in declared if said.scope == "shared")
+    whole = "".join(f'  "{route.operation_id}",\n' for route, said in declared if _of_all(route, said))
     return (
         f"{_HEAD}\nexport const ROLES = {{\n{roles}}};\n\n"
-        f"/** Operations on what is in no namespace: a role that holds in some namespaces only does not do. */\n"
-        f"export const SHARED = new Set([\n{shared}]);\n"
+        "/** Operations on what is in no namespace: a role that a grant gives does not do. */\n"
+        f"export const SHARED = new Set([\n{shared}]);\n\n"
+        "/** Operations on what is in all namespaces: the role has to hold in all. */\n"
+        f"export const WHOLE = new Set([\n{whole}]);\n"
     )
+
+
+def _of_all(route: Route, said: Operation) -> bool:
+    return not (said.role == "open" or said.scope or "{ns}" in route.path or "namespace" in said.query)
 
 
 if __name__ == "__main__":

@@ -12,4 +12,7 @@ changes.start();
 keys.start();
 await router.start(document.getElementById("main"));
 // A page that is visited later must not need the node that this one came from.
-(window.requestIdleCallback ?? setTimeout)(() => ROUTES.forEach((route) => route.load().catch(() => {})));
+(window.requestIdleCallback ?? setTimeout)(() => {
+  const others = [() => import("./pages/failed.js"), () => import("./pages/nowhere.js")];
+  for (const load of [...ROUTES.map((route) => route.load), ...others]) load().catch(() => {});
+});

@@ -1,6 +1,6 @@
 /** The frame around the pages: the menu's mark, who is signed in, the connection's state, the theme, and the keys. */
 
-import { get } from "../core/api.js";
+import { get, goHome } from "../core/api.js";
 import { onChange, restart } from "../core/changes.js";
 import { View, define } from "../core/element.js";
 import { health } from "../core/health.js";
@@ -10,10 +10,12 @@ import { ROUTES } from "../core/routes.js";
 import { session } from "../core/session.js";
 import { forgetAll } from "../core/store.js";
 import { h } from "../core/vdom.js";
-import { timeOf } from "./basics.js";
+import { isOutdated } from "../core/version.js";
+import { facts, timeOf } from "./basics.js";
 import { openDialog } from "./dialog.js";
 
-const KNOW_MS = 30_000;
+const KNOW_MS = 30_000; // between two looks at who the members are
+const HOME_MS = 5_000; // and at whether the node that was left is back
 const THEMES = ["system", "light", "dark"];
 
 onShown((route) => {
@@ -32,18 +34,25 @@ function showMenu(shown) {
   menuButton.setAttribute("aria-expanded", String(shown));
 }
 
-/** Says when the connection, the node or the leader is lost. */
+/** Says when the connection, the node or the leader is lost, and when the page is older than its node. */
 class Banner extends View {
+  #outdated = false;
+
   connected() {
     this.setAttribute("role", "status");
     this.on(health, "change", () => this.update());
-    const know = () => get("/v1/cluster").then((cluster) => health.know(cluster.nodes.map((node) => node.http).filter(Boolean)), () => {});
+    this.on(session, "token", () => this.#know());
     const stop = onChange((change) => {
-      if (change === null || change.kinds.has("cluster")) know();
+      if (change === null || change.kinds.has("cluster")) this.#know();
+      if (change === null) this.#look();
     });
-    const timer = setInterval(() => !document.hidden && know(), KNOW_MS);
-    this.signal.addEventListener("abort", () => (stop(), clearInterval(timer)));
-    know();
+    const unlessHidden = (look) => () => document.hidden || look();
+    const timers = [
+      setInterval(unlessHidden(() => this.#know()), KNOW_MS),
+      setInterval(unlessHidden(() => health.node === location.origin || goHome()), HOME_MS),
+    ];
+    this.signal.addEventListener("abort", () => [stop(), ...timers.map(clearInterval)]);
+    this.#know();
   }
 
   render() {
@@ -51,7 +60,19 @@ class Banner extends View {
     if (health.leader === null) return bar("warn", "There is no leader now. Reading goes on; changes wait for one.");
     if (health.stale) return bar("warn", "This node cannot know whether it shows the newest state.");
     if (health.node !== location.origin) return bar("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
+    if (this.#outdated) return bar("info", "A new version of this page is here: ", h("a", { href: location.href, onclick: reload }, "reload"), ".");
     return [];
+  }
+
+  async #know() {
+    if (session.refused) return;
+    const cluster = await get("/v1/cluster").catch(() => null);
+    if (cluster) health.know(cluster.nodes.map((node) => node.http).filter(Boolean));
+  }
+
+  async #look() {
+    this.#outdated = await isOutdated();
+    this.update();
   }
 }
 define("rs-banner", Banner);
@@ -60,11 +81,17 @@ function bar(kind, ...words) {
   return h("p", { class: `banner ${kind}` }, ...words);
 }
 
+function reload(event) {
+  event.preventDefault();
+  location.reload();
+}
+
 /** Who is signed in, the theme, and help. */
 class Corner extends View {
   connected() {
     this.on(session, "change", () => this.update());
     this.on(session, "refused", () => this.#askToken());
+    this.on(session, "token", () => (forgetAll(), restart()));
     if (session.refused) this.#askToken();
   }
 
@@ -73,10 +100,12 @@ class Corner extends View {
     const theme = document.documentElement.dataset.theme ?? "system";
     return [
       who && who.kind !== "anonymous"
-        ? h("span", { class: "who", title: `role ${who.role ?? "by namespace"}` }, who.name, " ", h("span", { class: "muted" }, who.role ?? ""))
-        : null,
-      who && who.kind !== "anonymous"
-        ? h("button", { type: "button", class: "quiet small", onclick: () => this.#leave() }, "Sign out")
+        ? h(
+            "button",
+            { type: "button", class: "quiet small who", "aria-haspopup": "dialog", onclick: () => this.#showWho() },
+            who.name,
+            h("span", { class: "badge" }, who.role),
+          )
         : null,
       h(
         "button",
@@ -92,10 +121,26 @@ class Corner extends View {
     navigate(`/ui/sign-in?to=${encodeURIComponent(location.pathname + location.search)}`, { replace: true });
   }
 
+  #showWho() {
+    const { who } = session;
+    openDialog({
+      title: "Signed in",
+      body: (dialog) => [
+        facts([
+          ["Name", who.name],
+          ["Role", `${who.role} in ${who.namespaces ? who.namespaces.join(", ") : "all namespaces"}`],
+          ["And", who.grants.map((grant) => `${grant.role} in ${grant.namespace}`).join(", ")],
+          ["Until", who.expires_at ? timeOf(who.expires_at) : "it is revoked"],
+          ["Issuer", who.issuer],
+          ["Subject", who.subject],
+        ]),
+        h("div", { class: "actions end" }, h("button", { type: "button", onclick: () => (dialog.close(), this.#leave()) }, "Sign out")),
+      ],
+    });
+  }
+
   #leave() {
     session.signOut();
-    forgetAll();
-    restart();
     navigate("/ui/sign-in");
   }
 

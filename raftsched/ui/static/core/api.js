@@ -3,7 +3,9 @@
 import { health } from "./health.js";
 import { makeEventParser } from "./event-parser.js";
 
-const TRY_MS = 10_000; // for one answer
+const TRY_MS = 10_000; // for one answer to what changes something, which may wait for a majority,
+const READ_MS = 5_000; // and to what only reads
+const HOME_MS = 3_000; // for the node that this page came from to say that it is back
 const PATIENCE_MS = 15_000; // for a request as a whole, over all nodes
 const PAUSE_MS = 250;
 const SILENCE_MS = 35_000; // a stream sends something every 15 s
@@ -65,10 +67,13 @@ export async function request(method, path, { body, query, headers, signal, idem
   for (let tries = 1; ; tries++) {
     const node = health.node;
     let failure;
+    const shown = token;
+    const limit = method === "GET" ? READ_MS : TRY_MS;
     try {
-      const response = await fetchFrom(node, path, query, { method, headers: withToken(sent), body: payload }, signal);
+      const options = { method, headers: withToken(sent), body: payload };
+      const response = await fetchFrom(node, path, query, options, signal, limit);
       const answer = await read(response, parse);
-      if (response.ok || !AGAIN.has(response.status)) return finish(response, answer);
+      if (response.ok || !AGAIN.has(response.status)) return finish(response, answer, shown);
       failure = new ApiProblem(response.status, answer ?? {}, response.headers);
     } catch (error) {
       if (signal?.aborted || error instanceof ApiProblem) throw error;
@@ -120,8 +125,9 @@ export async function* pages(path, query = {}, { limit = 1000, signal } = {}) {
 
 /** Returns the response of one node as it comes, without reading it; for downloads. */
 export async function open(path, { query, headers, signal } = {}) {
+  const shown = token;
   const response = await fetchFrom(health.node, path, query, { method: "GET", headers: withToken(headers) }, signal, null);
-  if (!response.ok) finish(response, await read(response, "json"));
+  if (!response.ok) finish(response, await read(response, "json"), shown);
   return response;
 }
 
@@ -141,14 +147,17 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
     const node = health.node;
     const quiet = new AbortController();
     const either = signal ? AbortSignal.any([signal, quiet.signal]) : quiet.signal;
-    let timer = setTimeout(() => quiet.abort(), TRY_MS);
+    const left = () => health.node !== node && quiet.abort(); // it hangs: others noticed first
+    const shown = token;
+    let timer = setTimeout(() => quiet.abort(), READ_MS);
+    health.addEventListener("change", left);
     try {
       const sent = withToken({ Accept: "text/event-stream", ...headers });
       if (last !== undefined) sent["Last-Event-ID"] = last;
       const response = await fetch(address(node, path, query), { headers: sent, signal: either, ...SAFE });
       if (!response.ok) {
         const answer = await read(response, "json");
-        if (!AGAIN.has(response.status) && response.status !== 429) finish(response, answer);
+        if (!AGAIN.has(response.status) && response.status !== 429) finish(response, answer, shown);
         throw new Unreachable();
       }
       note(response);
@@ -179,6 +188,7 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
       health.leave(node);
     } finally {
       clearTimeout(timer);
+      health.removeEventListener("change", left);
     }
     onState?.(false);
     tries += 1;
@@ -186,12 +196,20 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
   }
 }
 
+/** Goes back to the node that this page came from, if it is ready again. */
+export async function goHome() {
+  const signal = AbortSignal.timeout(HOME_MS);
+  const response = await fetch(address(location.origin, "/readyz"), { ...SAFE, signal }).catch(() => null);
+  if (response?.ok) health.set({ node: location.origin });
+}
+
 /** Returns a key that no other request has. */
 export function randomKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-const SAFE = { credentials: "omit", redirect: "error", cache: "no-store", referrerPolicy: "no-referrer" };
+// No credentials but a client's certificate, at this page's own node where it asks for one.
+const SAFE = { credentials: "same-origin", redirect: "error", cache: "no-store", referrerPolicy: "no-referrer" };
 
 function address(node, path, query) {
   const url = new URL(path, node);
@@ -205,7 +223,7 @@ function withToken(headers) {
   return token === null ? { ...headers } : { ...headers, Authorization: `Bearer ${token}` };
 }
 
-async function fetchFrom(node, path, query, options, signal, limit = TRY_MS) {
+async function fetchFrom(node, path, query, options, signal, limit) {
   const signals = [signal, limit && AbortSignal.timeout(limit)].filter(Boolean);
   const response = await fetch(address(node, path, query), { ...options, ...SAFE, signal: AbortSignal.any(signals) });
   note(response);
@@ -232,10 +250,10 @@ function parsed(text) {
   }
 }
 
-function finish(response, data) {
+function finish(response, data, shown) {
   if (!response.ok) {
     const problem = new ApiProblem(response.status, data ?? {}, response.headers);
-    if (response.status === 401) unauthorized(problem);
+    if (response.status === 401 && shown === token) unauthorized(problem); // not of a token that was left meanwhile
     throw problem;
   }
   const { headers, status } = response;

@@ -21,8 +21,10 @@ class Health extends EventTarget {
 
   /** Notes the members of the cluster, by their advertised addresses, as places to go on. */
   know(addresses) {
-    const others = addresses.map((address) => `${location.protocol}//${address}`);
-    const nodes = [location.origin, ...others.filter((origin) => origin !== location.origin)];
+    const others = addresses
+      .map((address) => new URL(address.includes("://") ? address : `http://${address}`).origin)
+      .filter((origin) => origin !== location.origin && origin.startsWith(location.protocol));
+    const nodes = [location.origin, ...others];
     if (nodes.join() !== this.nodes.join()) this.set({ nodes });
   }
 

@@ -28,6 +28,7 @@ export const ROLES = {
   calendars_list_all: "viewer",
   calendars_patch: "operator",
   calendars_put: "operator",
+  changes_get: "viewer",
   cluster_get: "viewer",
   compare_compare_named: "viewer",
   dead_letters_discard: "editor",
@@ -122,7 +123,7 @@ export const ROLES = {
   whoami_get: "viewer",
 };
 
-/** Operations on what is in no namespace: a role that holds in some namespaces only does not do. */
+/** Operations on what is in no namespace: a role that a grant gives does not do. */
 export const SHARED = new Set([
   "calendars_delete",
   "calendars_get",
@@ -148,4 +149,31 @@ export const SHARED = new Set([
   "settings_resume",
   "tokens_get_access",
   "whoami_get",
+]);
+
+/** Operations on what is in all namespaces: the role has to hold in all. */
+export const WHOLE = new Set([
+  "audit_chain",
+  "audit_refusals",
+  "doctor_get",
+  "health_metrics",
+  "kept_reseal",
+  "members_add",
+  "members_remove",
+  "oidc_delete",
+  "oidc_get",
+  "oidc_put",
+  "settings_patch",
+  "snapshot_get",
+  "tokens_create",
+  "tokens_delete",
+  "tokens_get",
+  "tokens_list_all",
+  "tokens_put_access",
+  "webhooks_create",
+  "webhooks_delete",
+  "webhooks_patch",
+  "webhooks_put",
+  "webhooks_rotate",
+  "webhooks_test",
 ]);
