@@ -1,8 +1,8 @@
 """Every page over a real cluster, opened by its own address: no fault, nothing wider than the window at three widths,
 no serious violation that axe knows, light and dark.
 
-RAFTSCHED_SCREENSHOTS=DIR keeps a picture of each page at each width in both themes; the pictures of docs/ui.md are made
-by `test_pictures`, which RAFTSCHED_SCREENSHOTS=docs/ui writes anew."""
+RAFTSCHED_SCREENSHOTS=DIR keeps a picture of each at each width in both themes, to be looked at.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 from tests.e2e.browser.conftest import Opens
-from tests.e2e.browser.world import World, build
+from tests.e2e.browser.world import World, build, path_of
 from tests.support import axe
 from tests.support.browser import HEIGHT, WIDTHS, Theme
 from tests.support.cluster import Cluster
@@ -63,14 +63,6 @@ def world(cluster: Cluster) -> Iterator[World]:
     made.end()
 
 
-def path_of(world: World, template: str) -> str:
-    for name, job in world.jobs.items():
-        template = template.replace(f"{{{name}}}", job)
-    for name, run in world.runs.items():
-        template = template.replace(f"<{name}>", run)
-    return template
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_each_page_fits_and_is_accessible(name: str, world: World, open_tab: Opens) -> None:
     tab = open_tab()
@@ -86,7 +78,7 @@ def test_each_page_fits_and_is_accessible(name: str, world: World, open_tab: Ope
             if tab.overflow() > 0:
                 wide.append(f"{width} px: {tab.overflow()} px too wide")
             if SCREENSHOTS:
-                tab.shoot(Path(SCREENSHOTS) / "all" / f"{name}-{width}-{theme}.png", whole=True)
+                tab.shoot(Path(SCREENSHOTS) / f"{name}-{width}-{theme}.png", whole=True)
         wrong += [f"{theme}: {line}" for line in axe.violations(page)]
     assert not wide, wide
     assert not wrong, "\n".join(wrong)

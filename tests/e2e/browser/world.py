@@ -35,6 +35,14 @@ JOBS: dict[str, dict[str, Any]] = {
         "owner": "ben",
         "labels": {"team": "data"},
     },
+    "data/poll": {
+        "trigger": {"every": "3s"},
+        "handler": {
+            "shell": "s=$(date +%s); sleep 0.$((s % 9)); [ $((s % 4)) -gt 0 ] || { echo 'no answer' >&2; exit 1; }"
+        },
+        "owner": "ben",
+        "labels": {"team": "data"},
+    },
     "data/heartbeat": {"trigger": {"every": "2s"}, "handler": {"shell": "echo alive"}, "labels": {"team": "data"}},
     "data/train": {
         "trigger": {"manual": True},
@@ -128,3 +136,12 @@ def build(cluster: Cluster) -> World:
         world.runs[name] = world.run(job)
         world.until(world.runs[name], "WAITING" if name == "waiting" else "SUCCEEDED", "FAILED", "RUNNING")
     return world
+
+
+def path_of(world: World, template: str) -> str:
+    """The path with the ids of `{namespace/job}` and `<run>` put in."""
+    for name, job in world.jobs.items():
+        template = template.replace(f"{{{name}}}", job)
+    for name, run in world.runs.items():
+        template = template.replace(f"<{name}>", run)
+    return template
