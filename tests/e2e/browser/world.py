@@ -38,7 +38,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "data/poll": {
         "trigger": {"every": "3s"},
         "handler": {
-            "shell": "s=$(date +%s); sleep 0.$((s % 9)); [ $((s % 4)) -gt 0 ] || { echo 'no answer' >&2; exit 1; }"
+            "shell": "s=$(date +%s); sleep 0.$((s % 9)); test $((s % 4)) -gt 0 || { echo nothing >&2; exit 1; }"
         },
         "owner": "ben",
         "labels": {"team": "data"},
