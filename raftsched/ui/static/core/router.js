@@ -72,8 +72,8 @@ function keepScroll() {
 function follow(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const anchor = event.target.closest?.("a[href]");
-  if (!anchor || anchor.target || anchor.hasAttribute("download")) return;
-  const url = new URL(anchor.href, location.href);
+  if (!anchor || anchor.hasAttribute("target") || anchor.hasAttribute("download")) return;
+  const url = new URL(anchor.getAttribute("href"), location.href); // .href of a link in SVG is an object
   if (url.origin !== location.origin || !match(url.pathname)) return;
   if (url.hash && url.pathname === location.pathname && url.search === location.search) return;
   event.preventDefault();

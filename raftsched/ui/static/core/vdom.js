@@ -111,7 +111,7 @@ function setProp(node, name, value, before) {
     listen(node, name.slice(2), value);
   } else if (name.startsWith(".")) {
     if (value !== before) node[name.slice(1)] = value;
-  } else if (LIVE.has(name) && !(node.namespaceURI === SVG)) {
+  } else if (LIVE.has(name) && isLive(node, name)) {
     const live = typeof node[name] === "string" ? textOf(value) : (value ?? false);
     if (node[name] !== live) node[name] = live;
   } else if (name === "class") {
@@ -124,6 +124,11 @@ function setProp(node, name, value, before) {
   } else if (value !== before || !node.hasAttribute(name)) {
     node.setAttribute(name, value === true ? "" : String(value));
   }
+}
+
+/** The value of an option is that of its attribute, or else its text: "" needs the attribute. */
+function isLive(node, name) {
+  return node.namespaceURI !== SVG && !(name === "value" && node.localName === "option");
 }
 
 function classes(value) {

@@ -1,0 +1,161 @@
+/** What a job is: what was said of it, what holds without being said, and the lines that would create it. */
+
+import { card, copyButton, facts, shown } from "../../components/basics.js";
+import { View, define } from "../../core/element.js";
+import { h } from "../../core/vdom.js";
+import { commandLine, curlLine, recipe } from "./lines.js";
+import { jobPath } from "./paths.js";
+
+const WORDS = {
+  trigger: "Trigger",
+  handler: "What it runs",
+  params: "Parameters",
+  priority: "Priority (9 first)",
+  timeout: "An attempt ends after",
+  grace: "From TERM to KILL",
+  user: "Runs as the user",
+  delivery: "Delivery",
+  max_lost: "Runs again after a lost worker, at most",
+  suspend_after: "Suspended after failures in a row",
+  retry: "Retries",
+  overlap: "When one is active already",
+  misfire: "Missed times",
+  max_concurrency: "Active at one time, at most",
+  conditions: "Conditions",
+  conditions_timeout: "Waits for conditions at most",
+  placement: "Nodes",
+  notify: "Tells",
+  retention: "Keeps",
+  queue: "Queue",
+  owner: "Owner",
+  description: "Description",
+  labels: "Labels",
+};
+const OVERLAPS = {
+  forbid: "the new one is skipped",
+  allow: "both run",
+  queue_one: "the newest one waits",
+  queue_all: "all wait for each other",
+  replace: "the new one ends the other",
+};
+// Fields of an answer that are its state, not its content.
+const CONTENT = Object.keys(WORDS);
+
+class JobContent extends View {
+  #job = null;
+
+  set job(job) {
+    this.#job = job;
+    this.update();
+  }
+
+  render() {
+    const { id } = this.#job;
+    return shown(
+      this.watch(`${jobPath(this.#job)}/revisions`, { on: [`job:${id}`] }),
+      ({ items }) => this.#body(items[0].content),
+    );
+  }
+
+  #body(content) {
+    const job = this.#job;
+    const json = JSON.stringify(recipe(job, content), null, 2);
+    const rest = CONTENT.filter((name) => !(name in content));
+    return h(
+      "div",
+      { class: "stack" },
+      card("Content", [
+        rows(CONTENT.filter((name) => name in content).map((name) => [WORDS[name], value(name, content[name])])),
+        h(
+          "details",
+          { class: "rest" },
+          h("summary", null, `${rest.length} fields as they are without being said`),
+          rows(rest.map((name) => [WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")])),
+        ),
+      ]),
+      card("As JSON", code(json), { actions: copyButton(json, "Copy the JSON") }),
+      line("With curl", curlLine(location.origin, job, content), "Copy the curl line"),
+      line("On the command line", commandLine(job, content), "Copy the command"),
+    );
+  }
+}
+define("rs-job-content", JobContent);
+
+function rows(pairs) {
+  return h("div", { class: "wide-facts" }, facts(pairs));
+}
+
+function line(title, text, label) {
+  return card(title, code(text), { actions: copyButton(text, label) });
+}
+
+function code(text) {
+  return h("pre", { class: "code" }, text);
+}
+
+/** Returns the value of a field for people; null for none. */
+export function value(name, given) {
+  if (given === null || given === undefined) return null;
+  if (name === "handler") return handlerText(given);
+  if (name === "overlap") return [h("code", null, given), `: ${OVERLAPS[given] ?? ""}`];
+  if (name === "retry") return retryText(given);
+  if (name === "misfire") return `${given.policy}, when more than ${given.grace} late`;
+  if (name === "retention") return `${given.succeeded} succeeded, ${given.failed} failed, for ${given.max_age}`;
+  if (name === "conditions" && given.length) return h(
+    "ul",
+    null,
+    given.map((one) => h("li", null, conditionText(one))),
+  );
+  if (name === "notify") return [given].flat().map((one) => h("div", null, `${one.webhook} on ${one.on.join(", ")}`));
+  if (typeof given !== "object") return String(given);
+  if (!Object.keys(given).length) return null;
+  if (name === "labels") return labels(given);
+  return h("code", null, JSON.stringify(given));
+}
+
+/** Returns labels as chips, each a link to the jobs that carry it. */
+export function labels(given) {
+  return Object.entries(given).map(([key, text]) =>
+    h("a", { key, class: "chip", href: `/ui/jobs?label=${encodeURIComponent(`${key}=${text}`)}` }, `${key}=${text}`),
+  );
+}
+
+function handlerText({ exec, shell, python, http, call, ...rest }) {
+  const what =
+    exec !== undefined
+      ? ["exec ", exec.map((word) => [h("code", { class: "word" }, word), " "])]
+      : shell !== undefined
+        ? ["shell", h("pre", { class: "code" }, shell)]
+        : python !== undefined
+          ? ["python ", h("code", null, python)]
+          : call !== undefined
+            ? ["the handler ", h("code", null, call)]
+            : [`${http.method ?? "HTTP"} `, h("code", null, http.url)];
+  const { url, method, ...more } = http ?? {};
+  const others = Object.entries({ ...more, ...rest });
+  return [
+    what,
+    others.length ? facts(
+      others.map(([key, one]) => [key, h("code", null, typeof one === "string" ? one : JSON.stringify(one))]),
+    ) : null,
+  ];
+}
+
+function retryText({ delays = [], jitter_percent: jitter, on = [] }) {
+  if (!delays.length) return "none";
+  const longer = jitter ? `, up to ${jitter} % longer` : "";
+  return `${delays.length}, after ${delays.join(", ")}${longer}, when ${on.join(" or ").replaceAll("_", " ")}`;
+}
+
+function conditionText({ path, http, status, job_succeeded: job, within }) {
+  if (path) return ["the file ", h("code", null, path), " is there"];
+  if (http) return [h("code", null, http), status ? ` answers ${status}` : " answers well"];
+  const [namespace, ...name] = job.split("/");
+  const known = h("a", { href: `/ui/jobs/${encodeURIComponent(`${namespace}/${name.join("/")}`)}` }, job);
+  return [known, ` had a success within ${within}`];
+}
+
+/** Returns the content of a job. */
+export function jobContent(job) {
+  return h("rs-job-content", { ".job": job });
+}

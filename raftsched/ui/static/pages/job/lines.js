@@ -1,0 +1,72 @@
+/** The requests and commands that create a job as it is. */
+
+const TRIGGERS = ["cron", "rrule", "every", "at", "in"];
+const TRIGGER_OPTIONS = { timezone: "--timezone", calendar: "--calendar" };
+const TEXTS = ["timeout", "grace", "user", "overlap", "queue", "owner", "description"];
+const NUMBERS = { priority: "--priority", max_concurrency: "--max-concurrency" };
+
+/** Returns a word as a POSIX shell takes it. */
+export function quote(word) {
+  const text = String(word);
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Returns what creates the job: the content as it is stored, with its name and namespace. */
+export function recipe(job, content) {
+  const { name, namespace } = job;
+  return { ...(name ? { name } : {}), ...(namespace === "default" ? {} : { namespace }), ...content };
+}
+
+/** Returns the curl line that creates the job at a server. */
+export function curlLine(server, job, content) {
+  const { namespace, name } = job;
+  const at = name ? `-X PUT ${quote(`${server}/v1/namespaces/${namespace}/jobs/${name}`)}` : `${server}/v1/jobs`;
+  const body = name ? content : recipe(job, content);
+  return `curl -s ${at} -H 'Content-Type: application/json' \\\n  -d ${quote(JSON.stringify(body))}`;
+}
+
+/** Returns the command line that creates the job. */
+export function commandLine(job, content) {
+  const words = ["raftsched", "jobs", "create"];
+  const say = (...more) => words.push(...more);
+  if (job.name) say(job.name);
+  if (job.namespace !== "default") say("-N", job.namespace);
+  const { trigger, handler, params, labels, ...rest } = content;
+  for (const [key, value] of Object.entries(trigger)) {
+    if (TRIGGERS.includes(key)) say(`--${key}`, value);
+    else if (key === "manual") say("--manual");
+    else if (TRIGGER_OPTIONS[key]) say(TRIGGER_OPTIONS[key], value);
+    else say("--set", setting(`trigger.${key}`, value));
+  }
+  const command = handlerWords(handler, say);
+  if (params && Object.keys(params).length) say("--params", JSON.stringify(params));
+  for (const [key, value] of Object.entries(labels ?? {})) say("--label", `${key}=${value}`);
+  for (const [key, value] of Object.entries(rest)) {
+    if (TEXTS.includes(key)) say(`--${key}`, value);
+    else if (NUMBERS[key]) say(NUMBERS[key], value);
+    else say("--set", setting(key, value));
+  }
+  if (command.length) say("--", ...command);
+  return words.map(quote).join(" ");
+}
+
+function handlerWords({ exec, shell, python, http, call, fresh, cwd, ...rest }, say) {
+  if (shell !== undefined) say("--shell", shell);
+  if (python !== undefined) say("--python", python);
+  if (call !== undefined) say("--call", call);
+  if (http) {
+    const { url, method, ...more } = http;
+    say("--http", url);
+    if (method) say("--method", method);
+    for (const [key, value] of Object.entries(more)) say("--set", setting(`handler.http.${key}`, value));
+  }
+  if (cwd) say("--cwd", cwd);
+  if (fresh) say("--fresh");
+  for (const [key, value] of Object.entries(rest)) say("--set", setting(`handler.${key}`, value));
+  return exec ?? [];
+}
+
+/** Returns a field for --set, which reads its value as JSON where it is JSON. */
+function setting(path, value) {
+  return `${path}=${JSON.stringify(value)}`;
+}

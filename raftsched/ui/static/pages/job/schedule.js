@@ -1,0 +1,214 @@
+/** When a job is due: its trigger in words, the next times, and a month of them. */
+
+import { monthCalendar } from "../../charts/calendar.js";
+import { asOf, card, empty, facts, loading, problem, timeOf } from "../../components/basics.js";
+import { post } from "../../core/api.js";
+import { View, define } from "../../core/element.js";
+import { absolute, moment, viewerZone } from "../../core/format.js";
+import { h } from "../../core/vdom.js";
+import { dateOf, monthAfter, monthOf, startOfMonth } from "./months.js";
+import { jobPath } from "./paths.js";
+
+const TIMES = 10;
+const DAYS_MS = 600_000; // between two countings of days, which grow old slowly
+const WORDS = {
+  cron: "Cron expression",
+  rrule: "Recurrence rule",
+  every: "Every",
+  at: "At",
+  in: "After",
+  mode: "Counted from",
+  dialect: "Dialect",
+  timezone: "Time zone",
+  jitter: "Put off at random by up to",
+  starts_at: "Starts",
+  ends_at: "Ends",
+  max_runs: "Runs at most",
+};
+const MODES = { fixed_rate: "the times of its grid", fixed_delay: "the end of the run before" };
+
+class JobSchedule extends View {
+  #job = null;
+  #month = null;
+  #would = new Map(); // what the trigger of a job that is paused would say: key -> {data, error}
+
+  set job(job) {
+    this.#job = job;
+    this.update();
+  }
+
+  render() {
+    const job = this.#job;
+    const next = this.#next();
+    const { data, error } = next;
+    const zone = zoneOf(job);
+    return h(
+      "div",
+      { class: "stack" },
+      asOf(next),
+      card("Trigger", [
+        data ? h("p", { class: "words" }, data.description) : null,
+        facts(Object.entries(job.trigger).map(([name, value]) => triggerFact(name, value))),
+      ]),
+      h(
+        "div",
+        { class: "grid" },
+        card(waiting(job) ? "Next times, if it were resumed now" : "Next times", [
+          data ? this.#times(data.next, zone) : error ? problem(error) : loading(),
+        ]),
+        job.trigger.manual || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
+      ),
+    );
+  }
+
+  /** Returns the next times: of the job while it is scheduled, else those that its trigger would have. */
+  #next() {
+    const { id, revision, trigger } = this.#job;
+    if (!waiting(this.#job)) return this.watch(
+      `${jobPath(this.#job)}/next?count=${TIMES}`,
+      { on: [`job:${id}`] },
+    );
+    return this.#preview(`${revision} next`, { trigger, count: TIMES });
+  }
+
+  #days(zone, from, to) {
+    const { id, revision, trigger } = this.#job;
+    const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), by_day: zone, count: 1 };
+    if (waiting(this.#job)) return this.#preview(`${revision} ${from}`, { trigger, ...range });
+    // With the revision behind the path: another trigger has other days, and a run of the job changes none.
+    const path = `${jobPath(this.#job)}/next?${new URLSearchParams(range)}#${revision}`;
+    return this.watch(path, { every: DAYS_MS, on: trigger.calendar ? ["calendars"] : [] });
+  }
+
+  #preview(key, body) {
+    let found = this.#would.get(key);
+    if (!found) {
+      this.#would.set(key, (found = { data: undefined, error: null, at: Date.now() }));
+      post("/v1/schedules/preview", body, { signal: this.signal }).then(
+        (data) => ((found.data = data), this.update()),
+        (error) => ((found.error = error), this.update()),
+      );
+    }
+    return found;
+  }
+
+  #times(times, zone) {
+    const { trigger, error, state } = this.#job;
+    if (!times.length) {
+      if (state === "EXPIRED") return empty(
+        "Nothing is due any more.",
+        "The job is expired: it stays here with its history.",
+      );
+      if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
+      if (state === "SCHEDULED") return empty(
+        "There is no next time.",
+        error ?? "A run is active, or it was the last one.",
+      );
+      return empty("It would have no more times.", "Edit its trigger to give it some.");
+    }
+    const own = viewerZone();
+    const both = zone !== own;
+    return h(
+      "div",
+      { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Next times" },
+      h(
+        "table",
+        null,
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            h("th", { scope: "col" }, zone),
+            both ? h("th", { scope: "col" }, `${own} (yours)`) : null,
+            h("th", { scope: "col" }, ""),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          times.flatMap(({ at, note }) => {
+            const ms = moment(at);
+            const row = h(
+              "tr",
+              { key: at, class: note ? "noted" : null },
+              h("td", { class: "nowrap" }, shownAt(ms, zone)),
+              both ? h("td", { class: "nowrap" }, shownAt(ms)) : null,
+              h("td", { class: "nowrap muted" }, timeOf(at)),
+            );
+            return note ? [
+              row,
+              h(
+                "tr",
+                { key: `${at} note` },
+                h("td", { colspan: both ? 3 : 2 }, h("p", { class: "warning small-note" }, note)),
+              ),
+            ] : [row];
+          }),
+        ),
+      ),
+    );
+  }
+
+  #calendar(zone) {
+    const now = Date.now();
+    const current = monthOf(now, zone);
+    const month = this.#month ?? current;
+    const begin = startOfMonth(month, zone);
+    const end = startOfMonth(monthAfter(month, 1), zone);
+    const { data, error } = this.#days(zone, begin, end);
+    if (!data) return error ? problem(error) : loading();
+    return [
+      monthCalendar({
+        month,
+        days: data.days ?? [],
+        today: dateOf(now, zone),
+        move: (by) => {
+          this.#month = monthAfter(month, by);
+          this.update();
+        },
+      }),
+      h(
+        "p",
+        { class: "muted small-note" },
+        month === current ? `From now on, by the days of ${zone}.` : `By the days of ${zone}.`,
+      ),
+    ];
+  }
+}
+define("rs-job-schedule", JobSchedule);
+
+/** Returns the zone in which a job's times are shown: that of its trigger, else UTC. */
+export function zoneOf(job) {
+  return job.trigger.timezone ?? "UTC";
+}
+
+/** Returns whether a job is not scheduled, but could be. */
+function waiting({ state }) {
+  return state === "NEW" || state === "SUSPENDED";
+}
+
+function shownAt(ms, zone) {
+  const day = new Intl.DateTimeFormat("en", { weekday: "short", timeZone: zone }).format(ms);
+  return `${day} ${absolute(ms, zone, { millis: ms % 1000 !== 0 })}`;
+}
+
+function triggerFact(name, value) {
+  if (name === "manual") return ["Runs", "when somebody asks for it"];
+  if (name === "calendar") return [
+    "Not on the days of",
+    h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value),
+  ];
+  if (name === "mode") return [WORDS.mode, MODES[value] ?? value];
+  if (name.endsWith("_at") || name === "at") return [
+    WORDS[name],
+    [timeOf(value, { relative: false }), " · ", timeOf(value)],
+  ];
+  return [WORDS[name] ?? name, h("code", null, String(value))];
+}
+
+/** Returns when a job is due. */
+export function jobSchedule(job) {
+  return h("rs-job-schedule", { ".job": job });
+}
