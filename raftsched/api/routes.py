@@ -11,7 +11,7 @@ from raftsched.api.auth import audit, oidc, tokens, whoami
 from raftsched.api.cluster import cluster, doctor, health, members, snapshot
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.jobs import actions, backfill, batch, checking, compare, operations, revisions, schedules
+from raftsched.api.jobs import actions, backfill, batch, checking, compare, crontabs, operations, revisions, schedules
 from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
@@ -83,6 +83,7 @@ ROUTES: list[Route] = [
     Route("DELETE", "/v1/dead-letters", dead_letters.discard, "dead_letters_discard"),
     Route("GET", "/v1/events", events.get, "events_get"),
     Route("GET", "/v1/changes", changes.get, "changes_get"),
+    Route("POST", "/v1/schedules/crontab", crontabs.convert, "crontabs_convert"),
     Route("POST", "/v1/schedules/preview", schedules.preview, "schedules_preview"),
     Route("GET", "/v1/cluster", cluster.get, "cluster_get"),
     Route("GET", "/v1/cluster/doctor", doctor.get, "doctor_get"),

@@ -16,7 +16,7 @@ import msgspec
 from raftsched.client.creates import Creates
 from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.instances import Instances
-from raftsched.client.models import Backfilled, Checked, Created, Deleted, Instance, Page, Preview, Run
+from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.models_generated import Job
 from raftsched.client.operations import Operations, Underway
@@ -92,6 +92,31 @@ class Jobs:
         path, headers = f"{path_of(ref)}/check", condition(if_match)
         answer = await self._transport.send("POST", path, body=encode(changes), headers=headers, repeatable=True)
         return answer.decoded(Checked)
+
+    async def from_crontab(
+        self,
+        text: str,
+        *,
+        timezone: str = "UTC",
+        namespace: str = "default",
+        user_column: bool | None = None,
+        seconds: bool | None = None,
+        prefix: str = "",
+        file: str = "crontab",
+    ) -> Crontab:
+        """Returns the jobs that the lines of a crontab would become, and why others would not. Nothing is stored:
+        `create` takes the jobs. `user_column`, `seconds`: whether a user, or seconds, stand before each command; None:
+        found out from the text. The same text, `file` and `prefix` give the same names."""
+        body = {
+            "text": text,
+            "timezone": timezone,
+            "namespace": namespace,
+            "user_column": user_column,
+            "seconds": seconds,
+            "prefix": prefix,
+            "file": file,
+        }
+        return await self._transport.post(Crontab, "/v1/schedules/crontab", body)
 
     async def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this

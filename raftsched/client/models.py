@@ -129,6 +129,25 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
 
 
+class CrontabLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a crontab. `result`: "job", "setting" or "refused"; `job` can be created as it is."""
+
+    line: int
+    text: str
+    result: str
+    job: dict[str, Any] | None = None
+    description: str | None = None
+    reason: str | None = None
+    notes: list[str] = []
+
+
+class Crontab(msgspec.Struct, frozen=True, kw_only=True):
+    """A crontab, read: its lines but for blank ones and comments. `user_column`: a user stands before each command."""
+
+    user_column: bool
+    lines: list[CrontabLine]
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A manual run that was accepted; `id` is that of its instance."""
 

@@ -19,12 +19,14 @@ from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
 from raftsched.schedule.triggers import Missed, is_excluded, missed, never_fires, next_nominal
 from raftsched.schedule.validation import validate
+from raftsched.schedule.zones import zone_info as check_zone
 
 __all__ = [
     "DueDay",
     "Missed",
     "Occurrence",
     "TriggerError",
+    "check_zone",
     "describe",
     "due_days",
     "is_excluded",

@@ -281,6 +281,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TokenIn": _token_in,
     "HttpIn": _needs("url"),
     "SecretRef": _needs("$secret"),
+    "CrontabIn": _needs("text"),
     "PreviewIn": _needs("trigger"),
     "BackfillIn": _needs("from"),
     "StateIn": _needs("state"),

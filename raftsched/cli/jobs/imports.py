@@ -86,8 +86,8 @@ def import_(
       curl -s http://dkron:8080/v1/jobs | raftsched jobs import --from dkron - --dry-run
       kubectl get cronjobs -A -o yaml | raftsched jobs import --from kubernetes - --suspended
     """
-    from raftsched.cli.importers.crontab import is_zone
     from raftsched.cli.importers.hostzone import host_zone
+    from raftsched.crontabs.reading import is_zone
 
     if namespace is not None:
         check_namespace(namespace)
@@ -138,9 +138,9 @@ def import_(
 def _crontab(
     data: bytes, source: str, zone: str, system: bool | None, seconds: bool | None, prefix: str
 ) -> tuple[Reading, str]:
-    from raftsched.cli.importers.crontab import read_crontab
     from raftsched.cli.importers.foreign import Entry, Reading
     from raftsched.cli.importers.hostuser import is_account
+    from raftsched.crontabs.reading import read_crontab
 
     tab = read_crontab(
         data, source=source, timezone=zone, system=system, seconds=seconds, prefix=prefix, is_account=is_account

@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 
 from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
-from raftsched.client.models import Backfilled, Checked, Created, Deleted, Instance, Preview, Run
+from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.models_generated import Job
 from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
@@ -45,6 +45,32 @@ class Jobs:
     def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Checked:
         """Returns what `patch` would make of the job. Raises what it would raise, and changes nothing."""
         return self._bridge.run(lambda c: c.jobs.check_patch(ref, changes, if_match=if_match))
+
+    def from_crontab(
+        self,
+        text: str,
+        *,
+        timezone: str = "UTC",
+        namespace: str = "default",
+        user_column: bool | None = None,
+        seconds: bool | None = None,
+        prefix: str = "",
+        file: str = "crontab",
+    ) -> Crontab:
+        """Returns the jobs that the lines of a crontab would become, and why others would not. Nothing is stored:
+        `create` takes the jobs. `user_column`, `seconds`: whether a user, or seconds, stand before each command; None:
+        found out from the text. The same text, `file` and `prefix` give the same names."""
+        return self._bridge.run(
+            lambda c: c.jobs.from_crontab(
+                text,
+                timezone=timezone,
+                namespace=namespace,
+                user_column=user_column,
+                seconds=seconds,
+                prefix=prefix,
+                file=file,
+            )
+        )
 
     def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
         """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this

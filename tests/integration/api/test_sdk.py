@@ -186,6 +186,8 @@ def test_previews_and_the_cluster(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         found = await client.preview({"cron": "0 2 * * *"}, start=datetime(2030, 1, 1, tzinfo=UTC), count=2)
         assert [o.at.isoformat() for o in found.next] == ["2030-01-01T02:00:00+00:00", "2030-01-02T02:00:00+00:00"]
+        tab = await client.jobs.from_crontab("A=1\n0 2 * * * run\n@reboot run\n", timezone="Europe/Madrid")
+        assert [(line.line, line.result) for line in tab.lines] == [(1, "setting"), (2, "job"), (3, "refused")]
         view = await client.cluster.status()
         assert (view.node, view.leader, [n.id for n in view.nodes]) == ("n1", "n1", ["n1"])
         made = await client.jobs.create(trigger={"every": "1h"}, handler={"shell": "true"})

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from raftsched.cli.importers.crontab_line import FLAGS, Refusal, schedule, setting
+from raftsched.crontabs.line import FLAGS
 
 USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?", re.ASCII)
 _WITH_USER = re.compile(r"#.*\b(?:dow|week\w*|\w*day\w*)\s+(?:user|user-?name)\s+\S*(?:command|cmd)", re.IGNORECASE)
@@ -31,14 +31,17 @@ class Columns:
     certain: bool = False  # nothing was guessed
 
 
-def columns(
-    source: str, lines: Sequence[tuple[int, str]], seconds: bool | None, is_account: Callable[[str], bool]
-) -> Columns:
-    """Decides by paths that cron reads with a user column, else by the word with which every line's command begins."""
+def certain_columns(source: str) -> Columns | None:
+    """Returns what the path says: some are read with a user column by cron. None: nothing."""
     if source == "/etc/crontab" or source.startswith("/etc/cron.d/"):
         return Columns(True, certain=True)
-    header = next((with_user for _, text in lines if (with_user := _header(text)) is not None), None)
-    rests = [rest for _, text in lines if (rest := _after_schedule(text, seconds)) is not None]
+    return None
+
+
+def columns(texts: Sequence[str], rests: Sequence[str], is_account: Callable[[str], bool]) -> Columns:
+    """Decides by a comment that names the columns, else by the word with which every line's command begins. `texts`:
+    the lines; `rests`: what comes after the schedule in those that have one."""
+    header = next((with_user for text in texts if (with_user := _header(text)) is not None), None)
     if header is not False and rests and all(begins_with_user(rest, is_account) for rest in rests):
         return Columns(True)
     return Columns(False, header=bool(header))
@@ -62,13 +65,3 @@ def _header(text: str) -> bool | None:
     if _WITH_USER.match(text):
         return True
     return False if _WITHOUT_USER.match(text) else None
-
-
-def _after_schedule(text: str, seconds: bool | None) -> str | None:
-    """None: the line is no job."""
-    if text.startswith("#"):
-        return None
-    try:
-        return None if setting(text) else schedule(text, seconds).rest
-    except Refusal:
-        return None

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.cli.importers.crontab import Crontab, read_crontab
-from raftsched.cli.importers.crontab_line import Refusal, setting
-from tests.unit.cli.importers.test_crontab import only, read
+from raftsched.crontabs.line import Refusal, setting
+from raftsched.crontabs.reading import Crontab, read_crontab
+from tests.unit.crontabs.test_reading import only, read
 
-FILES = Path(__file__).parents[3] / "data" / "crontabs"
+FILES = Path(__file__).parents[2] / "data" / "crontabs"
 
 
 def test_bom_crlf_blank_lines_and_a_missing_last_newline() -> None:

@@ -2,8 +2,7 @@
 
 Reads what people keep, not what the manual promises: CRLF, a byte order mark, a missing last newline, prose between the
 lines. Every line that is neither blank nor a comment ends up in exactly one of three places: a setting that holds for
-the lines below it, a job, or a refusal with its reason. Nothing raises. Rules are those of crontab(5); see also
-`crontab_line`.
+the lines below it, a job, or a refusal with its reason. Nothing raises. Rules are those of crontab(5); see also `line`.
 
 What cron has and a cluster has not is kept as close as can be: the user of a system crontab becomes a label (the
 command runs as the node's user), MAILTO stays in the environment of the command but nothing is mailed.
@@ -13,13 +12,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 from zoneinfo import ZoneInfo
 
-from raftsched.cli.importers.crontab_line import FLAGS, Command, Refusal, schedule, setting, shell_text, split_percent
-from raftsched.cli.importers.crontab_user import USER, Columns, begins_with_user, columns, split_user
+from raftsched.crontabs.line import (
+    FLAGS,
+    OPTIONS,
+    Command,
+    Refusal,
+    Schedule,
+    Switches,
+    schedule,
+    setting,
+    shell_text,
+    split_percent,
+)
+from raftsched.crontabs.user_column import USER, Columns, begins_with_user, certain_columns, columns, split_user
 
 _ZONE_LINE = re.compile(r"""['"]?CRON_TZ['"]?[ \t]*=""")
 _LABEL_MAX = 200  # characters
@@ -59,12 +69,32 @@ class _Environment:
     zone: str
     columns: Columns
     is_account: Callable[[str], bool]
+    switches: Switches
+    schedules: _Schedules
     env: dict[str, str] = field(default_factory=dict)
     bad_zone_line: int | None = None  # a CRON_TZ that was refused: what follows has no time
     random_delay: int = 0  # minutes
 
 
-def read_crontab(
+class How(TypedDict, total=False):
+    """The parameters of `read_in_steps`."""
+
+    source: Required[str]
+    timezone: Required[str]
+    system: bool | None
+    seconds: bool | None
+    prefix: str
+    is_account: Callable[[str], bool]
+    switches: Switches
+
+
+def read_crontab(data: bytes, **how: Unpack[How]) -> Crontab:
+    """Reads a whole crontab."""
+    *_, tab = read_in_steps(data, **how)
+    return tab
+
+
+def read_in_steps(
     data: bytes,
     *,
     source: str,
@@ -73,8 +103,9 @@ def read_crontab(
     seconds: bool | None = None,
     prefix: str = "",
     is_account: Callable[[str], bool] = lambda name: False,
-) -> Crontab:
-    """Reads a whole crontab.
+    switches: Switches = OPTIONS,
+) -> Iterator[Crontab]:
+    """Yields a crontab as it is read, after each line of work; the last one is whole.
 
     Args:
         source: the file's path or name; its last part goes into names and the label `source`.
@@ -83,12 +114,23 @@ def read_crontab(
         seconds: whether a seconds field comes first; None: only where nothing else makes sense.
         prefix: put before each job name.
         is_account: whether a word that may be a user or a command is a user.
+        switches: as texts call what the user may say.
     """
     lines = [(number, text) for number, text in enumerate(_lines(data), 1) if text]
-    style = columns(source, lines, seconds, is_account) if system is None else Columns(system, certain=True)
+    schedules = _Schedules(switches)
+    style = certain_columns(source) if system is None else Columns(system, certain=True)
+    if style is None:
+        rests = []
+        for _, text in lines:
+            rest = _after_schedule(text, seconds, schedules)
+            if rest is not None:
+                rests.append(rest)
+            yield Crontab(system=False)
+        style = columns([text for _, text in lines], rests, is_account)
     tab = Crontab(style.user)
-    around = _Environment(timezone, timezone, style, is_account)
-    names = _Names(source, prefix)
+    around = _Environment(timezone, timezone, style, is_account, switches, schedules)
+    names = _Names(source, prefix, schedules)
+    yield tab
     for number, text in lines:
         if text.startswith("#"):
             continue
@@ -106,7 +148,38 @@ def read_crontab(
             if _ZONE_LINE.match(text):
                 around.bad_zone_line = number
             tab.refused.append(Refused(number, shown, str(e)))
-    return tab
+        yield tab
+
+
+class _Schedules:
+    """Schedules of the lines that were read: each is asked for up to three times."""
+
+    def __init__(self, switches: Switches) -> None:
+        self._switches = switches
+        self._read: dict[tuple[str, bool | None], Schedule | Refusal] = {}
+
+    def of(self, line: str, seconds: bool | None) -> Schedule:
+        """Raises Refusal."""
+        found = self._read.get((line, seconds))
+        if found is None:
+            try:
+                found = schedule(line, seconds, self._switches)
+            except Refusal as refusal:
+                found = refusal
+            self._read[line, seconds] = found
+        if isinstance(found, Refusal):
+            raise found
+        return found
+
+
+def _after_schedule(text: str, seconds: bool | None, schedules: _Schedules) -> str | None:
+    """None: the line is no job."""
+    if text.startswith("#"):
+        return None
+    try:
+        return None if setting(text) else schedules.of(text, seconds).rest
+    except Refusal:
+        return None
 
 
 def is_zone(name: str) -> bool:
@@ -144,7 +217,7 @@ def _set(around: _Environment, number: int, name: str, value: str, tab: Crontab)
                 (
                     number,
                     f"TZ={value} is given to the commands; as in cron it does not move the schedule, which stays in"
-                    f" {around.zone} (CRON_TZ= or --timezone does)",
+                    f" {around.zone} (CRON_TZ= or {around.switches.timezone} does)",
                 )
             )
     elif name == "MAILTO":
@@ -158,7 +231,7 @@ def _set(around: _Environment, number: int, name: str, value: str, tab: Crontab)
 def _job(
     text: str, number: int, around: _Environment, tab: Crontab, names: _Names, seconds: bool | None
 ) -> dict[str, Any]:
-    found = schedule(text, seconds)
+    found = around.schedules.of(text, seconds)
     if around.bad_zone_line is not None:
         raise Refusal(f"its time zone is not known: correct CRON_TZ on line {around.bad_zone_line}")
     rest, labels = found.rest, {"source": f"crontab:{names.file}"[:_LABEL_MAX]}
@@ -167,7 +240,7 @@ def _job(
         if not USER.fullmatch(user):
             raise Refusal(
                 f"a user name is expected before the command, not {user[:40]!r}; if the file has no user column"
-                " say --no-user-column"
+                f" say {around.switches.no_user_column}"
             )
         rest, labels["user"] = command_text, user
     elif not around.columns.certain:
@@ -207,11 +280,14 @@ def _doubt_user(rest: str, number: int, around: _Environment, tab: Crontab) -> N
     if around.columns.header and command and USER.fullmatch(user):
         raise Refusal(
             f"{user[:40]!r} may be a user, for a comment names such a column, or the command, for not every line begins"
-            " with a known user: say --system or --no-system"
+            f" with a known user: say {around.switches.user} or {around.switches.no_user}"
         )
     if begins_with_user(rest, around.is_account):
         tab.notes.append(
-            (number, f"the first word of the command is {user!r}: if this is a system crontab, say --system")
+            (
+                number,
+                f"the first word of the command is {user!r}: if this is a system crontab, say {around.switches.user}",
+            )
         )
 
 
@@ -221,10 +297,11 @@ class _Names:
     Made of the file's name, the command and a hash of both and the whole line; equal lines are told apart by counting.
     """
 
-    def __init__(self, source: str, prefix: str) -> None:
+    def __init__(self, source: str, prefix: str, schedules: _Schedules) -> None:
         file = source.rstrip("/").rpartition("/")[2] or "crontab"
         self.file = file.encode("utf-8", "replace").decode()
         self._prefix = prefix
+        self._schedules = schedules
         self._seen: dict[str, int] = {}
 
     def next(self, text: str) -> str:
@@ -232,7 +309,7 @@ class _Names:
         nth = self._seen[line] = self._seen.get(line, 0) + 1
         digest = hashlib.sha256(f"{self.file}\0{line}\0{nth}".encode()).hexdigest()[:12]
         try:
-            command = schedule(text, None).rest.split()
+            command = self._schedules.of(text, None).rest.split()
         except Refusal:
             command = []
         hint = "-".join(word.rpartition("/")[2] for word in command[:2])

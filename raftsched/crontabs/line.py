@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import NICKNAMES, parse
@@ -28,6 +29,22 @@ _SPACES = " \t\r\n\v\f"  # what C's isspace() calls space
 
 class Refusal(Exception):
     """This line cannot be imported; the text says why and what would be right."""
+
+
+class Switches(NamedTuple):
+    """The names by which users say what a line leaves open, as refusals and notes tell them."""
+
+    user: str
+    no_user: str
+    no_user_column: str
+    seconds: str
+    no_seconds: str
+    timezone: str
+
+
+OPTIONS = Switches(
+    "--system", "--no-system", "--no-user-column", "--seconds", "--no-seconds", "--timezone"
+)  # of the command line
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,7 @@ def _scan_setting(line: str) -> tuple[str, str] | None:
     return name, rest.rstrip(_SPACES)
 
 
-def schedule(line: str, seconds: bool | None) -> Schedule:
+def schedule(line: str, seconds: bool | None, switches: Switches = OPTIONS) -> Schedule:
     """Reads the time fields. `seconds`: the first field is seconds (None: only when nothing else makes sense).
 
     Raises Refusal.
@@ -95,7 +112,7 @@ def schedule(line: str, seconds: bool | None) -> Schedule:
         return _nickname(line)
     words = [(m.group(), m.start()) for m in _WORD.finditer(line)][:9]
     fields = [word for word, _ in words]
-    count = _count_fields(fields, seconds)
+    count = _count_fields(fields, seconds, switches)
     if len(words) <= count:
         _check(fields[:count])
         raise Refusal(f"no command after the {count} time fields")
@@ -128,7 +145,7 @@ def _nickname(line: str) -> Schedule:
     return Schedule(trigger, rest)
 
 
-def _count_fields(fields: list[str], seconds: bool | None) -> int:
+def _count_fields(fields: list[str], seconds: bool | None, switches: Switches) -> int:
     """5, 6 (seconds first) or 7 (and the year last); the fields are then valid together."""
     with_seconds = 7 if len(fields) > 7 and _YEARS.fullmatch(fields[6]) else 6
     if len(fields) < 5:
@@ -148,8 +165,8 @@ def _count_fields(fields: list[str], seconds: bool | None) -> int:
         plain, six = _problem(fields[:5]), _problem(fields[:with_seconds])
         if plain is None and six is None:
             raise Refusal(
-                f"the sixth word {sixth!r} may be a weekday (seconds come first) or the command: say --seconds"
-                " or --no-seconds"
+                f"the sixth word {sixth!r} may be a weekday (seconds come first) or the command: say"
+                f" {switches.seconds} or {switches.no_seconds}"
             )
         if plain is not None and (six is None or "?" in fields[:6]):
             _check(fields[:with_seconds])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.importers.crontab import Crontab, read_crontab
-from raftsched.cli.importers.crontab_line import Command, setting, shell_text, split_percent
+from raftsched.crontabs.line import Command, setting, shell_text, split_percent
+from raftsched.crontabs.reading import Crontab, read_crontab
 
-FILES = Path(__file__).parents[3] / "data" / "crontabs"
+FILES = Path(__file__).parents[2] / "data" / "crontabs"
 
 
 def read(text: str, **kwargs: object) -> Crontab:

@@ -1,0 +1,186 @@
+"""POST /v1/schedules/crontab: a crontab, line by line, as the jobs that it would become. Nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from raftsched import names, schedule
+from raftsched.api.auth.callers import check_permitted
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.jobs.parse import read_plain
+from raftsched.api.jobs.schema import Namespace, Text, Zone
+from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.crontabs.line import Switches
+from raftsched.crontabs.reading import Crontab, Entry, read_in_steps
+from raftsched.schedule import TriggerError
+
+TEXT_MAX = 128 * 1024  # bytes
+LINES_MAX = 2_000  # that are neither blank nor comments
+SETTINGS_MAX = 200  # lines that set a variable
+JOBS_BYTES = 4 * 1024 * 1024  # of the commands and variables of all jobs: each carries all variables above it
+BODY_MAX = 512 * 1024  # bytes; what is escaped takes more room than the text
+SLICE = 20  # lines between two turns of the event loop
+_NO_USER = '"user_column": false'
+_SWITCHES = Switches(
+    user='"user_column": true',
+    no_user=_NO_USER,
+    no_user_column=_NO_USER,
+    seconds='"seconds": true',
+    no_seconds='"seconds": false',
+    timezone='"timezone"',
+)
+
+_PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
+_PREFIX_RULE = "at most 30 of a-z, 0-9, '.', '_' and '-'"
+FILE_MAX = 200  # characters
+Prefix = Annotated[str, Meta(description=_PREFIX_RULE, extra_json_schema={"pattern": f"^{_PREFIX.pattern}$"})]
+FileName = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": FILE_MAX})]
+
+
+class CrontabIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`timezone`: where the text says none. `user_column`: whether a user stands before each command, `seconds`:
+    whether seconds come first; both only where that is clear, unless given. `prefix`: of the jobs' names. `file`: goes
+    into their names and labels; the same text gives the same names again."""
+
+    text: Text = ""
+    timezone: Zone = "UTC"
+    namespace: Namespace | None = None
+    user_column: bool | None = None
+    seconds: bool | None = None
+    prefix: Prefix = ""
+    file: FileName = "crontab"
+
+
+class CrontabLineOut(msgspec.Struct):
+    """`job`: the body of a create; `description`: its trigger in words; `reason`: why the line becomes no job; `notes`:
+    what works differently from cron."""
+
+    line: int
+    text: str
+    result: Literal["job", "setting", "refused"]
+    job: dict[str, Any] | None
+    description: str | None
+    reason: str | None
+    notes: list[str]
+
+
+class CrontabOut(msgspec.Struct):
+    """Lines that are neither blank nor comments. `user_column`: how they were read."""
+
+    user_column: bool
+    lines: list[CrontabLineOut]
+
+
+@operation(
+    "Convert a crontab",
+    {200: CrontabOut},
+    body=CrontabIn,
+    body_max=BODY_MAX,
+    codes=BODIES,
+    changes_nothing=True,
+    role="editor",
+    scope="checked",
+)
+async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
+    """Each line is a job, ready for POST /v1/jobs:batch and checked as far as that can be before, a setting for the
+    lines below it, or refused with the reason."""
+    given = call.body
+    data = given.text.encode("utf-8", "replace")
+    errors = list(_wrong(given, data))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    namespace = given.namespace or DEFAULT_NAMESPACE
+    check_permitted(namespace)
+    steps = read_in_steps(
+        data,
+        source=given.file,
+        timezone=given.timezone,
+        system=given.user_column,
+        seconds=given.seconds,
+        prefix=given.prefix,
+        switches=_SWITCHES,
+    )
+    tab = await _last(steps)
+    lines = [CrontabLineOut(r.line, r.text, "refused", None, None, r.reason, []) for r in tab.refused]
+    texts = data.decode("utf-8", "replace").split("\n")
+    lines += [CrontabLineOut(n, texts[n - 1].strip(), "setting", None, None, None, []) for n in tab.settings]
+    for number, entry in enumerate(tab.entries):
+        lines.append(_line(ctx, entry, namespace))
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    lines.sort(key=lambda line: line.line)
+    by_number = {line.line: line for line in lines}
+    for at, note in tab.notes:
+        by_number[at].notes.append(note)
+    return reply_value(CrontabOut(tab.system, lines))
+
+
+def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
+    if not data:
+        yield FieldError("/text", "is missing; give what crontab -l prints")
+    elif len(data) > TEXT_MAX:
+        yield FieldError("/text", f"takes {len(data):,} bytes; {TEXT_MAX:,} is the limit")
+    elif (count := _count(data)) > LINES_MAX:
+        yield FieldError("/text", f"has {count:,} lines; {LINES_MAX:,} is the limit, comments aside")
+    try:
+        schedule.check_zone(given.timezone)
+    except TriggerError as error:
+        yield FieldError("/timezone", error.detail)
+    if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
+        yield FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}")
+    if not _PREFIX.fullmatch(given.prefix):
+        yield FieldError("/prefix", f"must be {_PREFIX_RULE}")
+    if not 1 <= len(given.file) <= FILE_MAX:
+        yield FieldError("/file", f"must have 1 to {FILE_MAX} characters")
+
+
+async def _last(steps: Iterator[Crontab]) -> Crontab:
+    """Returns the crontab as a whole. Raises Problem invalid-body when its jobs take too much room."""
+    tab = next(steps)
+    seen = size = 0
+    for number, later in enumerate(steps):
+        tab = later
+        if len(tab.settings) > SETTINGS_MAX:
+            raise _too_much(f"sets more than {SETTINGS_MAX} variables")
+        if len(tab.entries) > seen:
+            seen = len(tab.entries)
+            size += _size(tab.entries[-1])
+            if size > JOBS_BYTES:
+                raise _too_much(f"becomes jobs of more than {JOBS_BYTES:,} bytes, for each has all variables above it")
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    return tab
+
+
+def _size(entry: Entry) -> int:
+    handler = entry.job["handler"]
+    return len(handler["shell"]) + sum(len(name) + len(value) for name, value in handler.get("env", {}).items())
+
+
+def _too_much(detail: str) -> Problem:
+    return Problem("invalid-body", errors=[FieldError("/text", f"{detail}; convert it in parts")])
+
+
+def _count(data: bytes) -> int:
+    return sum(1 for line in data.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#"))
+
+
+def _line(ctx: ApiContext, entry: Entry, namespace: str) -> CrontabLineOut:
+    job = {"name": entry.name, "namespace": namespace, **entry.job}
+    try:
+        content = read_plain(job, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace)
+    except Problem as problem:
+        return CrontabLineOut(entry.line, entry.text, "refused", None, None, problem.detail, [])
+    words = schedule.describe(content.policy.trigger)
+    return CrontabLineOut(entry.line, entry.text, "job", job, words, None, [])
