@@ -34,6 +34,7 @@ export const ROLES = {
   checking_check_new: "editor",
   cluster_get: "viewer",
   compare_compare_named: "viewer",
+  crontabs_convert: "editor",
   dead_letters_discard: "editor",
   dead_letters_list_all: "viewer",
   dead_letters_requeue: "editor",
